@@ -15,14 +15,14 @@ SHARED = {
 }
 
 
-def main(chosen: list[str]) -> int:
+def main(names: list[str]) -> int:
     """Run the chosen benchmarks; return the exit code."""
     known = sorted(module.name for module in iter_modules(benchmarks.__path__) if module.name not in SHARED)
-    unknown = [name for name in chosen if name not in known]
+    unknown = [name for name in names if name not in known]
     if unknown:
         sys.stderr.write(f"error: no benchmark {', '.join(unknown)}; there are {', '.join(known)}\n")
         return 2
-    for name in chosen or ["targets"]:
+    for name in names or ["targets"]:
         benchmark = import_module(f"benchmarks.{name}")
         title, *_ = (benchmark.__doc__ or "").splitlines()
         sys.stdout.write(f"{name}: {title}\n\n")

@@ -99,13 +99,13 @@ def time_opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, 
 
     The session ends there and starts again; the best of `times` is returned.
     """
-    asked = {"cpu": 1, "memory": "1Gi", "pods": 2, "requests.cpu": 1}
+    requested = {"cpu": 1, "memory": "1Gi", "pods": 2, "requests.cpu": 1}
     stage = NeverBindingStage(
         replace(default_configuration(), actions=(SessionCounter.name,)),
         classes=[SessionCounter],
         nodes=[make_node(f"n{number}", cpu=64, memory="256Gi", pods=110) for number in range(nodes)],
         gangs=[
-            make_gang(f"g{number}", 2, resources=asked, on=[f"n{number % nodes}"] * (number % 2 * 2))
+            make_gang(f"g{number}", 2, resources=requested, on=[f"n{number % nodes}"] * (number % 2 * 2))
             for number in range(jobs)
         ],
     )
@@ -126,16 +126,16 @@ def time_opening(jobs: int, nodes: int = 1_000, times: int = 5) -> tuple[float, 
     return min(whole), min(longest)
 
 
-def main(chosen: list[str] | None = None) -> None:
+def main(names: list[str] | None = None) -> None:
     """Print a row for each size."""
-    sizes = [tuple(map(int, chosen))] if chosen else SIZES
+    sizes = [tuple(map(int, names))] if names else SIZES
     row = "{:>8} {:>6} {:>8} {:>10} {:>10} {:>10} {:>12}\n"
     sys.stdout.write(row.format("gangs", "size", "nodes", "placed", "seconds", "pods/s", "longest ms"))
     for gangs, size, nodes in sizes:
         timing = session(gangs, size, nodes)
         figures = (f"{timing.seconds:.2f}", f"{timing.placed / timing.seconds:.0f}", f"{timing.longest:.1f}")
         sys.stdout.write(row.format(gangs, size, nodes, timing.placed, *figures))
-    if chosen:
+    if names:
         return
     row = "{:>8} {:>12} {:>12}\n"
     sys.stdout.write("\n" + row.format("jobs", "opening ms", "longest ms"))

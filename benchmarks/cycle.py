@@ -110,7 +110,7 @@ class _BindingHost(RecordingHost):
         self.runs.append(run)
 
 
-def engine(
+def make_engine(
     *, percentage: int = 0, plugins: tuple[type[Plugin], ...] = (), nodes: int = NODES
 ) -> tuple[PodEngine, RecordingHost]:
     """Make an engine with this number of nodes."""
@@ -121,42 +121,42 @@ def engine(
 def schedule_in_runs(nodes: int, pods: int, warm: int, measured: AbstractContextManager[object]) -> None:
     """Place pods of one template without a cluster, in runs; only what the engine does with them is `measured`."""
     host = _BindingHost()
-    made = _engine(host, 0, (), nodes)
-    _schedule(made, host, range(warm), nullcontext())
-    _schedule(made, host, range(warm, warm + pods), measured)
+    engine = _engine(host, 0, (), nodes)
+    _schedule(engine, host, range(warm), nullcontext())
+    _schedule(engine, host, range(warm, warm + pods), measured)
 
 
-def _schedule(made: PodEngine, host: _BindingHost, numbers: range, measured: AbstractContextManager[object]) -> None:
+def _schedule(engine: PodEngine, host: _BindingHost, numbers: range, measured: AbstractContextManager[object]) -> None:
     for number in numbers:
-        made.offer(Upserted(pod(number, 0)))
-    apply_messages(made)
+        engine.offer(Upserted(pod(number, 0)))
+    apply_messages(engine)
     placed = 0
     while placed < len(numbers):
         with measured:
-            made.step()
+            engine.step()
         run = host.runs.pop()
         placed += len(run)
-        made.offer(RunBinding(run, 0.0, 0, 0, {}))
-        apply_messages(made)
+        engine.offer(RunBinding(run, 0.0, 0, 0, {}))
+        apply_messages(engine)
 
 
-def apply_messages(made: PodEngine) -> None:
+def apply_messages(engine: PodEngine) -> None:
     """Apply the offered messages."""
-    for message in made.inbox.drain():
-        made._apply(message)
+    for message in engine.inbox.drain():
+        engine._apply(message)
 
 
 def _engine(host: Host, percentage: int, plugins: tuple[type[Plugin], ...], nodes: int) -> PodEngine:
     text = CONFIGURATION.format(percentage=percentage, plugins=", ".join(f"{{name: {p.name}}}" for p in plugins))
     profiles = profiles_factory(parse(text), Registry.with_plugins(*plugins), host)
-    made = PodEngine(ClusterState(), SystemClock(), host, profiles, verifying=False)
+    engine = PodEngine(ClusterState(), SystemClock(), host, profiles, verifying=False)
     for index in range(nodes):
-        made.offer(Upserted(_node(index)))
-    made.offer(Synced())
-    made.step()
+        engine.offer(Upserted(_node(index)))
+    engine.offer(Synced())
+    engine.step()
     # As the scheduler does once it is in sync.
     collect()
-    return made
+    return engine
 
 
 def _node(index: int) -> Node:
@@ -215,7 +215,7 @@ def pod(index: int, template: int, shape: Shape = without_constraints) -> Pod:
 
 
 def cycles(
-    made: PodEngine,
+    engine: PodEngine,
     host: RecordingHost,
     templates: int,
     count: int,
@@ -224,14 +224,14 @@ def cycles(
 ) -> Iterator[int]:
     """Schedule pods one after the other; yield the nanoseconds of each step."""
     for index in range(first, first + count):
-        made.offer(Upserted(pod(index, index % templates, shape)))
-        apply_messages(made)
+        engine.offer(Upserted(pod(index, index % templates, shape)))
+        apply_messages(engine)
         began = process_time_ns()
-        made.step()
+        engine.step()
         yield process_time_ns() - began
         reservation = host.reservations.pop()
-        made.offer(BindingEnded(reservation.pod.uid, reservation.attempt, None))
-        apply_messages(made)
+        engine.offer(BindingEnded(reservation.pod.uid, reservation.attempt, None))
+        apply_messages(engine)
 
 
 def measure(title: str, budget: str, run: Callable[[], list[int]]) -> None:
@@ -250,31 +250,31 @@ def time_case(
     services: int = 0,
 ) -> list[int]:
     """Time the cycles of one case after a warm-up; the pods of the first templates have a Service each."""
-    made, host = engine(percentage=percentage, plugins=plugins)
+    engine, host = make_engine(percentage=percentage, plugins=plugins)
     for template in range(services):
         selector = ServiceSpec(selector={"app": str(template)})
-        made.offer(Upserted(Service(metadata=ObjectMeta(name=f"s-{template}", namespace="default"), spec=selector)))
-    list(cycles(made, host, templates, max(50, 2 * templates), shape=shape))
-    return list(cycles(made, host, templates, count, first=100_000, shape=shape))
+        engine.offer(Upserted(Service(metadata=ObjectMeta(name=f"s-{template}", namespace="default"), spec=selector)))
+    list(cycles(engine, host, templates, max(50, 2 * templates), shape=shape))
+    return list(cycles(engine, host, templates, count, first=100_000, shape=shape))
 
 
 def time_unschedulable() -> list[int]:
     """Time the attempts of pods that fit nowhere, for two reasons."""
-    made, _ = engine()
+    engine, _ = make_engine()
     times = []
     for index in range(300):
-        made.offer(Upserted(pod(index, 99_000 + index % 10)))
-        apply_messages(made)
+        engine.offer(Upserted(pod(index, 99_000 + index % 10)))
+        apply_messages(engine)
         began = process_time_ns()
-        made.step()
+        engine.step()
         times.append(process_time_ns() - began)
     return times[50:]
 
 
 def time_new_templates() -> list[int]:
     """Time the first pod of each of many templates."""
-    made, host = engine()
-    return list(cycles(made, host, 200, 200))
+    engine, host = make_engine()
+    return list(cycles(engine, host, 200, 200))
 
 
 def main() -> None:

@@ -67,7 +67,7 @@ SIZES: Mapping[str, Size] = {
 
 def make_nodes(number: int) -> list[Node]:
     """Make the nodes of the cluster."""
-    return [make_node(f"gpu-{place}", cpu=96, memory="768Gi") for place in range(number)]
+    return [make_node(f"gpu-{position}", cpu=96, memory="768Gi") for position in range(number)]
 
 
 def make_devices(nodes: int) -> list[ApiObject]:
@@ -100,9 +100,9 @@ def _slices(node: str) -> Iterator[ResourceSlice]:
         for name, size in SIZES.items()
         for number in range(size.each)
     ]
-    for suffix, said in (("counters", {"sharedCounters": counters}), ("devices", {"devices": devices})):
+    for suffix, part in (("counters", {"sharedCounters": counters}), ("devices", {"devices": devices})):
         pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
-        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **said}
+        spec = {"driver": DRIVER, "nodeName": node, "pool": pool, **part}
         yield msgspec.convert({"metadata": {"name": f"{node}-{suffix}"}, "spec": spec}, ResourceSlice)
 
 
@@ -156,7 +156,7 @@ class PackingCourse:
         #: What was left of each card, every time the cluster was full.
         self.counts: list[list[CardRoom]] = []
         #: How many claims of each size came, and those of them that were turned away.
-        self.asked: Counter[str] = Counter()
+        self.requested: Counter[str] = Counter()
         self.turned_away: Counter[str] = Counter()
 
     def step(self, cluster: MemoryCluster) -> None:
@@ -202,7 +202,7 @@ class PackingCourse:
         else:
             cluster.remove(Pod, name, namespace)
         if self._counting:
-            self.asked[size] += 1
+            self.requested[size] += 1
             self.turned_away[size] += not placed
 
     def _pod(self) -> tuple[str, Pod]:
@@ -224,12 +224,12 @@ def bar_chart(shares: Mapping[str, Mapping[str, float]]) -> str:
     sizes = list(dict.fromkeys(size for row in shares.values() for size in row))
     group = _BAR * len(shares) + _GAP
     lines: list[str] = []
-    for place, profile in enumerate(shares):
-        x = _AXIS.left + 165 * place
-        lines.append(f'<rect x="{x}" y="42" width="12" height="12" fill="{_COLOURS[place % len(_COLOURS)]}"/>')
+    for position, profile in enumerate(shares):
+        x = _AXIS.left + 165 * position
+        lines.append(f'<rect x="{x}" y="42" width="12" height="12" fill="{_COLOURS[position % len(_COLOURS)]}"/>')
         lines.append(f'<text x="{x + 18}" y="53">{escape(profile)}</text>')
-    for place, size in enumerate(sizes):
-        top = _AXIS.top + group * place + _GAP // 2
+    for position, size in enumerate(sizes):
+        top = _AXIS.top + group * position + _GAP // 2
         middle = top + (group - _GAP) / 2 + 5
         lines.append(f'<text x="{_AXIS.left - 10}" y="{middle}" text-anchor="end">{escape(size)}</text>')
         for number, row in enumerate(shares.values()):
@@ -267,10 +267,10 @@ class RunResult(msgspec.Struct, frozen=True):
 def main(arguments: Sequence[str] = ()) -> None:
     """Run the simulation and print its tables."""
     options = options_of(arguments, module="device_packing", nodes=16, node="4 cards", pods=1500)
-    found = run_seeds(run, PROFILES, options)
-    sys.stdout.write("\n".join(table(found)) + "\n")
+    results = run_seeds(run, PROFILES, options)
+    sys.stdout.write("\n".join(table(results)) + "\n")
     if options.svg is not None:
-        options.svg.write_text(bar_chart({profile: _placeable(runs) for profile, runs in found.items()}))
+        options.svg.write_text(bar_chart({profile: _placeable(runs) for profile, runs in results.items()}))
 
 
 def run(profile: str, nodes: int, pods: int, seed: int) -> RunResult:
@@ -279,13 +279,13 @@ def run(profile: str, nodes: int, pods: int, seed: int) -> RunResult:
     scenario = Scenario(
         nodes=make_nodes(nodes), objects=make_devices(nodes), plugins=[DeviceBinPacking], config=PROFILES[profile]
     )
-    for place in range(pods):
-        scenario.at(place * STEP, course.step)
+    for position in range(pods):
+        scenario.at(position * STEP, course.step)
     scenario.run()
     return RunResult(
         counts=len(course.counts),
         placeable={name: fmean(placeable(left, size) for left in course.counts) for name, size in SIZES.items()},
-        turned_away={name: course.turned_away[name] / course.asked[name] for name in SIZES},
+        turned_away={name: course.turned_away[name] / course.requested[name] for name in SIZES},
     )
 
 
@@ -294,11 +294,11 @@ def placeable(left: Sequence[CardRoom], size: Size) -> float:
     return sum(card.room(size) for card in left) * size.slices / sum(card.slices for card in left)
 
 
-def table(found: Mapping[str, Sequence[RunResult]]) -> Iterator[str]:
+def table(results: Mapping[str, Sequence[RunResult]]) -> Iterator[str]:
     """Yield the lines of two Markdown tables, and how often the last profile beats each of the others."""
     yield f"| Placeable, scored by | {' | '.join(SIZES)} | the mix | lowest to highest |"
     yield "|---|" + "---:|" * (len(SIZES) + 2)
-    for profile, runs in found.items():
+    for profile, runs in results.items():
         mix = [ran.mix for ran in runs]
         cells = [f"{share:.1%}" for share in _placeable(runs).values()]
         cells += [f"**{fmean(mix):.1%}** ± {stdev(mix):.1%}", f"{min(mix):.1%} to {max(mix):.1%}"]
@@ -306,10 +306,10 @@ def table(found: Mapping[str, Sequence[RunResult]]) -> Iterator[str]:
     yield ""
     yield f"| Turned away, scored by | {' | '.join(SIZES)} |"
     yield "|---|" + "---:|" * len(SIZES)
-    for profile, runs in found.items():
+    for profile, runs in results.items():
         shares = (fmean(ran.turned_away[size] for ran in runs) for size in SIZES)
         yield f"| {profile} | {' | '.join(f'{share:.1%}' for share in shares)} |"
-    yield from comparisons(found)
+    yield from comparisons(results)
 
 
 def _placeable(runs: Sequence[RunResult]) -> Mapping[str, float]:

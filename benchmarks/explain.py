@@ -80,22 +80,22 @@ def cluster() -> Iterator[ApiObject]:
             yield make_pod(f"pod-{number}-{pod}", cpu="800m", node_name=name, labels={"app": "web"})
 
 
-def engine(pod: Pod, observed: DecisionRecorder) -> PodEngine:
+def make_engine(pod: Pod, observed: DecisionRecorder) -> PodEngine:
     """Make an engine that has tried the pod."""
     configuration = default_configuration()
     profiles = profiles_factory(configuration, Registry.from_installed(), observed)
-    made = PodEngine.of(configuration, SystemClock(), observed, Extenders(), profiles)
+    engine = PodEngine.of(configuration, SystemClock(), observed, Extenders(), profiles)
     for obj in (*cluster(), pod):
-        made.offer(Upserted(obj))
-    made.offer(Synced())
-    made.step()
-    return made
+        engine.offer(Upserted(obj))
+    engine.offer(Synced())
+    engine.step()
+    return engine
 
 
-def slices(made: PodEngine, history: History, uid: str) -> tuple[Explanation, list[float]]:
+def slices(engine: PodEngine, history: History, uid: str) -> tuple[Explanation, list[float]]:
     """Explain a pod; return how long each slice took, in seconds."""
-    pod = made.handlers.pending.get(uid) or made.cluster.pods[uid]
-    work = explain_steps(made, history, pod)
+    pod = engine.handlers.pending.get(uid) or engine.cluster.pods[uid]
+    work = explain_steps(engine, history, pod)
     spans: list[float] = []
     while True:
         began = thread_time()
@@ -111,10 +111,10 @@ def main() -> None:
     print(f"{'pod':<30}  {'all':>6}  {'longest':>7}  {'slices':>6}  {'bytes':>6}")
     for name, pod in PENDING.items():
         observed = DecisionRecorder()
-        made = engine(pod, observed)
+        engine = make_engine(pod, observed)
         with reduced_gc():
             collect()
-            runs = [slices(made, observed.history, pod.metadata.uid) for _ in range(TIMES)]
+            runs = [slices(engine, observed.history, pod.metadata.uid) for _ in range(TIMES)]
         total = min(sum(spans) for _, spans in runs)
         longest = min(max(spans) for _, spans in runs)
         size = len(msgspec.json.encode(runs[0][0]))

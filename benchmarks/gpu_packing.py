@@ -39,7 +39,7 @@ FULL, EBB = 0.90, 0.85
 
 def make_nodes(number: int) -> list[Node]:
     """Make the nodes of the cluster."""
-    return [make_node(f"gpu-{place}", cpu=96, memory="768Gi", allocatable={GPU: PER_NODE}) for place in range(number)]
+    return [make_node(f"gpu-{index}", cpu=96, memory="768Gi", allocatable={GPU: PER_NODE}) for index in range(number)]
 
 
 class PackingCourse:
@@ -62,7 +62,7 @@ class PackingCourse:
         #: The free GPUs of each node, every time the cluster was full though not to the last GPU.
         self.counts: list[list[int]] = []
         #: The GPUs that pods asked for, and those of them whose pod was turned away.
-        self.asked: int = 0
+        self.requested: int = 0
         self.turned_away: int = 0
 
     def step(self, cluster: MemoryCluster) -> None:
@@ -92,7 +92,7 @@ class PackingCourse:
         else:
             cluster.remove(Pod, pod.metadata.name, pod.metadata.namespace)
         if self._counting:
-            self.asked += gpus_of(pod)
+            self.requested += gpus_of(pod)
             self.turned_away += 0 if placed else gpus_of(pod)
 
     def _pod(self) -> Pod:
@@ -116,8 +116,8 @@ def bar_chart(shares: Mapping[str, Sequence[float]]) -> str:
     """Draw the mean of each row of shares (0 to 1), and how far they range."""
     bars = [
         line
-        for place, (name, row) in enumerate(shares.items())
-        for line in _bar(name, row, _AXIS.top + _ROW * place + (_ROW - _BAR) // 2)
+        for position, (name, row) in enumerate(shares.items())
+        for line in _bar(name, row, _AXIS.top + _ROW * position + (_ROW - _BAR) // 2)
     ]
     return _AXIS.svg(_TITLE, _AXIS.top + _ROW * len(shares) + 30, bars)
 
@@ -155,23 +155,23 @@ class RunResult(msgspec.Struct, frozen=True):
 def main(arguments: Sequence[str] = ()) -> None:
     """Run the simulation and print its table."""
     options = options_of(arguments, module="gpu_packing", nodes=64, node="8 GPUs", pods=2000)
-    found = run_seeds(run, PROFILES, options)
-    sys.stdout.write("\n".join(table(found)) + "\n")
+    results = run_seeds(run, PROFILES, options)
+    sys.stdout.write("\n".join(table(results)) + "\n")
     if options.svg is not None:
-        options.svg.write_text(bar_chart({profile: [each.mix for each in runs] for profile, runs in found.items()}))
+        options.svg.write_text(bar_chart({profile: [each.mix for each in runs] for profile, runs in results.items()}))
 
 
 def run(profile: str, nodes: int, pods: int, seed: int) -> RunResult:
     """Let the pods of one seed come and go under one profile."""
     course = PackingCourse(nodes, seed, warm_up=round(WARM_UP * pods))
     scenario = Scenario(nodes=make_nodes(nodes), plugins=[GpuPacking], config=PROFILES[profile])
-    for place in range(pods):
-        scenario.at(place * STEP, course.step)
+    for position in range(pods):
+        scenario.at(position * STEP, course.step)
     scenario.run()
     return RunResult(
         counts=len(course.counts),
         placeable={gpus: fmean(placeable(free, gpus) for free in course.counts) for gpus in SIZES},
-        turned_away=course.turned_away / course.asked,
+        turned_away=course.turned_away / course.requested,
     )
 
 
@@ -183,16 +183,16 @@ def placeable(free: Sequence[int], gpus: int) -> float:
     return sum(amount // gpus * gpus for amount in free) / sum(free)
 
 
-def table(found: Mapping[str, Sequence[RunResult]]) -> Iterator[str]:
+def table(results: Mapping[str, Sequence[RunResult]]) -> Iterator[str]:
     """Yield the lines of a Markdown table, and how often the last profile beats each of the others."""
     yield f"| Scored by | {' | '.join(f'{gpus} GPU' for gpus in SIZES)} | the mix | lowest to highest | turned away |"
     yield "|---|" + "---:|" * (len(SIZES) + 3)
-    for profile, runs in found.items():
+    for profile, runs in results.items():
         mix = [ran.mix for ran in runs]
         cells = [f"{fmean(ran.placeable[gpus] for ran in runs):.1%}" for gpus in SIZES]
         cells += [f"**{fmean(mix):.1%}** ± {stdev(mix):.1%}", f"{min(mix):.1%} to {max(mix):.1%}"]
         yield f"| {profile} | {' | '.join(cells)} | {fmean(ran.turned_away for ran in runs):.1%} |"
-    yield from comparisons(found)
+    yield from comparisons(results)
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.cycle import NODES, PodReadingPlugin, Shape, cycles, engine, pod, with_spread, without_constraints
+from benchmarks.cycle import NODES, PodReadingPlugin, Shape, cycles, make_engine, pod, with_spread, without_constraints
 from benchmarks.line_chart import Panel, line_chart
 from benchmarks.timing import show
 from kframework import Plugin
@@ -79,16 +79,16 @@ SWEEPS = (
 
 def cycle_time(sizes: Sizes, count: int) -> float:
     """Measure so many cycles; return the lower quartile of their processor time, in microseconds."""
-    made, host = engine(percentage=sizes.percentage, plugins=_plugins(sizes.plugins), nodes=sizes.nodes)
+    engine, host = make_engine(percentage=sizes.percentage, plugins=_plugins(sizes.plugins), nodes=sizes.nodes)
     for index in range(sizes.pods):
-        made.offer(Upserted(_running(index, sizes)))
-    for message in made.inbox.drain():
-        made._apply(message)
+        engine.offer(Upserted(_running(index, sizes)))
+    for message in engine.inbox.drain():
+        engine._apply(message)
     warm = max(50, 2 * sizes.templates)
-    list(cycles(made, host, sizes.templates, warm, first=10_000_000, shape=sizes.shape))
+    list(cycles(engine, host, sizes.templates, warm, first=10_000_000, shape=sizes.shape))
     gc.collect()
     gc.freeze()
-    times = sorted(cycles(made, host, sizes.templates, count, first=20_000_000, shape=sizes.shape))
+    times = sorted(cycles(engine, host, sizes.templates, count, first=20_000_000, shape=sizes.shape))
     gc.unfreeze()
     return times[count // 4] / 1_000
 
@@ -101,9 +101,9 @@ def _plugins(count: int) -> tuple[type[Plugin], ...]:
 
 def _running(index: int, sizes: Sizes) -> Pod:
     """Make a pod that runs."""
-    made = pod(index, index % sizes.templates, sizes.shape)
-    spec = msgspec.structs.replace(made.spec, node_name=f"node-{index % sizes.nodes}")
-    return msgspec.structs.replace(made, spec=spec)
+    engine = pod(index, index % sizes.templates, sizes.shape)
+    spec = msgspec.structs.replace(engine.spec, node_name=f"node-{index % sizes.nodes}")
+    return msgspec.structs.replace(engine, spec=spec)
 
 
 def measure_sweep(sweep: Sweep, measure: Callable[[Sizes], float]) -> Panel:

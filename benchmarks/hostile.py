@@ -14,7 +14,7 @@ from time import process_time_ns
 
 import msgspec
 
-from benchmarks.cycle import RecordingHost, engine, pod, with_anti_affinity, with_spread, without_constraints
+from benchmarks.cycle import RecordingHost, make_engine, pod, with_anti_affinity, with_spread, without_constraints
 from benchmarks.hostile_inputs import ROWS, HostileInput
 from benchmarks.timing import show
 from kframework.core.pod_engine import PodEngine
@@ -38,14 +38,14 @@ class Side:
     def __init__(self) -> None:
         self.engine: PodEngine
         self._effects: RecordingHost
-        self.engine, self._effects = engine(nodes=NODES)
+        self.engine, self._effects = make_engine(nodes=NODES)
         self._turn = 0
         self._running: list[Pod] = []
 
-    def apply(self, *objects: ApiObject, gone: bool = False) -> int:
+    def apply(self, *objects: ApiObject, deleted: bool = False) -> int:
         """Take these in; return the nanoseconds of processor time."""
         for each in objects:
-            self.engine.offer(Deleted(each) if gone else Upserted(each))
+            self.engine.offer(Deleted(each) if deleted else Upserted(each))
         began = process_time_ns()
         for message in self.engine.inbox.drain():
             self.engine._apply(message)
@@ -69,17 +69,17 @@ class Side:
         bound = reservation.pod.object
         return msgspec.structs.replace(bound, spec=msgspec.structs.replace(bound.spec, node_name=reservation.node_name))
 
-    def turn(self, made: Callable[[int], Pod]) -> tuple[int, int]:
+    def turn(self, engine: Callable[[int], Pod]) -> tuple[int, int]:
         """Schedule a pod of the others, confirm it, let the oldest go; return nanoseconds of cycle and messages."""
         self._turn += 1
-        messages = self.apply(made(self._turn))
+        messages = self.apply(engine(self._turn))
         cycle = self.step()
         bound = self.ended()
         if bound is not None:
             messages += self.apply(bound)
             self._running.append(bound)
         if len(self._running) > RUNNING:
-            messages += self.apply(self._running.pop(0), gone=True)
+            messages += self.apply(self._running.pop(0), deleted=True)
         return cycle, messages
 
 
@@ -106,8 +106,8 @@ def measure(row: HostileInput) -> list[object]:
     gc.collect()
     gc.freeze()
     gc.disable()
-    made = row.others or ordinary_pod
-    settled = _measure_alternately(sides, made, lambda side: None)
+    engine = row.others or ordinary_pod
+    settled = _measure_alternately(sides, engine, lambda side: None)
     events: Numbers = {"cycle": [], "message": []}
     moves = row.moves()
 
@@ -115,7 +115,7 @@ def measure(row: HostileInput) -> list[object]:
         if side is beside:
             _apply_hostile(side, next(moves), events)
 
-    moving = _measure_alternately(sides, made, moved)
+    moving = _measure_alternately(sides, engine, moved)
     gc.enable()
     gc.unfreeze()
     plain_message = quartile(settled[without, 1])
@@ -138,24 +138,24 @@ def _apply_hostile(side: Side, move: ApiObject, events: Numbers) -> None:
         if waiting:
             events["cycle"].append(side.step())
             side.apply(side.ended() or move)
-        side.apply(move, gone=True)
+        side.apply(move, deleted=True)
 
 
 def _measure_alternately(
-    sides: list[Side], made: Callable[[int], Pod], before: Callable[[Side], None]
+    sides: list[Side], engine: Callable[[int], Pod], before: Callable[[Side], None]
 ) -> dict[tuple[Side, int], list[int]]:
     """Give both engines the same turns in blocks; return the nanoseconds of cycles (0) and messages (1) of each."""
-    found: dict[tuple[Side, int], list[int]] = {(side, kind): [] for side in sides for kind in (0, 1)}
+    measured: dict[tuple[Side, int], list[int]] = {(side, kind): [] for side in sides for kind in (0, 1)}
     for side in sides:
         for _ in range(4 * WORKLOADS):
-            side.turn(made)
+            side.turn(engine)
     for _ in range(0, TURNS, BLOCK):
         for side in sides:
             before(side)
             for _ in range(BLOCK):
-                for kind, took in enumerate(side.turn(made)):
-                    found[side, kind].append(took)
-    return found
+                for kind, took in enumerate(side.turn(engine)):
+                    measured[side, kind].append(took)
+    return measured
 
 
 def _selected_rows() -> Iterator[HostileInput]:

@@ -42,8 +42,8 @@ def line_chart(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
         f'<text x="16" y="30" font-size="17" font-weight="bold">{escape(title)}</text>',
         f'<text x="16" y="50" fill="{_FAINT}">{escape(subtitle)}</text>',
     ]
-    for place, panel in enumerate(panels):
-        row, column = divmod(place, _COLUMNS)
+    for index, panel in enumerate(panels):
+        row, column = divmod(index, _COLUMNS)
         lines.append(f'<g transform="translate({column * _CELL_WIDTH} {_HEAD + row * _CELL_HEIGHT})">')
         lines += _panel(panel, _Scale(panel, highest))
         lines.append("</g>")
@@ -75,10 +75,10 @@ def _panel(panel: Panel, scale: _Scale) -> Iterator[str]:
     yield from _axis_marks(panel.marks, scale, bottom)
     yield _text(_LEFT + _WIDTH / 2, bottom + 38, panel.along, anchor="middle")
     for colour, points in zip(_COLOURS, panel.lines.values(), strict=False):
-        places = [(scale.x(x), scale.y(y)) for x, y in points]
-        path = "L".join(f"{x} {y}" for x, y in places)
+        positions = [(scale.x(x), scale.y(y)) for x, y in points]
+        path = "L".join(f"{x} {y}" for x, y in positions)
         yield f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-linejoin="round"/>'
-        yield from (f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in places)
+        yield from (f'<circle cx="{x}" cy="{y}" r="3" fill="{colour}"/>' for x, y in positions)
     yield from _legend(panel.lines)
 
 
@@ -104,8 +104,8 @@ def _legend(names: Mapping[str, Points]) -> Iterator[str]:
 
 
 def _text(x: float, y: float, text: str, *, anchor: str) -> str:
-    place = f'x="{x}" y="{y}" text-anchor="{anchor}" font-size="11" fill="{_FAINT}"'
-    return f"<text {place}>{escape(text)}</text>"
+    index = f'x="{x}" y="{y}" text-anchor="{anchor}" font-size="11" fill="{_FAINT}"'
+    return f"<text {index}>{escape(text)}</text>"
 
 
 def _round_up(figure: float) -> float:

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from time import process_time
 
-from benchmarks.cycle import _node, engine
+from benchmarks.cycle import _node, make_engine
 from benchmarks.timing import microseconds, show
 from kframework.client.transport import Request, Response
 from kframework.core.cycle.records import Binding, Decision
@@ -76,8 +76,8 @@ def _record_all(attempts: Attempts, calls: Iterable[tuple[bool, Decision | Bindi
 
 def _cost_per_event() -> float:
     """Return what is added to taking in the update of a node."""
-    plain, _ = engine()
-    timed, _ = engine()
+    plain, _ = make_engine()
+    timed, _ = make_engine()
     Metrics().attach(timed)
     node = _node(0)
     return microseconds(lambda: timed.handlers.upsert(node)) - microseconds(lambda: plain.handlers.upsert(node))
@@ -140,14 +140,14 @@ def main() -> None:
             attempts.on_decision(record)
         else:
             attempts.on_binding(record)
-    made, _ = engine()
+    engine, _ = make_engine()
     for number in range(RESIDENT):
-        made.handlers.upsert(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
+        engine.handlers.upsert(make_pod(f"pod-{number}", node_name=f"node-{number % 5000}"))
     collect()
     print()
     rows = [
-        ("/metrics", *_scrape_cost((*attempts.series, *engine_series(made)))),
-        (f"/metrics/resources of {RESIDENT:,} pods", *_scrape_cost(pod_resources(made))),
+        ("/metrics", *_scrape_cost((*attempts.series, *engine_series(engine)))),
+        (f"/metrics/resources of {RESIDENT:,} pods", *_scrape_cost(pod_resources(engine))),
     ]
     show(("milliseconds", "in all", "at a time", "bytes"), rows)
 

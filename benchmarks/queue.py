@@ -10,7 +10,7 @@ from time import perf_counter
 
 import msgspec
 
-from benchmarks.cycle import NODES, _node, engine
+from benchmarks.cycle import NODES, _node, make_engine
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import Container, Node, NodeCondition, ObjectMeta, Pod, PodSpec, Resources
 from kframework.state.inbox import Message, Upserted
@@ -29,13 +29,13 @@ def _greedy_pod(index: int) -> Pod:
 
 
 def _full_engine() -> PodEngine:
-    made, _ = engine()
+    engine, _ = make_engine()
     for index in range(PODS):
-        made.offer(Upserted(_greedy_pod(index)))
-    while made.step():
+        engine.offer(Upserted(_greedy_pod(index)))
+    while engine.step():
         pass
-    assert made.queue.count_by_queue()["unschedulable"] == PODS, made.queue
-    return made
+    assert engine.queue.count_by_queue()["unschedulable"] == PODS, engine.queue
+    return engine
 
 
 def _with_heartbeat(index: int) -> Message:
@@ -60,18 +60,18 @@ def _replace_node(node: Node, **metadata: dict[str, str]) -> Node:
 
 def measure(title: str, event: Callable[[int], Message]) -> None:
     """Print what one event costs, and what share of a core 1,000 of them a second take."""
-    made = _full_engine()
+    engine = _full_engine()
     for index in range(NODES):
-        made.offer(_with_heartbeat(index))
-    made.step()
+        engine.offer(_with_heartbeat(index))
+    engine.step()
     messages = [event(index) for index in range(EVENTS)]
-    tried = made.attempts
+    tried = engine.attempts
     began = perf_counter()
     for message in messages:
-        made.offer(message)
-        made.step()
+        engine.offer(message)
+        engine.step()
     seconds = (perf_counter() - began) / EVENTS
-    attempts = made.attempts - tried
+    attempts = engine.attempts - tried
     print(f"{title:<52}{seconds * 1e6:>9.1f}{seconds * RATE:>9.1%}{attempts:>10}")
 
 

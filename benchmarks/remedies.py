@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from time import process_time
 
-from benchmarks.cycle import NODES, apply_messages, engine
+from benchmarks.cycle import NODES, apply_messages, make_engine
 from benchmarks.timing import show
 from kframework import Plugin, hookimpl, unschedulable
 from kframework.core.pod_engine import PodEngine
@@ -74,20 +74,20 @@ def pods() -> Iterator[tuple[str, Pod]]:
 
 def make_full_engine(*plugins: type[Plugin]) -> PodEngine:
     """Make an engine whose nodes are full."""
-    made, _ = engine(plugins=plugins)
+    engine, _ = make_engine(plugins=plugins)
     for index in range(NODES * VICTIMS):
         node = f"node-{index % NODES}"
-        made.offer(Upserted(make_pod(f"pod-{index}", labels={"app": "1"}, cpu="6400m", node_name=node)))
-    apply_messages(made)
+        engine.offer(Upserted(make_pod(f"pod-{index}", labels={"app": "1"}, cpu="6400m", node_name=node)))
+    apply_messages(engine)
     spare()
-    return made
+    return engine
 
 
-def slices(made: PodEngine, pod: Pod) -> list[float]:
+def slices(engine: PodEngine, pod: Pod) -> list[float]:
     """Search, after an attempt to schedule the pod; return what each slice took, in milliseconds of the processor."""
-    made.offer(Upserted(pod))
-    made.step()
-    search = remedies(made, made.handlers.pending[pod.metadata.uid])
+    engine.offer(Upserted(pod))
+    engine.step()
+    search = remedies(engine, engine.handlers.pending[pod.metadata.uid])
     over, times = False, []
     while not over:
         began = process_time()
@@ -96,16 +96,16 @@ def slices(made: PodEngine, pod: Pod) -> list[float]:
     return times
 
 
-def measure_search(made: PodEngine, pod: Pod) -> tuple[float, float, float, float]:
+def measure_search(engine: PodEngine, pod: Pod) -> tuple[float, float, float, float]:
     """Return the best of several runs beside the budgets."""
-    runs = [slices(made, pod) for _ in range(RUNS)]
+    runs = [slices(engine, pod) for _ in range(RUNS)]
     return min(map(sum, runs)), BUDGET, min(map(max, runs)), SLICE
 
 
 def main() -> None:
     """Print the table."""
-    made = make_full_engine()
-    rows = [(what, *measure_search(made, pod)) for what, pod in pods()]
+    engine = make_full_engine()
+    rows = [(what, *measure_search(engine, pod)) for what, pod in pods()]
     naive = make_pod("naive", cpu=None, memory=None)
     rows.append(("a plugin without columns", *measure_search(make_full_engine(Full), naive)))
     show(("what blocks the pod", "all", "budget", "worst slice", "budget"), rows)

@@ -32,7 +32,7 @@ class Stopwatch:
 def show(headers: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     """Print a table: the first column to the left, figures to the right with one or two decimals."""
     cells = [list(headers), *([_text(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(headers))]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(headers))]
     for first, *others in cells:
         figures = (text.rjust(width) for text, width in zip(others, widths[1:], strict=True))
         sys.stdout.write("  ".join((first.ljust(widths[0]), *figures)).rstrip() + "\n")

@@ -15,7 +15,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
 
-from benchmarks.cycle import cycles, engine
+from benchmarks.cycle import cycles, make_engine
 from benchmarks.timing import show
 from kframework.core.cycle.records import Binding, Decision
 from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
@@ -40,11 +40,11 @@ class EncodingExporter(SpanExporter):
 
 def schedule_pods(timed_share: float, count: int) -> tuple[list[Decision], float]:
     """Schedule pods, timing the plugins of a share of them; return the decisions and the median microseconds."""
-    made, host = engine()
-    made.timed_share = timed_share
-    list(cycles(made, host, 1, 50))
+    engine, host = make_engine()
+    engine.timed_share = timed_share
+    list(cycles(engine, host, 1, 50))
     host.decisions.clear()
-    times = list(cycles(made, host, 1, count, first=100_000))
+    times = list(cycles(engine, host, 1, count, first=100_000))
     return host.decisions, statistics.median(times) / 1000
 
 
@@ -68,7 +68,7 @@ def binding(decision: Decision) -> Binding:
 
 def cost(share: float, decisions: Sequence[Decision], exporter: EncodingExporter) -> float:
     """Return the microseconds of all threads that a pod costs when this share of them is traced."""
-    evenly = [replace(decision, draw=place / len(decisions)) for place, decision in enumerate(decisions)]
+    evenly = [replace(decision, draw=index / len(decisions)) for index, decision in enumerate(decisions)]
     bindings = [binding(decision) for decision in evenly]
     processor = BatchSpanProcessor(exporter, max_queue_size=1 << 20)
     tracing = Tracing(processor, rate_per_million=round(share * SAMPLE_ALL))

@@ -61,8 +61,8 @@ def scenario(decisions: DecisionLog, _observers: list[Observer]) -> MakeScenario
     """Make a Scenario, of the same arguments; where the test fails, its decisions are shown."""
     from kframework.testing.scenario import Scenario
 
-    def make(**given: object) -> Scenario:
-        return Scenario(**{"observers": _observers, **given})  # type: ignore[arg-type]  # the caller's are checked there
+    def make(**options: object) -> Scenario:
+        return Scenario(**{"observers": _observers, **options})  # type: ignore[arg-type]  # the caller's are checked there
 
     return make
 

@@ -20,12 +20,12 @@ STEP = "Step"
 
 @pytest.mark.slow
 def test_one_class_replays() -> None:
-    found = [(str(path.relative_to(ROOT)), name) for path in sources() for name in replaying(path.read_text())]
-    assert found == [REPLAY], listed([f"{path}: {name} replays recordings" for path, name in found])
+    classes = [(str(path.relative_to(ROOT)), name) for path in sources() for name in replaying(path.read_text())]
+    assert classes == [REPLAY], listed([f"{path}: {name} replays recordings" for path, name in classes])
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "classes"),
     [
         ('class A:\n    def run(self):\n        if line.what == "Step":\n            engine.step()', ["A"]),
         (
@@ -39,8 +39,8 @@ def test_one_class_replays() -> None:
         ('class A:\n    def read(self):\n        return line.what == "Decision"', []),
     ],
 )
-def test_second_replay_class_is_reported(source: str, found: list[str]) -> None:
-    assert list(replaying(source)) == found
+def test_second_replay_class_is_reported(source: str, classes: list[str]) -> None:
+    assert list(replaying(source)) == classes
 
 
 def sources() -> Iterator[Path]:

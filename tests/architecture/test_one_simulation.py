@@ -21,18 +21,18 @@ OTHERS = ("kframework.clock", "kframework.testing.contract.repeatability", "kfra
 
 
 def test_one_class_runs_a_scheduler_on_a_cluster_in_memory() -> None:
-    found = {name: node for module, source in sources() for name, node in composers(module, source)}
-    assert set(found) == {SIMULATION, *READERS}, listed(sorted(found))
-    assert not [name for name in READERS if is_run(found[name])]
+    classes = {name: node for module, source in sources() for name, node in composers(module, source)}
+    assert set(classes) == {SIMULATION, *READERS}, listed(sorted(classes))
+    assert not [name for name in READERS if is_run(classes[name])]
 
 
 def test_one_module_drives_virtual_time() -> None:
-    found = {module for module, source in sources() if drives_virtual_time(source)}
-    assert found == {LOOP, *OTHERS}, listed(sorted(found))
+    classes = {module for module, source in sources() if drives_virtual_time(source)}
+    assert classes == {LOOP, *OTHERS}, listed(sorted(classes))
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "classes"),
     [
         (
             """
@@ -57,22 +57,22 @@ def test_one_module_drives_virtual_time() -> None:
         ("class A:\n    cluster: MemoryCluster\n    scheduler: Scheduler", []),
     ],
 )
-def test_second_simulation_is_reported(source: str, found: list[str]) -> None:
-    made = dict(composers("module", dedent(source)))
-    assert list(made) == found
-    assert all(map(is_run, made.values()))
+def test_second_simulation_is_reported(source: str, classes: list[str]) -> None:
+    created = dict(composers("module", dedent(source)))
+    assert list(created) == classes
+    assert all(map(is_run, created.values()))
 
 
 @pytest.mark.parametrize(
-    ("source", "found"),
+    ("source", "classes"),
     [
         ("from kframework.clock import run_virtual\nrun_virtual(main)", True),
         ("import kframework.clock\nkframework.clock.VirtualTimeLoop()", True),
         ("from kframework.clock import LoopClock", False),
     ],
 )
-def test_second_driver_of_virtual_time_is_reported(source: str, found: bool) -> None:
-    assert drives_virtual_time(source) == found
+def test_second_driver_of_virtual_time_is_reported(source: str, classes: bool) -> None:
+    assert drives_virtual_time(source) == classes
 
 
 def sources() -> Iterator[tuple[str, str]]:

@@ -9,12 +9,12 @@ from linecache import getline
 from types import CodeType, FrameType
 from typing import Any
 
-__all__ = ["LinesReached"]
+__all__ = ["LineCoverage"]
 
 Tracer = Callable[[FrameType, str, Any], Any]  # what sys.settrace takes
 
 
-class LinesReached:
+class LineCoverage:
     """Counts, while it is entered, how often each line of one file runs, function by function."""
 
     def __init__(self, file: str) -> None:
@@ -22,7 +22,7 @@ class LinesReached:
         self.counts: Counter[tuple[CodeType, int]] = Counter()
         self.entered: set[CodeType] = set()
 
-    def __enter__(self) -> LinesReached:
+    def __enter__(self) -> LineCoverage:
         self._before = sys.gettrace()
         sys.settrace(self._call)
         return self

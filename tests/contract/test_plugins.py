@@ -18,7 +18,7 @@ from kframework.testing.contract.probe import PluginProbe, PluginUnderTest, run_
 from kframework.testing.contract.promises import CacheCheck, check_columnar_forms, check_score_range
 from tests.contract.case import World
 from tests.contract.cases import CASES
-from tests.contract.line_coverage import LinesReached
+from tests.contract.line_coverage import LineCoverage
 from tests.contract.plugins import ASKED, holding, placing
 from tests.support import scale
 from tests.support.scale import sampled
@@ -35,12 +35,12 @@ every_plugin = pytest.mark.parametrize("name", PLACING)
 
 def check(name: str, world: World, examples: int, seed: int = 0) -> Coverage:
     """Ask about answers, by all promises that are about them."""
-    remembered = CacheCheck()
+    cache_check = CacheCheck()
 
-    def look(questions: PluginProbe) -> None:
-        check_columnar_forms(questions)
-        check_score_range(questions)
-        remembered(questions)
+    def run_checks(probe: PluginProbe) -> None:
+        check_columnar_forms(probe)
+        check_score_range(probe)
+        cache_check(probe)
 
     subject = PluginUnderTest(
         plugin=PLACING[name],
@@ -52,10 +52,10 @@ def check(name: str, world: World, examples: int, seed: int = 0) -> Coverage:
         examples=CASES[name].times * examples,
         seed=seed,
     )
-    return run_check(subject, look, in_what_if=remembered.check_cached)
+    return run_check(subject, run_checks, in_what_if=cache_check.check_cached)
 
 
-def reached(name: str) -> Coverage:
+def measure_coverage(name: str) -> Coverage:
     """Check a plugin in all its worlds, and add up what was come by."""
     total = Coverage()
     for world in CASES[name].worlds:
@@ -67,11 +67,11 @@ def check_at_random(name: str, world: World, total: Coverage) -> None:
     @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
     @given(seed=st.integers(0, 2**32))
     def run(seed: int) -> None:
-        found = check(name, world, examples=1, seed=seed)
-        total.reasons.update(found.reasons)
-        total.codes.update(found.codes)
-        total.scores.update(found.scores)
-        total.passes += found.passes
+        coverage = check(name, world, examples=1, seed=seed)
+        total.reasons.update(coverage.reasons)
+        total.codes.update(coverage.codes)
+        total.scores.update(coverage.scores)
+        total.passes += coverage.passes
 
     run()
 
@@ -83,25 +83,25 @@ def test_every_plugin_has_a_case() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sampled(PLACING))
 def test_every_answer_of_a_plugin_is_covered(name: str) -> None:
-    found, case = reached(name), CASES[name]
-    assert found.reasons.keys() == case.reasons
-    assert min(found.reasons.values(), default=LEAST) >= LEAST, found.reasons
-    assert found.codes.keys() == (case.codes if case.reasons else set())
-    assert min(found.codes.values(), default=LEAST) >= LEAST
+    coverage, case = measure_coverage(name), CASES[name]
+    assert coverage.reasons.keys() == case.reasons
+    assert min(coverage.reasons.values(), default=LEAST) >= LEAST, coverage.reasons
+    assert coverage.codes.keys() == (case.codes if case.reasons else set())
+    assert min(coverage.codes.values(), default=LEAST) >= LEAST
     asks_nodes = bool(marked_hooks(PLACING[name]).keys() & {"filter", "filter_nodes"} - case.unasked)
-    assert (found.passes >= LEAST) is asks_nodes
-    assert {score for score in case.scores if found.scores[score] >= LEAST} == case.scores
-    assert bool(found.scores) is bool(case.scores)
+    assert (coverage.passes >= LEAST) is asks_nodes
+    assert {score for score in case.scores if coverage.scores[score] >= LEAST} == case.scores
+    assert bool(coverage.scores) is bool(case.scores)
 
 
 def test_ignored_resources_cause_no_rejection() -> None:
     case = CASES["NodeResourcesFit"]
-    found = check("NodeResourcesFit", case.worlds[-1], EXAMPLES)
+    coverage = check("NodeResourcesFit", case.worlds[-1], EXAMPLES)
     ignored = {INSUFFICIENT.format(resource) for resource in ("example.com/gpu", "other.example.com/fpga")}
-    assert found.reasons.keys() == case.reasons - ignored
+    assert coverage.reasons.keys() == case.reasons - ignored
 
 
-def answers_missed(lines: LinesReached) -> set[str]:
+def answers_missed(lines: LineCoverage) -> set[str]:
     """Return the lines that were missed, but for the rules of Args, which config/test_args.py breaks one by one."""
     return {line for line in lines.missed(LEAST) if not re.match(r"\w+Args\.\w*problems: ", line)}
 
@@ -111,7 +111,7 @@ def answers_missed(lines: LinesReached) -> set[str]:
 def test_every_line_of_a_hook_is_covered(name: str) -> None:
     """Without the lines of what only events ask, which are not entered at all."""
     plugin, case = PLACING[name], CASES[name]
-    with LinesReached(inspect.getfile(plugin)) as lines:
+    with LineCoverage(inspect.getfile(plugin)) as lines:
         for world in case.worlds:
             check(name, world, examples=LEAST)
     assert answers_missed(lines) <= case.unreached
@@ -120,8 +120,8 @@ def test_every_line_of_a_hook_is_covered(name: str) -> None:
 
 @every_plugin
 def test_excepted_lines_exist(name: str) -> None:
-    there = {line.strip() for line in Path(inspect.getfile(PLACING[name])).read_text().splitlines()}
-    assert {line.partition(": ")[2] for line in CASES[name].unreached} <= there
+    lines = {line.strip() for line in Path(inspect.getfile(PLACING[name])).read_text().splitlines()}
+    assert {line.partition(": ")[2] for line in CASES[name].unreached} <= lines
 
 
 def _code(plugin: type[Plugin], hook: str) -> object:
@@ -134,7 +134,7 @@ def test_uncovered_lines_are_reported() -> None:
             return "never"
         return "always"
 
-    with LinesReached(__file__) as lines:
+    with LineCoverage(__file__) as lines:
         for _ in range(LEAST):
             often(0)
     assert [line.split(".")[-1] for line in lines.missed(LEAST)] == ['often: return "never"']

@@ -57,10 +57,10 @@ def commands(block: Block) -> Iterator[Command]:
         yield Command(text, tuple(rest[more:]))
 
 
-def agrees(shown: tuple[str, ...], printed: tuple[str, ...]) -> bool:
+def agrees(expected: tuple[str, ...], printed: tuple[str, ...]) -> bool:
     """Return whether a command printed what the document shows, spaces at the ends of lines aside."""
-    if not shown:
+    if not expected:
         return not printed
-    if shown[0].strip() == "...":
-        return any(agrees(shown[1:], printed[skipped:]) for skipped in range(len(printed) + 1))
-    return bool(printed) and shown[0].rstrip() == printed[0].rstrip() and agrees(shown[1:], printed[1:])
+    if expected[0].strip() == "...":
+        return any(agrees(expected[1:], printed[skipped:]) for skipped in range(len(printed) + 1))
+    return bool(printed) and expected[0].rstrip() == printed[0].rstrip() and agrees(expected[1:], printed[1:])

@@ -52,7 +52,7 @@ def test_commands_and_their_output_are_separated() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "printed", "answer"),
+    ("expected", "printed", "answer"),
     [
         ("", "", True),
         ("a", "a", True),
@@ -68,5 +68,5 @@ def test_commands_and_their_output_are_separated() -> None:
         ("a b", "a b c", False),
     ],
 )
-def test_ellipsis_matches_any_lines(shown: str, printed: str, answer: bool) -> None:
-    assert agrees(tuple(shown.split()), tuple(printed.replace("  ", "").split())) is answer
+def test_ellipsis_matches_any_lines(expected: str, printed: str, answer: bool) -> None:
+    assert agrees(tuple(expected.split()), tuple(printed.replace("  ", "").split())) is answer

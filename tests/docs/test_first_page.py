@@ -20,7 +20,7 @@ COMPLETED = ("python3 -m venv ", "pip install . pytest")
 KUBECONFIG = "/tmp/mine.kubeconfig"
 
 
-def shown() -> list[list[str]]:
+def expected() -> list[list[str]]:
     """List the commands of the blocks that the other tests of documents pass over."""
     page = (ROOT / "docs" / "README.md").read_text()
     passed_over = re.findall(r"^<!-- not run: [^\n]* -->\n```console\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
@@ -28,12 +28,12 @@ def shown() -> list[list[str]]:
 
 
 def test_first_page_takes_ten_commands() -> None:
-    assert 0 < sum(map(len, shown())) <= 10
+    assert 0 < sum(map(len, expected())) <= 10
 
 
 @pytest.mark.timeout(180)
 def test_new_plugin_is_tested_and_schedules_for_an_api_server(environment: CleanEnvironment, tmp_path: Path) -> None:
-    written, served = shown()
+    written, served = expected()
     script = "\n".join(["set -e", *(command for command in written if not command.startswith(COMPLETED))])
     tried = environment.run("bash", "-c", script, cwd=tmp_path)
     assert tried.returncode == 0, tried.stdout

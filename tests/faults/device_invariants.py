@@ -134,8 +134,8 @@ class DeviceChecker:
         """
         while True:
             await asyncio.sleep(CHECK_INTERVAL)
-            found = self._still_reserved(self._lives[-1].scheduler)
-            self.problems += (each for each in found if each not in self.problems)
+            differences = self._still_reserved(self._lives[-1].scheduler)
+            self.problems += (each for each in differences if each not in self.problems)
 
     def _still_reserved(self, scheduler: Scheduler) -> Iterator[str]:
         """Name the claims that are reserved for pods without a node, though nobody is about to write that."""

@@ -199,7 +199,7 @@ async def state_differences(scheduler: Scheduler, cluster: Cluster, books: Engin
     PreEnqueue holds the pod back.
     """
     pods = [pod for pod in await cluster.list(Pod) if not has_ended(pod)]
-    found = [
+    differences = [
         *_of_nodes(scheduler.engine.cluster, await cluster.list(Node), [pod for pod in pods if pod.spec.node_name]),
         *_of_pending(
             scheduler.engine, {pod.metadata.uid: pod for pod in pods if not pod.spec.node_name}, books.nominated
@@ -210,8 +210,8 @@ async def state_differences(scheduler: Scheduler, cluster: Cluster, books: Engin
             stored = {(each.metadata.namespace, each.metadata.name): each for each in await cluster.list(kind)}
             store = scheduler.engine.cluster.objects(kind)
             known = {(each.metadata.namespace, each.metadata.name): each for each in store}
-            found += _differences(kind.__name__, known, stored)
-    return found
+            differences += _differences(kind.__name__, known, stored)
+    return differences
 
 
 def _of_nodes(state: ClusterState, nodes: list[Node], assigned: list[Pod]) -> Iterator[str]:

@@ -42,9 +42,9 @@ def repeat_in_process(recording: Path, **environment: str) -> Repetition:
 def repeat(recording: Path, registry: Registry = PLUGINS) -> Repetition:
     """Decide again what was recorded, in this process."""
     replayed, reconsidered = replay(recording, registry), reconsider(recording, registry=registry)
-    found = [f"{one.kind}: {one.recorded} became {one.replayed}" for one in reconsidered.differences]
+    differences = [f"{one.kind}: {one.recorded} became {one.replayed}" for one in reconsidered.differences]
     difference = None if replayed.difference is None else str(replayed.difference)
-    return Repetition(replayed.attempts, difference, reconsidered.attempts, found)
+    return Repetition(replayed.attempts, difference, reconsidered.attempts, differences)
 
 
 def main(recording: Path) -> None:

@@ -324,25 +324,26 @@ class SourceRun(Observer):
 
     def _misattributed_faults(self) -> Iterator[str]:
         """Name the faults that nobody was blamed for, and the blame that nobody deserves."""
-        occurred, told = self._world.ledger.occurred, self._told()
+        occurred, reported = self._world.ledger.occurred, self._told()
         beside = {plugin.name for plugin in self._world.services if plugin.parallel_pre_bind}
-        for blame in sorted(occurred | told):
-            # What is broken off, with its scheduler or by another PreBind plugin that fails first, need not be told.
+        for blame in sorted(occurred | reported):
+            # What is broken off, with its scheduler or by another PreBind plugin that fails first, need not be
+            # reported.
             fewer = bool(self._stops) or blame.plugin in beside
-            wrong = told[blame] > occurred[blame] or (told[blame] < occurred[blame] and not fewer)
+            wrong = reported[blame] > occurred[blame] or (reported[blame] < occurred[blame] and not fewer)
             if wrong:
-                yield f"{blame} was told {told[blame]} times, and struck {occurred[blame]} times"
+                yield f"{blame} was reported {reported[blame]} times, and struck {occurred[blame]} times"
 
     def _told(self) -> Counter[PlantedFault]:
         """Count whom the sources' messages and the log blame."""
-        told = Counter(
+        reported = Counter(
             {PlantedFault(plugin, "data"): failures for plugin, failures in self._failures.items() if failures}
         )
         for line in self._lines:
             if line.name != "kframework.scheduler.sources":
                 found = _OF_A_HOOK.match(line.getMessage())
-                told[PlantedFault(*found.groups()) if found else PlantedFault("nobody", line.getMessage())] += 1
-        return told
+                reported[PlantedFault(*found.groups()) if found else PlantedFault("nobody", line.getMessage())] += 1
+        return reported
 
     def _story(self) -> list[object]:
         """Return what happened, without what was measured."""

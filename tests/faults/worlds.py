@@ -102,17 +102,17 @@ def run_world(order: WorldOrder) -> WorldResult:
 def _differences_from(order: WorldOrder, before: WorldResult) -> list[str]:
     """Say what another process makes of a world otherwise: from its recordings, or by living through it again."""
     registry = source_run.make_plugins(order.seed).registry if order.engine == "outside" else pod_run.PLUGINS
-    found = []
+    differences = []
     for recording in before.recordings:
         decide = repeat if order.engine != "batch" and order.seed % RECONSIDERED == 0 else replay
         again = decide(Path(recording), registry)
         if again.difference is not None:
-            found.append(f"{recording} replays otherwise: {again.difference}")
+            differences.append(f"{recording} replays otherwise: {again.difference}")
         elif isinstance(again, Repetition) and not again.is_identical:
-            found.append(f"{recording} is decided otherwise on the state as it was: {again.differences[:5]}")
+            differences.append(f"{recording} is decided otherwise on the state as it was: {again.differences[:5]}")
     if not before.recordings and _WORLDS[order.engine](order).history != before.history:
-        found.append("the same seed told another story in another process")
-    return found
+        differences.append("the same seed told another story in another process")
+    return differences
 
 
 def _run_sources(order: WorldOrder) -> Report:

@@ -39,23 +39,23 @@ class Bodies:
     def object_of(self, kind: Kind[ApiObject], name: str, namespace: str) -> dict[str, object]:
         """Make an object that may be one of a kind, with a few values that are none."""
         name_of_type = definition_of(kind.api_version, kind.name)
-        made: dict[str, object] = deepcopy(VALID.get(kind.name, {}))
-        if not made or self._one_in(3):
-            made |= (
+        document: dict[str, object] = deepcopy(VALID.get(kind.name, {}))
+        if not document or self._one_in(3):
+            document |= (
                 self._of_type(name_of_type, self._random.choice((0, 4))) if name_of_type else {"spec": self.anything(0)}
             )
-        metadata = made.get("metadata")
+        metadata = document.get("metadata")
         own = {"name": name} | ({"namespace": namespace} if namespace and self._one_in(2) else {})
-        made["metadata"] = ({} if not isinstance(metadata, dict) or self._one_in(2) else metadata) | own
+        document["metadata"] = ({} if not isinstance(metadata, dict) or self._one_in(2) else metadata) | own
         if self._one_in(3):
-            self._corrupt(made)
-        return {"apiVersion": kind.api_version, "kind": kind.name} | made
+            self._corrupt(document)
+        return {"apiVersion": kind.api_version, "kind": kind.name} | document
 
     def _of_type(self, name: str, depth: int) -> dict[str, object]:
         known = properties(name)
         # Far down few fields are set: there would be no end otherwise.
-        chosen = [name for name in known if self._one_in(2 + depth)]
-        return {name: self._value_of(known[name], depth + 1) for name in chosen}
+        selected = [name for name in known if self._one_in(2 + depth)]
+        return {name: self._value_of(known[name], depth + 1) for name in selected}
 
     def _value_of(self, schema: Schema, depth: int) -> object:
         if self._one_in(40):
@@ -93,15 +93,15 @@ class Bodies:
                 return [self.anything(depth + 1) for _ in range(self._random.randrange(4))]
         return {self._text(): self.anything(depth + 1) for _ in range(self._random.randrange(4))}
 
-    def _corrupt(self, made: object) -> None:
+    def _corrupt(self, document: object) -> None:
         """Put something that does not belong there into an object, somewhere."""
-        while isinstance(made, dict | list) and made:
-            places = list(made) if isinstance(made, dict) else list(range(len(made)))
-            place = self._random.choice(places)
-            if self._one_in(3) or not isinstance(made[place], dict | list) or not made[place]:
-                made[place] = self._unusual_value() if self._one_in(2) else self._text()
+        while isinstance(document, dict | list) and document:
+            positions = list(document) if isinstance(document, dict) else list(range(len(document)))
+            position = self._random.choice(positions)
+            if self._one_in(3) or not isinstance(document[position], dict | list) or not document[position]:
+                document[position] = self._unusual_value() if self._one_in(2) else self._text()
                 return
-            made = made[place]
+            document = document[position]
 
     def json_patch(self) -> object:
         """Make a JSON patch."""
@@ -121,8 +121,8 @@ class Bodies:
         names = ("$patch", "$deleteFromPrimitiveList/finalizers", "$setElementOrder/containers", "$x")
         name = self._random.choice(names)
         values = ("delete", "replace", "merge", "retainKeys", ["a"], [{"name": "a"}], self._unusual_value())
-        place = self._random.choice([value, *(each for each in value.values() if isinstance(each, dict))])
-        place[name] = self._random.choice(values)
+        position = self._random.choice([value, *(each for each in value.values() if isinstance(each, dict))])
+        position[name] = self._random.choice(values)
         return value
 
     def in_json(self, value: object) -> bytes:
@@ -147,10 +147,10 @@ class Bodies:
 
     def _message(self, name: str, depth: int) -> bytes:
         known = message_fields(name)
-        chosen = [number for number in known if self._one_in(2 + depth)] if depth < _DEEPEST else []
+        selected = [number for number in known if self._one_in(2 + depth)] if depth < _DEEPEST else []
         return b"".join(
             _field(number, self._value(known[number][1].strip("*?^"), depth + 1))
-            for number in chosen
+            for number in selected
             for _ in range(2 if known[number][1].startswith("*") else 1)
         )
 
@@ -167,14 +167,14 @@ class Bodies:
     def _corrupt_bytes(self, body: bytes) -> bytes:
         if not self._one_in(8) or not body:
             return body
-        place = self._random.randrange(len(body))
+        position = self._random.randrange(len(body))
         match self._random.randrange(4):
             case 0:
-                return body[:place]
+                return body[:position]
             case 1:
-                return body[:place] + self._random.randbytes(3) + body[place + 3 :]
+                return body[:position] + self._random.randbytes(3) + body[position + 3 :]
             case 2:
-                return body[:place] + body[place:] * 2
+                return body[:position] + body[position:] * 2
         return self._random.choice(_NO_BODIES)
 
     def _unusual_value(self) -> object:

@@ -17,8 +17,8 @@ CLUSTERS = 40
 def story(seed: int) -> tuple[list[str], str]:
     """Tell what happens to a cluster, and how it looks in the end."""
     cluster = RandomCluster(Random(seed))
-    told = [cluster.change(lambda: None) for _ in range(30)]
-    return told, repr([(node, sorted(map(repr, node.pods))) for node in cluster.state.nodes])
+    reports = [cluster.change(lambda: None) for _ in range(30)]
+    return reports, repr([(node, sorted(map(repr, node.pods))) for node in cluster.state.nodes])
 
 
 def test_same_seed_makes_the_same_changes() -> None:
@@ -26,10 +26,10 @@ def test_same_seed_makes_the_same_changes() -> None:
 
 
 def test_every_kind_of_change_occurs() -> None:
-    told = ". ".join(sentence for seed in range(CLUSTERS) for sentence in story(seed)[0])
+    reports = ". ".join(sentence for seed in range(CLUSTERS) for sentence in story(seed)[0])
     ends = ("added", "changed", "removed", "ended", "forgotten", "committed", "rolled back", "after a check")
-    assert [end for end in ends if f" {end}. " not in told] == []
-    assert " started on " in told and " assumed on " in told
+    assert [end for end in ends if f" {end}. " not in reports] == []
+    assert " started on " in reports and " assumed on " in reports
 
 
 def test_what_if_is_visible_inside_and_rolled_back() -> None:

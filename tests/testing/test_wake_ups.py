@@ -59,18 +59,18 @@ class Odd(Plugin):
 
 
 def test_hint_answers_are_counted() -> None:
-    found = check_wake_ups(Odd)
-    assert found.queue.keys() >= {"Odd AssignedPodAdd", "Odd AssignedPodDelete", "Odd NodeAdd"}
-    assert not found.skip
-    assert found.woken > 100
-    assert found.needless_share == found.unschedulable / found.woken
+    result = check_wake_ups(Odd)
+    assert result.queue.keys() >= {"Odd AssignedPodAdd", "Odd AssignedPodDelete", "Odd NodeAdd"}
+    assert not result.skip
+    assert result.woken > 100
+    assert result.needless_share == result.unschedulable / result.woken
 
 
 def test_same_seed_makes_the_same_calls() -> None:
-    def found(seed: int) -> WakeUps:
+    def result(seed: int) -> WakeUps:
         return check_wake_ups(Odd, examples=3, seed=seed)
 
-    assert found(1) == found(1) != found(2)
+    assert result(1) == result(1) != result(2)
 
 
 def test_needless_share_is_zero_without_woken_pods() -> None:
@@ -115,8 +115,8 @@ def needing(kind: type[ApiObject], name: str, *events: ClusterEvent) -> type[Plu
     class Needing(Plugin):
         @hookimpl
         def filter(self, state, pod, node):
-            found = [each for each in self.handle.objects(kind) if each.metadata.name == name]
-            return None if found and found[0].metadata.labels.get("team") == "a" else unschedulable("not yet")
+            result = [each for each in self.handle.objects(kind) if each.metadata.name == name]
+            return None if result and result[0].metadata.labels.get("team") == "a" else unschedulable("not yet")
 
         @hookimpl
         def events_to_register(self):
@@ -239,6 +239,6 @@ def test_args_are_spelled_as_in_the_file() -> None:
 
 def test_other_plugins_may_be_enabled() -> None:
     tainted = make_node("tainted", taints=["dedicated=a:NoSchedule"])
-    found = check_wake_ups(Odd, other_plugins=["TaintToleration", "SchedulingGates"], nodes=[tainted])
-    assert {answer.split()[0] for answer in found.queue} == {"Odd", "TaintToleration", "SchedulingGates"}
+    result = check_wake_ups(Odd, other_plugins=["TaintToleration", "SchedulingGates"], nodes=[tainted])
+    assert {answer.split()[0] for answer in result.queue} == {"Odd", "TaintToleration", "SchedulingGates"}
     assert not [answer for answer in check_wake_ups(TaintToleration).queue if answer.startswith("Odd")]

@@ -64,10 +64,10 @@ class SelectorQuestion(ApiStruct, frozen=True, kw_only=True):
     effects: tuple[str, ...] = ()
 
 
-def compare_selector(given: SelectorQuestion, recorded: AnswerFields) -> Iterator[Fact]:
+def compare_selector(question: SelectorQuestion, recorded: AnswerFields) -> Iterator[Fact]:
     """Compare the result of a selector or toleration; of errors only the fact counts."""
     try:
-        got = _evaluate_selector(given)
+        got = _evaluate_selector(question)
     except SelectorError as error:
         got = {"error": str(error)}
     for key in ("error", "parseError", "matchError"):
@@ -76,14 +76,14 @@ def compare_selector(given: SelectorQuestion, recorded: AnswerFields) -> Iterato
     yield from compare_keys(recorded, got)
 
 
-def _evaluate_selector(given: SelectorQuestion) -> AnswerFields:
-    labels, name = given.node.metadata.labels, given.node.metadata.name
-    match given.op:
+def _evaluate_selector(question: SelectorQuestion) -> AnswerFields:
+    labels, name = question.node.metadata.labels, question.node.metadata.name
+    match question.op:
         case "labelSelector":
-            selector = label_selector(given.selector)
-            return {"matches": selector.matches(given.labels), "string": str(selector), "empty": selector.empty}
+            selector = label_selector(question.selector)
+            return {"matches": selector.matches(question.labels), "string": str(selector), "empty": selector.empty}
         case "nodeSelector":
-            terms = NodeSelectorTerms(given.node_selector.node_selector_terms)
+            terms = NodeSelectorTerms(question.node_selector.node_selector_terms)
             answer: AnswerFields = {"matches": terms.matches(labels, name)}
             for error in terms.errors[:1]:
                 answer["parseError"] = str(error)
@@ -91,19 +91,19 @@ def _evaluate_selector(given: SelectorQuestion) -> AnswerFields:
                     answer["matchError"] = str(error)
             return answer
         case "podRequiredNodeAffinity":
-            predicate, required = required_node_affinity(given.pod.spec), required_node_selector(given.pod.spec)
+            predicate, required = required_node_affinity(question.pod.spec), required_node_selector(question.pod.spec)
             answer = {"matches": predicate is None or predicate(labels, name)}
             # nodeSelector goes first: if it does not match, the terms are not evaluated.
-            if not answer["matches"] and required and exact(given.pod.spec.node_selector).matches(labels):
+            if not answer["matches"] and required and exact(question.pod.spec.node_selector).matches(labels):
                 for error in NodeSelectorTerms(required.node_selector_terms).errors[:1]:
                     answer["matchError"] = str(error)
             return answer
         case "preferredNodeAffinity":
-            return {"score": preferred_node_score(given.terms)(labels, name)}
+            return {"score": preferred_node_score(question.terms)(labels, name)}
         case "toleration":
-            return {"tolerates": tolerates(given.toleration, given.taint)}
+            return {"tolerates": tolerates(question.toleration, question.taint)}
         case "untoleratedTaint":
-            taint = first_untolerated(given.taints, given.tolerations, given.effects)
+            taint = first_untolerated(question.taints, question.tolerations, question.effects)
             return (
                 {"untolerated": False} if taint is None else {"untolerated": True, "taint": msgspec.to_builtins(taint)}
             )
@@ -121,12 +121,12 @@ class QuantityQuestion(ApiStruct, frozen=True, kw_only=True):
     b: str = ""
 
 
-def compare_quantity(given: QuantityQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
+def compare_quantity(question: QuantityQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
     """Compare the value of a quantity, or of an operation on two; of an error only the fact counts."""
     got: dict[str, object]
     try:
-        if given.op == "quantity":
-            quantity = Quantity.parse(given.value)
+        if question.op == "quantity":
+            quantity = Quantity.parse(question.value)
             got = {
                 "canonical": str(quantity),
                 "json": str(quantity),
@@ -136,7 +136,7 @@ def compare_quantity(given: QuantityQuestion, recorded: dict[str, object]) -> It
                 "milliValue": quantity.milli_value(),
             }
         else:
-            a, b = Quantity.parse(given.a), Quantity.parse(given.b)
+            a, b = Quantity.parse(question.a), Quantity.parse(question.b)
             got = {"cmp": a.cmp(b), "sum": str(a.add(b)), "difference": str(a.sub(b))}
     except QuantityError as error:
         got = {"error": recorded.get("error", str(error))}
@@ -155,17 +155,17 @@ class ResourcesQuestion(ApiStruct, frozen=True, kw_only=True):
     resources: tuple[str, ...] = ()
 
 
-def compare_resources(given: ResourcesQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
+def compare_resources(question: ResourcesQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
     """Compare the requests that the state keeps of a pod."""
-    pod = PodInfo(given.pod, TemplateInterner())
+    pod = PodInfo(question.pod, TemplateInterner())
     fit, on_node = dict(pod.template.fit), dict(pod.on_node)
     cpu, memory = pod.non_zero
-    balanced = _amounts_of(given.resources, on_node)
+    balanced = _amounts_of(question.resources, on_node)
     got: dict[str, object] = {
         "fit": _amounts_by_field(fit),
         "onNode": _amounts_by_field(on_node),
         "onNodeNonZero": {"cpuMilli": cpu, "memory": memory},
-        "scoringNodeResourcesFit": _amounts_of(given.resources, pod.template.scoring),
+        "scoringNodeResourcesFit": _amounts_of(question.resources, pod.template.scoring),
         "scoringNodeResourcesBalancedAllocation": balanced if any(balanced.values()) else "Skip",
     }
     yield from compare_keys(recorded, got)
@@ -204,9 +204,9 @@ class DeviceSelectorQuestion(ApiStruct, frozen=True, kw_only=True):
     device: RecordedDevice
 
 
-def compare_device_selector(given: DeviceSelectorQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
+def compare_device_selector(question: DeviceSelectorQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
     """Compare whether it compiles and matches; of an error only the fact counts, and the cost is for information."""
-    got = _evaluate_device_selector(given)
+    got = _evaluate_device_selector(question)
     if "error" in got and "error" in recorded:
         got["error"] = recorded["error"]
     yield from compare_keys({name: value for name, value in recorded.items() if name != "cost"}, got)
@@ -218,12 +218,12 @@ def device_of(recorded: RecordedDevice) -> CelDevice:
     return CelDevice(recorded.driver, recorded.attributes, capacity, recorded.allow_multiple_allocations)
 
 
-def _evaluate_device_selector(given: DeviceSelectorQuestion) -> dict[str, object]:
+def _evaluate_device_selector(question: DeviceSelectorQuestion) -> dict[str, object]:
     try:
-        selector = compile_selector(given.expression)
+        selector = compile_selector(question.expression)
     except CelError as error:
         return {"compile": "error", "error": str(error)}
     try:
-        return {"compile": "ok", "result": selector.matches(device_of(given.device))}
+        return {"compile": "ok", "result": selector.matches(device_of(question.device))}
     except CelError as error:
         return {"compile": "ok", "error": str(error)}

@@ -57,11 +57,11 @@ def replay(case: Case, registry: Registry) -> CaseComparison:
     return CaseComparison(case.id, case.suite, tuple(facts), tuple(uncompared))
 
 
-def _compare_cycles(given: type[T], recorded: type[R], compare: Callable[[T, R, Registry], CaseResults]) -> _Comparer:
+def _compare_cycles(inputs: type[T], recorded: type[R], compare: Callable[[T, R, Registry], CaseResults]) -> _Comparer:
     def compare_case(case: Case, registry: Registry) -> CaseResults:
         for name in sorted(case.expect.keys() - set(recorded.__struct_encode_fields__)):
             yield Uncompared(name, "this version does not know the field")
-        yield from compare(case.input_as(given), case.expect_as(recorded), registry)
+        yield from compare(case.input_as(inputs), case.expect_as(recorded), registry)
 
     return compare_case
 

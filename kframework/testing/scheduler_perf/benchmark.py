@@ -53,10 +53,10 @@ def benchmark(definition: Definition, config: str | None, report_progress: Progr
     process.start()
     theirs.close()
     try:
-        for said in _receive(ours):
-            if isinstance(said, WorkloadResult):
-                return said
-            report_progress(*said)
+        for message in _receive(ours):
+            if isinstance(message, WorkloadResult):
+                return message
+            report_progress(*message)
         process.join()
         return WorkloadResult(name=definition.name, failed=f"its process ended with code {process.exitcode}")
     finally:

@@ -368,15 +368,15 @@ class _Parameters:
 
     def resolve(self, operation: O) -> O:
         """Return an operation as it is to be run."""
-        given: dict[str, object] = {}
+        values: dict[str, object] = {}
         for field in fields(operation):
             value = getattr(operation, field.name)
             if isinstance(value, WorkloadOperation):
-                given[field.name] = self.resolve(value)
+                values[field.name] = self.resolve(value)
             elif field.name.endswith("_param") and value:
                 target = field.name.removesuffix("_param")
-                given[target] = self._resolve_value(value.removeprefix("$"), type(getattr(operation, target)))
-        operation = replace(operation, **given)
+                values[target] = self._resolve_value(value.removeprefix("$"), type(getattr(operation, target)))
+        operation = replace(operation, **values)
         try:
             problem = operation.problem()
         except ValueError as error:  # of a duration

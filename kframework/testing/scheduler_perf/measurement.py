@@ -123,9 +123,9 @@ class MetricsCollector(RunObserver, Observer):
             return
         self._started_runs.remove(id(bound.run))
         each = bound.took / len(bound.run)
-        for place, attempt in enumerate(bound.run.attempts):
-            result = "error" if place in bound.errors else "scheduled"
-            spent = bound.started + place * each + each - attempt.trace.started
+        for position, attempt in enumerate(bound.run.attempts):
+            result = "error" if position in bound.errors else "scheduled"
+            spent = bound.started + position * each + each - attempt.trace.started
             self._ends.setdefault(result, []).append(spent / 1e6)
             self._points.setdefault("Bind", []).append(each / 1e6)
 

@@ -40,8 +40,8 @@ def _sum(*numbers: float) -> float:
 
 def _remainder(one: float, other: float) -> int:
     """Return what is left of a division, with the sign of the dividend as in Go."""
-    left, right = int(one), int(other)
-    return left - right * int(left / right)
+    dividend, divisor = int(one), int(other)
+    return dividend - divisor * int(dividend / divisor)
 
 
 _FUNCTIONS: dict[str, Callable[..., float]] = {

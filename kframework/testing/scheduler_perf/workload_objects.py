@@ -118,10 +118,10 @@ def make_namespaces(operation: CreateNamespaces, folder: Path) -> Iterator[Names
     """Make namespaces."""
     path = operation.namespace_template_path
     for index in range(operation.count):
-        made = (
+        obj = (
             _make_object(Namespace, folder / path, index, operation.count) if path else Namespace(metadata=ObjectMeta())
         )
-        yield replace(made, metadata=replace(made.metadata, name=f"{operation.prefix}-{index}"))
+        yield replace(obj, metadata=replace(obj.metadata, name=f"{operation.prefix}-{index}"))
 
 
 def make_pods(operation: CreatePods, folder: Path, namespace: str, default_template: str) -> Iterator[ApiObject]:
@@ -196,10 +196,10 @@ def make_claims(operation: CreateResourceClaims, folder: Path) -> Iterator[Resou
 
 
 def _make_object(kind: type[T], file: Path, index: int, count: int) -> T:
-    made = template(file).make(index, count)
-    if not isinstance(made, kind):
-        raise InputError(f"expected a {kind.__name__}, got a {type(made).__name__}", file=str(file))
-    return made
+    obj = template(file).make(index, count)
+    if not isinstance(obj, kind):
+        raise InputError(f"expected a {kind.__name__}, got a {type(obj).__name__}", file=str(file))
+    return obj
 
 
 def allocate(cluster: MemoryCluster, namespace: str, random: Random) -> None:
@@ -237,22 +237,22 @@ class _ClaimAllocator:
 
     def allocation(self, claim: ResourceClaim) -> AllocationResult | None:
         """Return devices for a claim on some node; None if no node has them."""
-        found = (self._allocation_on(node, claim) for node in self._in_random_order())
-        return next((each for each in found if each is not None), None)
+        allocations = (self._allocation_on(node, claim) for node in self._in_random_order())
+        return next((each for each in allocations if each is not None), None)
 
     def _in_random_order(self) -> Iterator[NodeInfo]:
         """Shuffle the nodes only as far as they are asked for: most claims fit one of the first."""
         nodes = self._nodes
-        for place in range(len(nodes)):
-            drawn = self._random.randrange(place, len(nodes))
-            nodes[place], nodes[drawn] = nodes[drawn], nodes[place]
-            yield nodes[place]
+        for position in range(len(nodes)):
+            drawn = self._random.randrange(position, len(nodes))
+            nodes[position], nodes[drawn] = nodes[drawn], nodes[position]
+            yield nodes[position]
 
     def _allocation_on(self, node: NodeInfo, claim: ResourceClaim) -> AllocationResult | None:
-        asked = [request_options(claim, request, self._classes) for request in claim.spec.devices.requests]
+        requests = [request_options(claim, request, self._classes) for request in claim.spec.devices.requests]
         search = DeviceSearch(
             [claim],
-            [asked],
+            [requests],
             self._pools(node),
             self._allocated,
             lambda each, device: self._selection.matches(each, device, node),

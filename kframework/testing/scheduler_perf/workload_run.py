@@ -252,8 +252,8 @@ class WorkloadRun(RunObserver, Observer):
 
     def _create(self, operation: CreatePods, namespace: str) -> None:
         default = self._definition.case.default_pod_template_path
-        for made in workload_objects.make_pods(operation, self._folder, namespace, default):
-            self._cluster.add(made)
+        for obj in workload_objects.make_pods(operation, self._folder, namespace, default):
+            self._cluster.add(obj)
 
     async def _recreate_pods(self, operation: CreatePods, namespace: str) -> None:
         """Delete the pods whenever all are scheduled, and recreate them."""
@@ -295,7 +295,7 @@ class WorkloadRun(RunObserver, Observer):
         if scope.cancelled_caught:
             pending = [pod for pod in self._cluster.objects(Pod, namespace) if not pod.spec.node_name]
             which = f"at least pod {namespace}/{pending[0].metadata.name}" if pending else f"a pod of {namespace}"
-            why = "".join(f": {said.message}" for pod in pending[:1] for said in pod.status.conditions)
+            why = "".join(f": {condition.message}" for pod in pending[:1] for condition in pod.status.conditions)
             raise self._definition.error(f"{which} is not {what} after {POD_TIMEOUT:.0f} s{why}")
 
     def _matching_pods(self, namespace: str, labels: Mapping[str, str]) -> list[Pod]:
@@ -317,12 +317,12 @@ class WorkloadRun(RunObserver, Observer):
 
     async def _recreate(self, operation: Churn, namespace: str) -> None:
         """Create objects of each template in `number` intervals, delete them in the next ones, and so on."""
-        there: list[list[ApiObject]] = [[] for _ in range(operation.number)]
+        objects: list[list[ApiObject]] = [[] for _ in range(operation.number)]
         for turn in itertools.cycle(range(operation.number)):
             await asyncio.sleep(operation.interval_milliseconds / 1000)
-            for each in there[turn]:
+            for each in objects[turn]:
                 self._cluster.remove(type(each), each.metadata.name, each.metadata.namespace)
-            there[turn] = [] if there[turn] else self._add_one_each(operation, namespace)
+            objects[turn] = [] if objects[turn] else self._add_one_each(operation, namespace)
 
     def _add_one_each(self, operation: Churn, namespace: str) -> list[ApiObject]:
         templates = (template(self._folder / path) for path in operation.template_paths)
@@ -331,13 +331,13 @@ class WorkloadRun(RunObserver, Observer):
     def _update(self, operation: UpdateAny, number: int) -> None:
         """Put an object in place of the one of its name, with the status of that one unless it has one of its own."""
         described = template(self._folder / operation.template_path)
-        made = _with_namespace(described.make(number, operation.count), operation.namespace)
-        cluster, metadata = self._cluster, made.metadata
-        old = cluster.read(type(made), metadata.name, metadata.namespace)
-        made = admission.admit_create(made, cluster.version + 1, cluster.timestamp(), cluster.objects(PriorityClass))
+        obj = _with_namespace(described.make(number, operation.count), operation.namespace)
+        cluster, metadata = self._cluster, obj.metadata
+        old = cluster.read(type(obj), metadata.name, metadata.namespace)
+        obj = admission.admit_create(obj, cluster.version + 1, cluster.timestamp(), cluster.objects(PriorityClass))
         if not described.has_field("status"):
-            made = admission.keep_status(old, made)
-        cluster.replace(replace(made, metadata=replace(made.metadata, uid="", resource_version="")))
+            obj = admission.keep_status(old, obj)
+        cluster.replace(replace(obj, metadata=replace(obj.metadata, uid="", resource_version="")))
 
     # -- measuring -------------------------------------------------------------------------------------------------
 

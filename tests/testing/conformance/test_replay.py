@@ -67,12 +67,12 @@ SAME, OTHER = Fact(("best",), ["a"], ["a"]), Fact(("nodes", "a"), SUCCESS, None)
 
 
 def summary() -> ConformanceSummary:
-    made = ConformanceSummary()
+    created = ConformanceSummary()
     left_out = unimplemented_plugin("totals", "B")
-    made.add(CaseComparison("one-1", "one", (SAME, OTHER), (left_out, left_out)))
-    made.add(CaseComparison("two-1", "two", (SAME,), (unimplemented_plugin("answers", "A"),)))
-    made.add(CaseComparison("one-2", "one", (SAME,), (left_out, Uncompared("mood", "unknown"))))
-    return made
+    created.add(CaseComparison("one-1", "one", (SAME, OTHER), (left_out, left_out)))
+    created.add(CaseComparison("two-1", "two", (SAME,), (unimplemented_plugin("answers", "A"),)))
+    created.add(CaseComparison("one-2", "one", (SAME,), (left_out, Uncompared("mood", "unknown"))))
+    return created
 
 
 def test_suites_are_counted_separately() -> None:

@@ -65,18 +65,18 @@ class Silent(Plugin):
 def cycle(changes: Part | None = None, *plugins: type[Plugin]) -> WholeCycle:
     """Put a changed planted case through a cycle, these plugins standing before its own."""
     profile = with_plugins(*(plugin.name for plugin in plugins), *PLUGINS)
-    given = msgspec.convert({**single()["input"], "profile": profile, **(changes or {})}, SingleInput)
-    engine = given.engine(Registry.with_plugins(*plugins))
-    return WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
+    inputs = msgspec.convert({**single()["input"], "profile": profile, **(changes or {})}, SingleInput)
+    engine = inputs.engine(Registry.with_plugins(*plugins))
+    return WholeCycle(engine, PendingPod(inputs.pod, engine.cluster.interner))
 
 
 def test_statuses_are_those_of_the_search() -> None:
-    made = cycle()
-    assert made.statuses == {"plain": SUCCESS, "hard": UNTOLERATED, "soft": SUCCESS}
-    assert made.feasible == ["plain", "soft"]
-    assert made.totals == {"plain": 397, "soft": 97}
-    assert made.best == ["plain"]
-    assert (made.fit_error(), made.failed) == ("", False)
+    result = cycle()
+    assert result.statuses == {"plain": SUCCESS, "hard": UNTOLERATED, "soft": SUCCESS}
+    assert result.feasible == ["plain", "soft"]
+    assert result.totals == {"plain": 397, "soft": 97}
+    assert result.best == ["plain"]
+    assert (result.fit_error(), result.failed) == ("", False)
 
 
 def test_nodes_with_equal_totals_are_all_best() -> None:
@@ -84,68 +84,68 @@ def test_nodes_with_equal_totals_are_all_best() -> None:
 
 
 def test_single_node_is_scored() -> None:
-    made = cycle({"nodes": [node("only")]})
-    assert (made.totals, made.best) == ({"only": 397}, ["only"])
+    result = cycle({"nodes": [node("only")]})
+    assert (result.totals, result.best) == ({"only": 397}, ["only"])
 
 
 def test_empty_cluster_has_no_totals() -> None:
-    made = cycle({"nodes": [node("hard", key="x", effect="NoSchedule")]})
-    assert (made.feasible, made.totals, made.best) == ([], {}, [])
-    assert made.fit_error() == f"0/1 nodes are available: 1 {TAINT}."
-    assert made.fit_error("no way out.") == f"0/1 nodes are available: 1 {TAINT}. no way out."
+    result = cycle({"nodes": [node("hard", key="x", effect="NoSchedule")]})
+    assert (result.feasible, result.totals, result.best) == ([], {}, [])
+    assert result.fit_error() == f"0/1 nodes are available: 1 {TAINT}."
+    assert result.fit_error("no way out.") == f"0/1 nodes are available: 1 {TAINT}. no way out."
 
 
 def test_node_excluded_by_pre_filter_is_unresolvable() -> None:
-    made = cycle(None, Pinning)
+    result = cycle(None, Pinning)
     left_out = RecordedStatus(
         code="UnschedulableAndUnresolvable", reasons=("node(s) didn't satisfy plugin(s) [Pinning]",)
     )
-    assert made.statuses == {"plain": left_out, "hard": UNTOLERATED, "soft": SUCCESS}
-    assert made.feasible == ["soft"]
+    assert result.statuses == {"plain": left_out, "hard": UNTOLERATED, "soft": SUCCESS}
+    assert result.feasible == ["soft"]
 
 
 def test_pre_filter_rejection_applies_to_every_node() -> None:
-    made = cycle(None, Refusing)
+    result = cycle(None, Refusing)
     never = RecordedStatus(code="Unschedulable", reasons=("never",), plugin="Refusing")
-    assert made.statuses == dict.fromkeys(("plain", "hard", "soft"), never)
-    assert made.fit_error() == "0/3 nodes are available: never."
+    assert result.statuses == dict.fromkeys(("plain", "hard", "soft"), never)
+    assert result.fit_error() == "0/3 nodes are available: never."
 
 
 def test_feasible_nominated_node_is_the_only_feasible_one() -> None:
-    made = cycle({"pod": pod("pending", nominatedNodeName="soft")})
-    assert made.feasible == ["soft"]
-    assert made.totals == {"soft": 97}
-    assert made.statuses == {"plain": SUCCESS, "hard": UNTOLERATED, "soft": SUCCESS}
+    result = cycle({"pod": pod("pending", nominatedNodeName="soft")})
+    assert result.feasible == ["soft"]
+    assert result.totals == {"soft": 97}
+    assert result.statuses == {"plain": SUCCESS, "hard": UNTOLERATED, "soft": SUCCESS}
 
 
 def test_nominated_pods_are_assumed_on_their_nodes() -> None:
     requests = {"resources": {"requests": {"cpu": "4"}}}
     rival = pod("rival", nominatedNodeName="plain", priority=10, containers=[{"name": "main", **requests}])
     wanting = pod("pending", containers=[{"name": "main", **requests}])
-    made = cycle({"nominatedPods": [rival], "pod": wanting})
-    assert str(made.statuses["plain"]) == "NodeResourcesFit Unschedulable: Insufficient cpu"
-    assert made.feasible == ["soft"]
+    result = cycle({"nominatedPods": [rival], "pod": wanting})
+    assert str(result.statuses["plain"]) == "NodeResourcesFit Unschedulable: Insufficient cpu"
+    assert result.feasible == ["soft"]
 
 
 def test_first_rejection_is_reported_for_nodes_the_search_skipped() -> None:
-    made = cycle(None, Stranger)
-    assert str(made.statuses["hard"]) == "Stranger Unschedulable: strange"
-    assert made.feasible == ["plain", "soft"]
+    result = cycle(None, Stranger)
+    assert str(result.statuses["hard"]) == "Stranger Unschedulable: strange"
+    assert result.feasible == ["plain", "soft"]
 
 
 def test_every_passing_node_is_feasible_without_scoring_plugins() -> None:
     profile = with_plugins("PrioritySort", "DefaultBinder", "NodeName")
-    given = msgspec.convert({**single()["input"], "profile": profile}, SingleInput)
-    engine = given.engine(Registry.from_installed())
-    made = WholeCycle(engine, PendingPod(given.pod, engine.cluster.interner))
-    assert made.feasible == ["hard", "plain", "soft"]
-    assert made.totals == {"hard": 0, "plain": 0, "soft": 0}
-    assert made.best == ["hard", "plain", "soft"]
+    inputs = msgspec.convert({**single()["input"], "profile": profile}, SingleInput)
+    engine = inputs.engine(Registry.from_installed())
+    result = WholeCycle(engine, PendingPod(inputs.pod, engine.cluster.interner))
+    assert result.feasible == ["hard", "plain", "soft"]
+    assert result.totals == {"hard": 0, "plain": 0, "soft": 0}
+    assert result.best == ["hard", "plain", "soft"]
 
 
 def test_totals_are_zero_if_all_scores_are_skipped() -> None:
-    made = cycle(None, Silent)
-    assert made.totals == {"plain": 397, "soft": 97}
+    result = cycle(None, Silent)
+    assert result.totals == {"plain": 397, "soft": 97}
 
 
 @pytest.fixture
@@ -155,12 +155,12 @@ def lying() -> Iterator[type[Plugin]]:
     class Lying(Plugin):
         name = "Lying"
         reads = "node"
-        asked = 0
+        called = 0
 
         @hookimpl
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-            type(self).asked += 1
-            return unschedulable("lie") if type(self).asked <= 3 else None
+            type(self).called += 1
+            return unschedulable("lie") if type(self).called <= 3 else None
 
     yield Lying
 

@@ -29,16 +29,16 @@ def violation(call: str, remedy: str = "score less", cause: BaseException | None
 
 
 def test_violation_is_formatted_with_its_fields() -> None:
-    made = violation("score of pod a")
-    assert str(made).splitlines() == [
+    created = violation("score of pod a")
+    assert str(created).splitlines() == [
         "Mine breaks the contract",
         "  call:   score of pod a",
         "  result: 101",
         "  to fix: score less",
-        f"  where:  {made.where}",
+        f"  where:  {created.where}",
         "  when:   at the start",
     ]
-    assert (made.plugin, made.call, made.remedy) == ("Mine", "score of pod a", "score less")
+    assert (created.plugin, created.call, created.remedy) == ("Mine", "score of pod a", "score less")
 
 
 @pytest.mark.parametrize(

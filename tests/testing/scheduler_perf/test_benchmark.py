@@ -27,12 +27,12 @@ profiles: [{schedulerName: %s}]
 THROUGHPUT = "{name: SchedulingThroughput, dataBucket: Average}"
 
 
-def told(done: int, of: int) -> None:
+def on_progress(done: int, of: int) -> None:
     """Take no notice."""
 
 
 def test_workload_is_measured(tmp_path: Path) -> None:
-    result = benchmark(definition(tmp_path, STEPS, "{name: one, threshold: 1}", node=NODE), None, told)
+    result = benchmark(definition(tmp_path, STEPS, "{name: one, threshold: 1}", node=NODE), None, on_progress)
     (measured,) = result.measurements
     assert (result.name, result.floor, result.failed, measured.pods) == ("Case/one", 1.0, "", 3)
     assert not result.is_below_floor
@@ -52,25 +52,29 @@ def test_workload_is_measured(tmp_path: Path) -> None:
     ],
 )
 def test_floor_is_the_threshold_of_the_throughput(tmp_path: Path, workload: str, rest: str, floor: float) -> None:
-    result = run(definition(tmp_path, STEPS, workload, rest, node=NODE), None, told)
+    result = run(definition(tmp_path, STEPS, workload, rest, node=NODE), None, on_progress)
     assert result.floor == floor
     assert result.is_below_floor == bool(floor)
 
 
 def test_invalid_workload_has_failed(tmp_path: Path) -> None:
-    result = run(definition(tmp_path, "- {opcode: createNodes, count: 1, nodeTemplatePath: none.yaml}"), None, told)
+    result = run(
+        definition(tmp_path, "- {opcode: createNodes, count: 1, nodeTemplatePath: none.yaml}"), None, on_progress
+    )
     assert result.failed == f"{tmp_path}/none.yaml: No such file or directory"
 
 
 def test_measurements_before_a_failure_are_kept(tmp_path: Path) -> None:
-    result = run(definition(tmp_path, STEPS + "- {opcode: stopCollectingMetrics}", node=NODE), None, told)
+    result = run(definition(tmp_path, STEPS + "- {opcode: stopCollectingMetrics}", node=NODE), None, on_progress)
     assert "no metrics are collected" in result.failed
     assert len(result.measurements) == 1
 
 
 def test_unsupported_workload_is_skipped(tmp_path: Path) -> None:
     one = definition(tmp_path, STEPS, "{name: one, featureGates: {DRADeviceTaintRules: true}}")
-    assert benchmark(one, None, told) == WorkloadResult(name="Case/one", skipped="there is no DRADeviceTaintRules here")
+    assert benchmark(one, None, on_progress) == WorkloadResult(
+        name="Case/one", skipped="there is no DRADeviceTaintRules here"
+    )
 
 
 @pytest.mark.parametrize("given", [False, True], ids=["its own", "given"])
@@ -81,7 +85,7 @@ def test_configuration_file_replaces_the_workloads_own(tmp_path: Path, given: bo
     pod = POD.replace("spec:", "spec:\n  schedulerName: mine")
     rest = "schedulerConfigPath: config.yaml\ndefaultPodTemplatePath: pod.yaml\n"
     one = definition(tmp_path, STEPS, rest=rest, node=NODE, pod=pod)
-    result = run(one, str(tmp_path / "mine.yaml") if given else None, told)
+    result = run(one, str(tmp_path / "mine.yaml") if given else None, on_progress)
     assert result.failed == ""
 
 
@@ -91,7 +95,7 @@ def _dies(definition: Definition, config: str | None, connection: object) -> Non
 
 def test_dead_process_is_a_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(benchmark_module, "_run_in_process", _dies)
-    assert benchmark(definition(tmp_path, STEPS), None, told).failed == "its process ended with code 7"
+    assert benchmark(definition(tmp_path, STEPS), None, on_progress).failed == "its process ended with code 7"
 
 
 def test_progress_is_reported(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from kframework.testing.scheduler_perf.templates import Template
 from tests.testing.scheduler_perf.written import NODE
 
 
-def made(tmp_path: Path, text: str, index: int = 0, count: int = 1) -> object:
+def created(tmp_path: Path, text: str, index: int = 0, count: int = 1) -> object:
     """Make an object of a template."""
     file = tmp_path / "template.yaml"
     file.write_text(text)
@@ -40,7 +40,7 @@ def made(tmp_path: Path, text: str, index: int = 0, count: int = 1) -> object:
 )
 def test_template_actions_are_evaluated(tmp_path: Path, action: str, index: int, said: str) -> None:
     text = NODE.replace("generateName: node-", f'name: node-{{{{.Index}}}}\n  annotations: {{said: "{action}"}}')
-    node = made(tmp_path, text, index, 100)
+    node = created(tmp_path, text, index, 100)
     assert isinstance(node, Node)
     assert node.metadata.annotations == {"said": said}
     assert node.metadata.name == f"node-{index}"
@@ -59,7 +59,7 @@ def test_template_actions_are_evaluated(tmp_path: Path, action: str, index: int,
 )
 def test_other_actions_are_rejected(tmp_path: Path, action: str, culprit: str) -> None:
     with pytest.raises(InputError) as refused:
-        made(tmp_path, NODE.replace("node-", f"node-{action}"))
+        created(tmp_path, NODE.replace("node-", f"node-{action}"))
     message = "of a template's actions only .Index, .Count, numbers and functions of them are read"
     assert str(refused.value) == f"{tmp_path}/template.yaml: {culprit}: {message}"
 
@@ -81,7 +81,7 @@ def test_field_names_are_case_insensitive(tmp_path: Path) -> None:
       topologySpreadConstraints:
       - {maxSkew: 1, topologyKey: zone, whenUnsatisfiable: DoNotSchedule, NodeTaintsPolicy: Honor}
     """
-    pod = made(tmp_path, text)
+    pod = created(tmp_path, text)
     assert isinstance(pod, Pod)
     (constraint,) = pod.spec.topology_spread_constraints
     assert constraint.node_taints_policy == "Honor"
@@ -89,7 +89,7 @@ def test_field_names_are_case_insensitive(tmp_path: Path) -> None:
 
 def test_beta_devices_are_converted_to_v1(tmp_path: Path) -> None:
     text = "kind: DeviceClass\nmetadata: {name: a}\nspec: {extendedResourceName: example.com/gpu}\n"
-    made_of_beta = made(tmp_path, f"apiVersion: resource.k8s.io/v1beta2\n{text}")
+    made_of_beta = created(tmp_path, f"apiVersion: resource.k8s.io/v1beta2\n{text}")
     assert isinstance(made_of_beta, DeviceClass)
     assert made_of_beta.spec.extended_resource_name == "example.com/gpu"
 
@@ -108,7 +108,7 @@ def test_beta_devices_are_converted_to_v1(tmp_path: Path) -> None:
 )
 def test_invalid_templates_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError) as refused:
-        made(tmp_path, text)
+        created(tmp_path, text)
     assert str(refused.value) == f"{tmp_path}/template.yaml: {message}"
 
 

@@ -29,7 +29,7 @@ class Ran:
     """A stage whose steps were run, on virtual time."""
 
     def __init__(self, folder: Path, steps: str, look: Callable[[Ran], None], templates: dict[str, str]) -> None:
-        self.told: list[tuple[int, int]] = []
+        self.reports: list[tuple[int, int]] = []
         self._look = look
         self._definition = definition(folder, steps, node=NODE, pod=POD, large=LARGE, **templates)
         self.stage = WorkloadRun(self._definition, default_configuration(), self._report_progress, time=VIRTUAL)
@@ -39,7 +39,7 @@ class Ran:
         self.seconds = self.stage.simulation.seconds
 
     def _report_progress(self, done: int, of: int) -> None:
-        self.told.append((done, of))
+        self.reports.append((done, of))
 
     def on_nodes(self, namespace: str = "") -> int:
         """Count the pods that are on nodes."""
@@ -242,7 +242,7 @@ def test_metrics_are_started_and_stopped(run: Run, steps: str, message: str) -> 
 
 def test_scheduled_pods_are_reported(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workload_run, "_PROGRESS_STEP", 2)
-    assert run(NODES + "- {opcode: createPods, count: 5}").told == [(2, 5), (4, 5)]
+    assert run(NODES + "- {opcode: createPods, count: 5}").reports == [(2, 5), (4, 5)]
 
 
 CLASS = """\

@@ -224,8 +224,8 @@ def test_given_objects_are_created_and_deleted() -> None:
             return unschedulable(quota.metadata.labels["quota"]) if quota is not None else None
 
     versions = [Namespace(metadata=ObjectMeta(name="default", labels={"quota": text})) for text in ("used", "full")]
-    found = check_plugin(Quota, objects=versions, examples=4)
-    assert found.reasons.keys() == {"used", "full"} and found.passes
+    coverage = check_plugin(Quota, objects=versions, examples=4)
+    assert coverage.reasons.keys() == {"used", "full"} and coverage.passes
 
 
 def test_pods_of_one_name_have_separate_answers() -> None:

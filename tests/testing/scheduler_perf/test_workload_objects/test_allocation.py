@@ -17,7 +17,7 @@ from kframework.testing.scheduler_perf.workload_objects import allocate
 NODES, DEVICES = 10, 4
 
 
-def made(kind: type[ApiObject], name: str, **fields: object) -> ApiObject:
+def created(kind: type[ApiObject], name: str, **fields: object) -> ApiObject:
     """Make an object of plain data."""
     namespace = {"namespace": "n"} if kind is ResourceClaim else {}
     return msgspec.convert({"metadata": {"name": name, **namespace}, **fields}, kind)
@@ -25,16 +25,16 @@ def made(kind: type[ApiObject], name: str, **fields: object) -> ApiObject:
 
 def cluster_of(claims: int, *, device: dict[str, object] | None = None, **asked: object) -> MemoryCluster:
     """Make a cluster of nodes with devices, and claims that ask all the same of them."""
-    objects = [made(DeviceClass, "gpu", spec={"selectors": [{"cel": {"expression": 'device.driver == "d"'}}]})]
+    objects = [created(DeviceClass, "gpu", spec={"selectors": [{"cel": {"expression": 'device.driver == "d"'}}]})]
     for number in range(NODES):
         name = f"node-{number}"
         pool = {"name": name, "resourceSliceCount": 1}
         devices = [{"name": f"g{index}", **(device or {})} for index in range(DEVICES)]
         spec = {"driver": "d", "pool": pool, "nodeName": name, "devices": devices}
-        objects += [made(Node, name), made(ResourceSlice, name, spec=spec)]
+        objects += [created(Node, name), created(ResourceSlice, name, spec=spec)]
     request = {"name": "r", "exactly": {"deviceClassName": "gpu", **asked}}
     spec = {"devices": {"requests": [request]}}
-    objects += [made(ResourceClaim, f"c{number}", spec=spec) for number in range(claims)]
+    objects += [created(ResourceClaim, f"c{number}", spec=spec) for number in range(claims)]
     return MemoryCluster(SystemClock(), objects)
 
 
@@ -56,7 +56,7 @@ def test_existing_allocations_are_kept_and_counted() -> None:
     before = {claim.metadata.name: claim.status for claim in cluster.objects(ResourceClaim)}
     more = cluster_of(NODES * DEVICES - NODES).objects(ResourceClaim)
     for claim in more:
-        cluster.add(made(ResourceClaim, f"more-{claim.metadata.name}", spec=msgspec.to_builtins(claim.spec)))
+        cluster.add(created(ResourceClaim, f"more-{claim.metadata.name}", spec=msgspec.to_builtins(claim.spec)))
     allocate(cluster, "", Random(2))
     assert set(allocated(cluster).values()) == {1}
     assert all(cluster.read(ResourceClaim, name, "n").status == status for name, status in before.items())

@@ -51,8 +51,8 @@ def made_pods(folder: Path, step: str, default: str = "", **templates: str) -> l
 
 
 def test_nodes_without_a_template_are_the_default_ones(tmp_path: Path) -> None:
-    made = made_nodes(tmp_path, "count: 2")
-    nodes = [each for each in made if isinstance(each, Node)]
+    created = made_nodes(tmp_path, "count: 2")
+    nodes = [each for each in created if isinstance(each, Node)]
     assert len({node.metadata.name for node in nodes}) == 2
     for node in nodes:
         assert node.metadata.labels == {"kubernetes.io/hostname": node.metadata.name}
@@ -66,9 +66,9 @@ def test_nodes_of_two_operations_have_distinct_names(tmp_path: Path) -> None:
 
 def test_template_may_name_its_node(tmp_path: Path) -> None:
     named = NODE.replace("generateName: node-", "name: node-{{.Index}}\n  labels: {a: b}")
-    made = made_nodes(tmp_path, "count: 2, nodeTemplatePath: node.yaml", node=named)
-    assert [each.metadata.name for each in made] == ["node-0", "node-1"]
-    assert made[1].metadata.labels == {"a": "b", "kubernetes.io/hostname": "node-1"}
+    created = made_nodes(tmp_path, "count: 2, nodeTemplatePath: node.yaml", node=named)
+    assert [each.metadata.name for each in created] == ["node-0", "node-1"]
+    assert created[1].metadata.labels == {"a": "b", "kubernetes.io/hostname": "node-1"}
 
 
 def test_label_values_are_assigned_in_turn(tmp_path: Path) -> None:
@@ -77,8 +77,8 @@ def test_label_values_are_assigned_in_turn(tmp_path: Path) -> None:
 
 
 def test_unique_label_is_the_node_name(tmp_path: Path) -> None:
-    made = made_nodes(tmp_path, "count: 5, uniqueNodeLabelStrategy: {labelKey: rack}")
-    assert len({each.metadata.labels["rack"] for each in made}) == 5
+    created = made_nodes(tmp_path, "count: 5, uniqueNodeLabelStrategy: {labelKey: rack}")
+    assert len({each.metadata.labels["rack"] for each in created}) == 5
 
 
 def test_allocatable_strategy_sets_resources_and_csi_limits(tmp_path: Path) -> None:
@@ -101,14 +101,14 @@ def test_namespaces_are_numbered(tmp_path: Path, template: str, labels: dict[str
     text = "apiVersion: v1\nkind: Namespace\nmetadata: {labels: {team: a}}\n"
     (operation,) = definition(tmp_path, step, namespace=text).operations()
     assert isinstance(operation, CreateNamespaces)
-    made: Iterator[Namespace] = workload_objects.make_namespaces(operation, tmp_path)
-    assert [(each.metadata.name, each.metadata.labels) for each in made] == [("ns-0", labels), ("ns-1", labels)]
+    created: Iterator[Namespace] = workload_objects.make_namespaces(operation, tmp_path)
+    assert [(each.metadata.name, each.metadata.labels) for each in created] == [("ns-0", labels), ("ns-1", labels)]
 
 
 def test_pods_without_a_template_are_the_default_ones(tmp_path: Path) -> None:
-    made = made_pods(tmp_path, "count: 2")
-    assert [each.metadata.namespace for each in made] == ["ns", "ns"]
-    (pod, _) = made
+    created = made_pods(tmp_path, "count: 2")
+    assert [each.metadata.namespace for each in created] == ["ns", "ns"]
+    (pod, _) = created
     assert isinstance(pod, Pod)
     assert pod.spec.containers[0].resources.requests == {"cpu": "100m", "memory": "500Mi"}
 
@@ -158,9 +158,9 @@ def test_every_matching_node_has_a_slice(tmp_path: Path) -> None:
     (operation,) = definition(tmp_path, step, "{name: one, params: {devices: 2}}").operations()
     assert isinstance(operation, CreateResourceDriver)
     nodes = [Node(metadata=ObjectMeta(name=name)) for name in ("gpu-1", "cpu-1", "gpu-2")]
-    made = [*workload_objects.make_slices(operation, nodes)]
-    assert [each.metadata.name for each in made] == ["gpu-1", "gpu-2"]
-    spec = made[1].spec
+    created = [*workload_objects.make_slices(operation, nodes)]
+    assert [each.metadata.name for each in created] == ["gpu-1", "gpu-2"]
+    spec = created[1].spec
     assert (spec.driver, spec.node_name, spec.pool) == (
         "d",
         "gpu-2",
