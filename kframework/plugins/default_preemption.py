@@ -58,29 +58,29 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         preemption = self.handle.preemption
         rejection = preemption.blocked_reason(pod, diagnosis)
         if rejection is not None:
-            return _prefixed(rejection)
-        found = preemption.candidates(
+            return _with_prefix(rejection)
+        result = preemption.candidates(
             state,
             pod,
             diagnosis,
             percentage=self.args.min_candidate_nodes_percentage,
             absolute=self.args.min_candidate_nodes_absolute,
         )
-        if found.candidates:
-            return Preempt(found.candidates, preemption.key)
+        if result.candidates:
+            return Preempt(result.candidates, preemption.key)
         # If a dry run failed, the pod may still have a chance on its nominated node.
-        why = _prefixed(found.status)
-        return why if why.code == Code.ERROR else ClearNomination(why)
+        status = _with_prefix(result.status)
+        return status if status.code == Code.ERROR else ClearNomination(status)
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        return [ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone)]
+        return [ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_deletion)]
 
 
-def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Skip, leaving the decision to the plugins that rejected the pod; registered so that gated pods are checked."""
     return QueueingHint.SKIP
 
 
-def _prefixed(status: Status) -> Status:
+def _with_prefix(status: Status) -> Status:
     return Status(status.code, (f"preemption: {status.message}",))

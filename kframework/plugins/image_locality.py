@@ -15,7 +15,7 @@ from kframework.state.pods import PendingPod
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 
 #: The minimum size of images that counts, and the maximum per container, in bytes.
-_LEAST, _MOST = 23 << 20, 1000 << 20
+_MIN_SIZE, _MAX_SIZE = 23 << 20, 1000 << 20
 
 
 class ImageLocality(Plugin):
@@ -27,37 +27,37 @@ class ImageLocality(Plugin):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> tuple[int, tuple[str, ...]]:
-        return _wanted(pod)
+        return _images_of(pod)
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        containers, names = _wanted(pod)
-        nodes, row, found = node.table, node.row, 0
+        containers, names = _images_of(pod)
+        nodes, row, total = node.table, node.row, 0
         for name in names:
             image = nodes.images.get(name)
             if image is not None and image.is_on(row):
-                found += _worth(image, nodes)
-        most = _MOST * containers
-        return (max(_LEAST, min(found, most)) - _LEAST) * MAX_SCORE // (most - _LEAST)
+                total += _scaled_size(image, nodes)
+        limit = _MAX_SIZE * containers
+        return (max(_MIN_SIZE, min(total, limit)) - _MIN_SIZE) * MAX_SCORE // (limit - _MIN_SIZE)
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
-        containers, names = _wanted(pod)
+        containers, names = _images_of(pod)
         images = [image for name in names if (image := nodes.images.get(name)) is not None]
         if not images:
             return 0
-        found = np.zeros(nodes.capacity, dtype=np.int64)
+        totals = np.zeros(nodes.capacity, dtype=np.int64)
         for image in images:
-            found += _worth(image, nodes) * image.column(nodes.capacity)
-        most = _MOST * containers
-        return (np.maximum(_LEAST, np.minimum(found[rows], most)) - _LEAST) * MAX_SCORE // (most - _LEAST)
+            totals += _scaled_size(image, nodes) * image.column(nodes.capacity)
+        limit = _MAX_SIZE * containers
+        return (np.maximum(_MIN_SIZE, np.minimum(totals[rows], limit)) - _MIN_SIZE) * MAX_SCORE // (limit - _MIN_SIZE)
 
 
-def _worth(image: ImageState, nodes: NodeTable) -> int:
+def _scaled_size(image: ImageState, nodes: NodeTable) -> int:
     return int(image.size * (image.node_count / len(nodes)))
 
 
-def _wanted(pod: PendingPod) -> tuple[int, tuple[str, ...]]:
+def _images_of(pod: PendingPod) -> tuple[int, tuple[str, ...]]:
     """Return the number of containers and the names of all images, with repetitions."""
     return pod.template.cached(ImageLocality, _containers_and_images)
 

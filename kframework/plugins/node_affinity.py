@@ -60,7 +60,7 @@ ENFORCED = "node(s) didn't match scheduler-enforced node affinity"
 CONFLICT = "pod affinity terms conflict"
 
 #: Labels that describe what a node is, so changing them is not suggested.
-_GIVEN = (
+_FIXED_LABELS = (
     *("kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type"),
     *("beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type"),
     *("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region"),
@@ -68,7 +68,7 @@ _GIVEN = (
 )
 
 #: Operators to fix last, as labels set for other operators may already satisfy them.
-_LAX = frozenset({"Exists", "NotIn"})
+_FIXED_LAST = frozenset({"Exists", "NotIn"})
 
 _NO_MATCH, _NOT_ENFORCED, _CONFLICT = unresolvable(REASON), unresolvable(ENFORCED), unresolvable(CONFLICT)
 # Reason bits.
@@ -113,7 +113,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
     def sign(self, pod: PendingPod) -> Hashable | None:
         return pod.template.cached(NodeAffinity, _signature)
 
-    # -- what a node must have -------------------------------------------------------------------------------------
+    # -- required affinity ---------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | NodeNames | None:
@@ -142,13 +142,13 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return _NOT_ENFORCED if bits & _ADDED else _NO_MATCH
 
-    # -- what would help -------------------------------------------------------------------------------------------
+    # -- suggestions ---------------------------------------------------------------------------------------------------
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         """Label the node, or drop unmet requirements; without a node, drop the names of missing nodes."""
         own = required_node_selector(pod.spec)
-        terms = _terms(own) if own is not None else []
+        terms = _nonempty_terms(own) if own is not None else []
         if node is None:
             fields = dict.fromkeys(field for term in terms for field in term.match_fields)
             yield tuple(map(drop_node_requirement, fields))
@@ -156,8 +156,8 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         labels: Mapping[str, str] | None = {**node.labels, **pod.spec.node_selector}
         for selector in (self._added_selector, own):
             if labels is not None and selector is not None:
-                labels = _meeting(selector, labels, node)
-        if labels is not None and all(labels.get(key) == node.labels.get(key) for key in _GIVEN):
+                labels = _matching_labels(selector, labels, node)
+        if labels is not None and all(labels.get(key) == node.labels.get(key) for key in _FIXED_LABELS):
             removed = (remove_label(node.name, key) for key in node.labels if key not in labels)
             added = (set_label(node.name, key, value) for key, value in labels.items() if node.labels.get(key) != value)
             yield (*removed, *added)
@@ -167,7 +167,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
             for key, value in pod.spec.node_selector.items()
             if node.labels.get(key) != value
         )
-        closest = min((_unmet(term, node.labels, node) for term in terms), key=len, default=[])
+        closest = min((_unmet_requirements(term, node.labels, node) for term in terms), key=len, default=[])
         yield (*dropped, *map(drop_node_requirement, closest))
 
     @hookimpl
@@ -179,12 +179,12 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
         if own is not None:
             closest = np.full_like(missing, math.inf)
             for term in own.node_selector_terms:
-                unmet = (~selection.match_terms(nodes, (part,), rows) for _, part in _parts(term))
+                unmet = (~selection.match_terms(nodes, (part,), rows) for _, part in _requirements(term))
                 closest = np.minimum(closest, sum(unmet, np.zeros_like(missing)))
             missing += closest
         return np.maximum(missing, 1)
 
-    # -- what it should have ---------------------------------------------------------------------------------------
+    # -- preferred affinity --------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
@@ -218,7 +218,7 @@ class NodeAffinity(Plugin[NodeAffinityArgs]):
             for term in affinity.preferred_during_scheduling_ignored_during_execution
         )
 
-    # -- the affinity that the Args add to every pod's -------------------------------------------------------------
+    # -- the affinity that the Args add to every pod's -----------------------------------------------------------------
 
     @cached_property
     def _added_selector(self) -> NodeSelector | None:
@@ -262,34 +262,36 @@ def _signature(spec: PodSpec) -> Hashable | None:
     return msgspec.json.encode((sorted(spec.node_selector.items()), node_affinity(spec)))
 
 
-# -- what a node is short of -------------------------------------------------------------------------------------------
+# -- unmet requirements ------------------------------------------------------------------------------------------------
 
 
-def _terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
+def _nonempty_terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
     return [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
 
 
-def _parts(term: NodeSelectorTerm) -> Iterator[tuple[NodeSelectorRequirement, NodeSelectorTerm]]:
+def _requirements(term: NodeSelectorTerm) -> Iterator[tuple[NodeSelectorRequirement, NodeSelectorTerm]]:
     """Yield the requirements of a term, each with a term that consists of it alone."""
     yield from ((each, NodeSelectorTerm(match_expressions=(each,))) for each in term.match_expressions)
     yield from ((each, NodeSelectorTerm(match_fields=(each,))) for each in term.match_fields)
 
 
-def _unmet(term: NodeSelectorTerm, labels: Mapping[str, str], node: NodeInfo) -> list[NodeSelectorRequirement]:
+def _unmet_requirements(
+    term: NodeSelectorTerm, labels: Mapping[str, str], node: NodeInfo
+) -> list[NodeSelectorRequirement]:
     return [
         required
-        for required, part in _parts(term)
+        for required, part in _requirements(term)
         if not node_predicate(NodeSelector(node_selector_terms=(part,)))(labels, node.name)
     ]
 
 
-def _meeting(selector: NodeSelector, labels: Mapping[str, str], node: NodeInfo) -> Mapping[str, str] | None:
+def _matching_labels(selector: NodeSelector, labels: Mapping[str, str], node: NodeInfo) -> Mapping[str, str] | None:
     """Return the labels with the fewest changes that make the selector match; None if no labels do."""
     closest, fewest = None, math.inf
-    for term in _terms(selector):
-        unmet = _unmet(term, labels, node)
+    for term in _nonempty_terms(selector):
+        unmet = _unmet_requirements(term, labels, node)
         changed: Mapping[str, str] | None = labels
-        for required in sorted(unmet, key=lambda required: required.operator in _LAX):
+        for required in sorted(unmet, key=lambda required: required.operator in _FIXED_LAST):
             changed = None if changed is None else _with_label(changed, required)
         if changed is not None and len(unmet) < fewest:
             closest, fewest = changed, len(unmet)
@@ -297,7 +299,7 @@ def _meeting(selector: NodeSelector, labels: Mapping[str, str], node: NodeInfo) 
 
 
 def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) -> Mapping[str, str] | None:
-    """Return the labels with one that meets the requirement; None if that takes another node."""
+    """Return the labels with one that meets the requirement; None if only another node can meet it."""
     key, values = required.key, required.values
     match required.operator:
         case _ if key == "metadata.name":
@@ -316,7 +318,7 @@ def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) ->
             return None
 
 
-# -- what a pod may do without -----------------------------------------------------------------------------------------
+# -- dropped requirements ----------------------------------------------------------------------------------------------
 
 
 def drop_node_requirement(requirement: NodeSelectorRequirement) -> Suggestion:

@@ -16,7 +16,7 @@ from kframework.values.status import Skip, Status, unresolvable
 
 REASON = "node(s) didn't match Pod's required features"
 
-_LACKING = unresolvable(REASON)
+_REJECTION = unresolvable(REASON)
 
 # The features that can be inferred from a pod's spec before it runs.
 _RESTART_ALL_CONTAINERS = "RestartAllContainersOnContainerExits"
@@ -32,24 +32,24 @@ class NodeDeclaredFeatures(Plugin):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> frozenset[str]:
-        return _needed(pod)
+        return _needed_features(pod)
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
-        return None if _needed(pod) else Skip
+        return None if _needed_features(pod) else Skip
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        return None if _needed(pod).issubset(node.object.status.declared_features) else _LACKING
+        return None if _needed_features(pod).issubset(node.object.status.declared_features) else _REJECTION
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        needed = _needed(pod)
+        needed = _needed_features(pod)
         return nodes.feature_sets.map_values(rows, lambda declared: not needed <= declared)
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
-        return _LACKING
+        return _REJECTION
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
@@ -68,10 +68,10 @@ def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingH
 
 def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod if it needs other features now."""
-    return queue_if(new.uid == pod.uid and _needed(old) != _needed(new))
+    return queue_if(new.uid == pod.uid and _needed_features(old) != _needed_features(new))
 
 
-def _needed(pod: PodInfo) -> frozenset[str]:
+def _needed_features(pod: PodInfo) -> frozenset[str]:
     return pod.template.cached(NodeDeclaredFeatures, lambda spec: frozenset(_features(spec)))
 
 

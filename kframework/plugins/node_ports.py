@@ -20,7 +20,7 @@ from kframework.values.status import Skip, Status, unschedulable
 
 REASON = "node(s) didn't have free ports for the requested pod ports"
 
-_TAKEN = unschedulable(REASON)
+_CONFLICT = unschedulable(REASON)
 
 
 class NodePorts(Plugin):
@@ -40,37 +40,39 @@ class NodePorts(Plugin):
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        row, taken = node.row, node.table.host_ports
-        collides = any(row in rows for wanted in pod.template.host_ports for rows in taken.conflicting_rows(wanted))
-        return _TAKEN if collides else None
+        row, host_ports = node.row, node.table.host_ports
+        conflicts = any(
+            row in rows for wanted in pod.template.host_ports for rows in host_ports.conflicting_rows(wanted)
+        )
+        return _CONFLICT if conflicts else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         bits = np.zeros(nodes.capacity, dtype=np.int64)
         for wanted in pod.template.host_ports:
-            for taken in nodes.host_ports.conflicting_rows(wanted):
-                bits[np.fromiter(taken, dtype=np.int64, count=len(taken))] = 1
+            for conflicting in nodes.host_ports.conflicting_rows(wanted):
+                bits[np.fromiter(conflicting, dtype=np.int64, count=len(conflicting))] = 1
         return bits[rows]
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
-        return _TAKEN
+        return _CONFLICT
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         """Delete the pods that use the ports, or drop the ports."""
         assert node is not None  # only `filter` rejects
         wanted = pod.template.host_ports
-        held = [port for other in node.pods for port in other.template.host_ports]
+        used = [port for other in node.pods for port in other.template.host_ports]
         return [
             delete_all(other for other in node.pods if any_conflict(wanted, other.template.host_ports)),
-            tuple(drop_host_port(port) for port in dict.fromkeys(wanted) if any_conflict((port,), held)),
+            tuple(drop_host_port(port) for port in dict.fromkeys(wanted) if any_conflict((port,), used)),
         ]
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
-            ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone),
+            ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_deletion),
             ClusterEvent(EventResource.NODE, ActionType.ADD),
         ]
 
@@ -96,7 +98,7 @@ def drop_host_port(wanted: HostPort) -> Suggestion:
     return Suggestion(text, PENDING_POD, patch_field("spec", patch), "dropHostPort", port)
 
 
-def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod if a pod that used, or was nominated with, one of its ports has left its node."""
-    held = bool(old.node_name or old.nominated_node_name)
-    return queue_if(held and any_conflict(pod.template.host_ports, old.template.host_ports))
+    was_on_node = bool(old.node_name or old.nominated_node_name)
+    return queue_if(was_on_node and any_conflict(pod.template.host_ports, old.template.host_ports))

@@ -28,7 +28,7 @@ from kframework.values.status import Skip, Status
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 #: The inputs of the score: the columns of offered and used amounts, and the pod's request.
-_WEIGHED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesBalancedAllocation")
+_SCORED = StateKey[tuple[tuple[Column, Column, int], ...]]("NodeResourcesBalancedAllocation")
 
 
 class NodeResourcesBalancedAllocationArgs(ApiArgs):
@@ -72,17 +72,17 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
         amounts = dict(pod.on_node)
-        wanted = {resource.name: amounts.get(resource.name, 0) for resource in self.args.resources}
-        if not any(wanted.values()):
+        requested = {resource.name: amounts.get(resource.name, 0) for resource in self.args.resources}
+        if not any(requested.values()):
             return Skip
-        weighed = [name for name in wanted if name in _NATIVE or (is_scalar(name) and wanted[name])]
-        state[_WEIGHED] = tuple((*self._device_columns.columns_for(name, nodes), wanted[name]) for name in weighed)
+        names = [name for name in requested if name in _NATIVE or (is_scalar(name) and requested[name])]
+        state[_SCORED] = tuple((*self._device_columns.columns_for(name, nodes), requested[name]) for name in names)
         return None
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         row, before, after = node.row, [], []
-        for offered, requested, amount in state[_WEIGHED]:
+        for offered, requested, amount in state[_SCORED]:
             room, taken = offered.cells[row], requested.cells[row]
             if room:
                 before.append(min(float(taken) / float(room), 1.0))
@@ -91,17 +91,17 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        before, after, there = [], [], []
-        for offered, requested, amount in state[_WEIGHED]:
+        before, after, is_offered = [], [], []
+        for offered, requested, amount in state[_SCORED]:
             room, taken = offered.values[rows], requested.values[rows]
-            there.append(room > 0)
+            is_offered.append(room > 0)
             divisor = np.maximum(room, 1).astype(np.float64)
             before.append(np.minimum(taken / divisor, 1.0))
             after.append(np.minimum((taken + amount) / divisor, 1.0))
-        return _score(_evenness_of_rows(before, there), _evenness_of_rows(after, there))
+        return _score(_evenness_of_rows(before, is_offered), _evenness_of_rows(after, is_offered))
 
 
-# -- evenness: 100 less the deviation of the fractions in use, in the floating point steps that kube-scheduler takes --
+# -- evenness: 100 less the deviation of the fractions in use, in the floating point steps that kube-scheduler takes ---
 
 Evenness = TypeVar("Evenness", int, NDArray[np.int64])
 Fractions = NDArray[np.float64]
@@ -140,8 +140,8 @@ def _evenness_of_rows(fractions: Sequence[Fractions], offered: Sequence[Mask]) -
         deviation, pairs = _standard_deviation(fractions, offered, number), number == 2
         if pairs.any():
             both = list(zip(fractions, offered, strict=True))
-            high: Fractions = np.maximum.reduce([np.where(there, each, 0.0) for each, there in both])
-            low: Fractions = np.minimum.reduce([np.where(there, each, 1.0) for each, there in both])
+            high: Fractions = np.maximum.reduce([np.where(is_offered, each, 0.0) for each, is_offered in both])
+            low: Fractions = np.minimum.reduce([np.where(is_offered, each, 1.0) for each, is_offered in both])
             deviation = np.where(pairs, (high - low) / 2, deviation)
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
@@ -149,10 +149,10 @@ def _evenness_of_rows(fractions: Sequence[Fractions], offered: Sequence[Mask]) -
 def _standard_deviation(fractions: Sequence[Fractions], offered: Sequence[Mask], number: Scores) -> Fractions:
     total = squares = np.zeros(len(number))
     number = np.maximum(number, 1)
-    for each, there in zip(fractions, offered, strict=True):
-        total = total + np.where(there, each, 0.0)
+    for each, is_offered in zip(fractions, offered, strict=True):
+        total = total + np.where(is_offered, each, 0.0)
     mean = total / number
-    for each, there in zip(fractions, offered, strict=True):
-        squares = squares + np.where(there, (each - mean) * (each - mean), 0.0)
+    for each, is_offered in zip(fractions, offered, strict=True):
+        squares = squares + np.where(is_offered, (each - mean) * (each - mean), 0.0)
     variance: Fractions = squares / number
     return np.sqrt(variance)

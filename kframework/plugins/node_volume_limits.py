@@ -29,17 +29,17 @@ _EXCEEDED = unschedulable(REASON)
 _TOO_MANY, _MISSING = 1, 2
 
 
-class Wanted(NamedTuple):
+class RequestedVolumes(NamedTuple):
     """The volumes that a pod needs attached, by driver, and the problems of its other volumes."""
 
     problems: tuple[VolumeProblem, ...]
     by_driver: Mapping[str, list[VolumeId]]
 
 
-_EXPECTED = StateKey[Wanted]("NodeVolumeLimits.wanted")
+_VOLUMES = StateKey[RequestedVolumes]("NodeVolumeLimits.volumes")
 
 
-class VolumeFault(Exception):
+class VolumeError(Exception):
     """Raised instead of returning a column if the error must be reported node by node."""
 
 
@@ -73,49 +73,49 @@ class NodeVolumeLimits(Plugin):
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
         if not limited_volumes(pod):
             return Skip
-        state[_EXPECTED] = self._look_up(pod)
+        state[_VOLUMES] = self._resolve_volumes(pod)
         return None
 
-    def _look_up(self, pod: PendingPod) -> Wanted:
+    def _resolve_volumes(self, pod: PendingPod) -> RequestedVolumes:
         volumes, by_driver = self._ids.pod_volumes(pod), dict[str, list[VolumeId]]()
         for volume in volumes.ids:
             by_driver.setdefault(volume.driver, []).append(volume)
-        return Wanted(volumes.problems, by_driver)
+        return RequestedVolumes(volumes.problems, by_driver)
 
-    def _wanted(self, state: CycleState, pod: PendingPod) -> Wanted:
+    def _requested_volumes(self, state: CycleState, pod: PendingPod) -> RequestedVolumes:
         """Return the pod's volumes; a profile may have this plugin at Filter and not at PreFilter."""
-        return state[_EXPECTED] if _EXPECTED in state else self._look_up(pod)
+        return state[_VOLUMES] if _VOLUMES in state else self._resolve_volumes(pod)
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        wanted = self._wanted(state, pod)
-        for problem in wanted.problems:
+        requested = self._requested_volumes(state, pod)
+        for problem in requested.problems:
             if not problem.migrated or self.handle.objects(CSINode).get(node.name) is not None:
                 return problem.status
-        if not wanted.by_driver:
+        if not requested.by_driver:
             return None
         attachments, row = self._attachments, node.row
         attachments.refresh()
         if row in attachments.errors:
             return attachments.errors[row]
-        exceeds = any(attachments.exceeds(row, driver, volumes) for driver, volumes in wanted.by_driver.items())
+        exceeds = any(attachments.exceeds(row, driver, volumes) for driver, volumes in requested.by_driver.items())
         return _EXCEEDED if exceeds else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        wanted, bits = self._wanted(state, pod), np.zeros(nodes.capacity, dtype=np.int64)
-        if wanted.problems:
-            first = wanted.problems[0]
+        requested, bits = self._requested_volumes(state, pod), np.zeros(nodes.capacity, dtype=np.int64)
+        if requested.problems:
+            first = requested.problems[0]
             if not first.status.is_rejected:
-                raise VolumeFault(first.status.message)
+                raise VolumeError(first.status.message)
             bits[:] = _MISSING
-        elif wanted.by_driver:
+        elif requested.by_driver:
             attachments = self._attachments
             attachments.refresh()
             for row in np.arange(nodes.capacity)[rows].tolist() if attachments.errors else ():
                 if row in attachments.errors:
-                    raise VolumeFault(attachments.errors[row].message)
-            for driver, volumes in wanted.by_driver.items():
+                    raise VolumeError(attachments.errors[row].message)
+            for driver, volumes in requested.by_driver.items():
                 bits[attachments.exceeding_rows(driver, volumes)] = _TOO_MANY
         return bits[rows]
 
@@ -131,21 +131,21 @@ class NodeVolumeLimits(Plugin):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        added, changed, gone = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
+        added, changed, deleted = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
         return [
             ClusterEvent(EventResource.NODE, added),
-            ClusterEvent(EventResource.CSI_NODE, added | gone),
+            ClusterEvent(EventResource.CSI_NODE, added | deleted),
             ClusterEvent(EventResource.CSI_NODE, changed, after_csi_node_change),
-            ClusterEvent(EventResource.POD, gone, after_pod_is_gone),
+            ClusterEvent(EventResource.POD, deleted, after_pod_deletion),
             ClusterEvent(EventResource.ASSIGNED_POD, added, self.after_pod_arrival),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, added, after_claim_change),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, changed, after_claim_change),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, gone),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, deleted),
             ClusterEvent(EventResource.PERSISTENT_VOLUME, added, self.after_volume_change),
             ClusterEvent(EventResource.PERSISTENT_VOLUME, changed, self.after_volume_change),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME, gone),
-            ClusterEvent(EventResource.STORAGE_CLASS, gone),
-            ClusterEvent(EventResource.VOLUME_ATTACHMENT, gone, after_attachment_is_gone),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME, deleted),
+            ClusterEvent(EventResource.STORAGE_CLASS, deleted),
+            ClusterEvent(EventResource.VOLUME_ATTACHMENT, deleted, after_attachment_deletion),
         ]
 
     def after_pod_arrival(self, pod: PendingPod, old: None, new: PodInfo) -> QueueingHint:
@@ -171,10 +171,10 @@ def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> Queuei
     return queue_if(more or before.keys() - after.keys())
 
 
-def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod if a pod with volumes left its node, or its nominated node."""
-    held = bool(old.node_name or old.nominated_node_name)
-    return queue_if(held and limited_volumes(old))
+    was_on_node = bool(old.node_name or old.nominated_node_name)
+    return queue_if(was_on_node and limited_volumes(old))
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
@@ -182,12 +182,12 @@ def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: 
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 
-def after_attachment_is_gone(pod: PendingPod, old: VolumeAttachment, new: None) -> QueueingHint:
+def after_attachment_deletion(pod: PendingPod, old: VolumeAttachment, new: None) -> QueueingHint:
     """Queue the pod if it has a claim, or an in-tree volume of the driver that has detached one."""
-    return queue_if(any(_concerns(old, volume) for volume in limited_volumes(pod)))
+    return queue_if(any(_may_use_driver(old, volume) for volume in limited_volumes(pod)))
 
 
-def _concerns(attachment: VolumeAttachment, volume: Volume) -> bool:
+def _may_use_driver(attachment: VolumeAttachment, volume: Volume) -> bool:
     plugin = in_tree_plugin(volume)
     if plugin is None or DRIVERS[plugin] == attachment.spec.attacher:
         return True

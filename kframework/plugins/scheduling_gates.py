@@ -35,9 +35,9 @@ class SchedulingGates(Plugin):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         ungated = ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED
-        return [ClusterEvent(EventResource.POD, ungated, after_gates_are_gone)]
+        return [ClusterEvent(EventResource.POD, ungated, after_gate_removal)]
 
 
-def after_gates_are_gone(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
+def after_gate_removal(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
     """Queue the pod when its gates are removed."""
     return queue_if(new.uid == pod.uid)

@@ -19,10 +19,10 @@ from kframework.values.status import Status, unresolvable
 REASON = "node(s) had untolerated taint(s)"
 
 _UNTOLERATED = unresolvable(REASON)
-_HARD = ("NoSchedule", "NoExecute")
-_SOFT = "PreferNoSchedule"
+_HARD_EFFECTS = ("NoSchedule", "NoExecute")
+_SOFT_EFFECT = "PreferNoSchedule"
 #: The pod's tolerations that can cover a soft taint.
-_LENIENT = StateKey[tuple[Toleration, ...]]("TaintToleration")
+_SOFT_TOLERATIONS = StateKey[tuple[Toleration, ...]]("TaintToleration")
 
 
 class TaintToleration(Plugin):
@@ -39,12 +39,12 @@ class TaintToleration(Plugin):
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         taints = node.taints
-        return _UNTOLERATED if taints and _is_kept_away(taints, pod.spec.tolerations) else None
+        return _UNTOLERATED if taints and _has_untolerated(taints, pod.spec.tolerations) else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
         tolerations = pod.spec.tolerations
-        return nodes.taint_sets.map_values(rows, lambda taints: _is_kept_away(taints, tolerations))
+        return nodes.taint_sets.map_values(rows, lambda taints: _has_untolerated(taints, tolerations))
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -75,16 +75,18 @@ class TaintToleration(Plugin):
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
-        state[_LENIENT] = tuple(toleration for toleration in pod.spec.tolerations if toleration.effect in ("", _SOFT))
+        state[_SOFT_TOLERATIONS] = tuple(
+            toleration for toleration in pod.spec.tolerations if toleration.effect in ("", _SOFT_EFFECT)
+        )
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        tolerations = state[_LENIENT]
+        tolerations = state[_SOFT_TOLERATIONS]
         return _soft_untolerated(node.taints, tolerations)
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        tolerations = state[_LENIENT]
+        tolerations = state[_SOFT_TOLERATIONS]
         return nodes.taint_sets.map_values(rows, lambda taints: _soft_untolerated(taints, tolerations))
 
     @hookimpl
@@ -102,8 +104,8 @@ class TaintToleration(Plugin):
 def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
     """Queue the pod for a node whose taints no longer reject it."""
     tolerations = pod.spec.tolerations
-    was_tolerated = old is not None and not _is_kept_away(old.spec.taints, tolerations)
-    return queue_if(not was_tolerated and not _is_kept_away(new.spec.taints, tolerations))
+    was_tolerated = old is not None and not _has_untolerated(old.spec.taints, tolerations)
+    return queue_if(not was_tolerated and not _has_untolerated(new.spec.taints, tolerations))
 
 
 def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
@@ -111,16 +113,16 @@ def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> Queu
     return queue_if(new.uid == pod.uid)
 
 
-def _is_kept_away(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
-    return first_untolerated(taints, tolerations, _HARD) is not None
+def _has_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> bool:
+    return first_untolerated(taints, tolerations, _HARD_EFFECTS) is not None
 
 
 def _untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> list[Taint]:
-    return [taint for taint in taints if _is_kept_away((taint,), tolerations)]
+    return [taint for taint in taints if _has_untolerated((taint,), tolerations)]
 
 
 def _soft_untolerated(taints: Iterable[Taint], tolerations: Iterable[Toleration]) -> int:
-    soft = (taint for taint in taints if taint.effect == _SOFT)
+    soft = (taint for taint in taints if taint.effect == _SOFT_EFFECT)
     return sum(not any(tolerates(toleration, taint) for toleration in tolerations) for taint in soft)
 
 

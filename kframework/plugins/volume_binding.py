@@ -52,7 +52,7 @@ from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, error, unresolvable
 
 MISSING = 'persistentvolumeclaim "{}" not found'
-AWAITED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'
+NOT_CREATED = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "{}"'
 LOST = 'persistentvolumeclaim "{}" bound to non-existent persistentvolume "{}"'
 DELETED = 'persistentvolumeclaim "{}" is being deleted'
 FOREIGN = "PVC {} was not created for pod {} (pod is not owner)"
@@ -88,9 +88,9 @@ class VolumeBindingArgs(ApiArgs):
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid(("bindTimeoutSeconds",), self.bind_timeout_seconds, detail)
         if self.shape:
-            shown = [point.model_dump() for point in self.shape]
+            points = [point.model_dump() for point in self.shape]
             detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
-            yield invalid(("shape",), shown, detail)
+            yield invalid(("shape",), points, detail)
 
 
 class VolumeBinding(Plugin[VolumeBindingArgs]):
@@ -119,7 +119,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     def sign(self, pod: PendingPod) -> Hashable | None:
         return None if pod.template.cached(VolumeBinding, _has_claims) else NOTHING
 
-    # -- which nodes have the volumes ------------------------------------------------------------------------------
+    # -- filtering -----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
@@ -133,7 +133,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
                 continue
             claim, ephemeral = self._storage.claims.get(name, pod.namespace), volume.ephemeral is not None
             if claim is None:
-                return unresolvable((AWAITED if ephemeral else MISSING).format(name))
+                return unresolvable((NOT_CREATED if ephemeral else MISSING).format(name))
             if claim.status.phase == "Lost":
                 return unresolvable(LOST.format(name, claim.spec.volume_name))
             if claim.metadata.deletion_timestamp is not None:
@@ -163,7 +163,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
             bits, _ = claims.find_volumes(node)
         except (SelectorError, TranslationError) as problem:
             return error(str(problem))
-        return _rejection(bits) if bits else None
+        return _rejection_status(bits) if bits else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
@@ -172,13 +172,13 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
-        return _rejection(bits)
+        return _rejection_status(bits)
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         return drop_volumes(pod)
 
-    # -- which nodes are better: kube-scheduler tells them apart by storage only behind an alpha gate ---------------
+    # -- which nodes are better: kube-scheduler tells them apart by storage only behind an alpha gate ------------------
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status:
@@ -192,7 +192,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> int:
         return 0
 
-    # -- reserving -------------------------------------------------------------------------------------------------
+    # -- reserving -----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
@@ -217,7 +217,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         if reservation is not None:
             reservation.restore()
 
-    # -- binding ---------------------------------------------------------------------------------------------------
+    # -- binding -------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
@@ -317,5 +317,5 @@ def _has_claims(spec: PodSpec) -> bool:
 
 
 @cache
-def _rejection(bits: int) -> Status:
+def _rejection_status(bits: int) -> Status:
     return unresolvable(*(reason for bit, reason in REASONS.items() if bits & bit))

@@ -89,7 +89,7 @@ class VolumeRestrictions(Plugin):
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         wanted = disks(pod)
-        if wanted and any(_conflict(wanted, disks(other)) for other in node.pods):
+        if wanted and any(_has_conflict(wanted, disks(other)) for other in node.pods):
             return _TAKEN
         return _IN_USE if state[_CLAIMS].conflicts > 0 else None
 
@@ -98,9 +98,9 @@ class VolumeRestrictions(Plugin):
         bits = np.full(nodes.capacity, _CLAIM if state[_CLAIMS].conflicts > 0 else 0, dtype=np.int64)
         wanted = disks(pod)
         if wanted:
-            self._mounting.catch_up()
-            for row, others in self._mounting.by_row.items():
-                if any(_conflict(wanted, disks(other)) for other in others):
+            self._disk_pods.refresh()
+            for row, others in self._disk_pods.by_row.items():
+                if any(_has_conflict(wanted, disks(other)) for other in others):
                     bits[row] |= _DISK
         return bits[rows]
 
@@ -109,9 +109,9 @@ class VolumeRestrictions(Plugin):
         return _TAKEN if bits & _DISK else _IN_USE
 
     @cached_property
-    def _mounting(self) -> ChosenPods:
+    def _disk_pods(self) -> SelectedPods:
         """The pods that have such disks mounted, usually few."""
-        return ChosenPods(self.handle.nodes, disks)
+        return SelectedPods(self.handle.nodes, disks)
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
@@ -133,25 +133,25 @@ class VolumeRestrictions(Plugin):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
-            ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_is_gone),
+            ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_deletion),
             # The volumes of a deleted node's pods are free before these pods are deleted.
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.DELETE),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, after_claim_added),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD, after_claim_addition),
         ]
 
 
-def after_pod_is_gone(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
+def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:
     """Queue the pod if a pod with one of its disks or claims was deleted."""
     shares = old.namespace == pod.namespace and not set(pod.claims).isdisjoint(old.claims)
-    return queue_if(shares or _conflict(disks(pod), disks(old)))
+    return queue_if(shares or _has_conflict(disks(pod), disks(old)))
 
 
-def after_claim_added(pod: PendingPod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
+def after_claim_addition(pod: PendingPod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
     """Queue the pod if one of its claims was added."""
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
 
 
-# -- disks that are mounted once -----------------------------------------------------------------------------------
+# -- disks that are mounted once ---------------------------------------------------------------------------------------
 
 
 def disks(pod: PodInfo) -> tuple[Volume, ...]:
@@ -164,7 +164,7 @@ def _is_disk(volume: Volume) -> bool:
     return any(source is not None for source in sources)
 
 
-def _conflict(wanted: tuple[Volume, ...], mounted: tuple[Volume, ...]) -> bool:
+def _has_conflict(wanted: tuple[Volume, ...], mounted: tuple[Volume, ...]) -> bool:
     return any(_same_disk(one, other) for one in wanted for other in mounted)
 
 
@@ -186,27 +186,27 @@ def _same_disk(one: Volume, other: Volume) -> bool:
     return False
 
 
-# -- pods that have such disks -------------------------------------------------------------------------------------
+# -- pods that have such disks -----------------------------------------------------------------------------------------
 
 
-class ChosenPods:
+class SelectedPods:
     """The selected pods on nodes, by row; rows without any are omitted.
 
-    Call `catch_up` before reading.
+    Call `refresh` before reading.
     """
 
-    def __init__(self, nodes: NodeTable, chosen: Callable[[PodInfo], object]) -> None:
+    def __init__(self, nodes: NodeTable, is_selected: Callable[[PodInfo], object]) -> None:
         self._nodes = nodes
         self._pod_log = nodes.pod_log.reader()
-        self._chosen = chosen
+        self._is_selected = is_selected
         self.by_row: dict[int, list[PodInfo]] = {}
 
-    def catch_up(self) -> None:
+    def refresh(self) -> None:
         """Select again on the rows whose pods changed since the last call."""
         nodes, changed = self._nodes, self._pod_log.read_new()
         for row in range(nodes.size) if changed is None else dict.fromkeys(changed):
             node = nodes.by_row[row]
-            pods = [pod for pod in node.pods if self._chosen(pod)] if node is not None else []
+            pods = [pod for pod in node.pods if self._is_selected(pod)] if node is not None else []
             if pods:
                 self.by_row[row] = pods
             else:

@@ -27,7 +27,7 @@ WITHOUT_VOLUME = "PersistentVolume had no name"
 NO_BINDING_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
 NOT_FOUND = '{} "{}" not found'
 
-_ELSEWHERE = unresolvable(REASON)
+_WRONG_ZONE = unresolvable(REASON)
 # Reason bits: the node is in another zone; the pod's volumes cannot be looked up.
 _NO_MATCH, _UNKNOWN = 1, 2
 
@@ -72,18 +72,18 @@ class VolumeZone(Plugin):
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        zones = self._known(state, pod)
+        zones = self._zones_in_cycle(state, pod)
         if isinstance(zones, Status):
             return zones
         labels = node.labels
         if not any(key in labels for key in _LABELS):
             return None
         allowed = all(labels.get(key, labels.get(_LABELS[key])) in values for key, values in zones)
-        return None if allowed else _ELSEWHERE
+        return None if allowed else _WRONG_ZONE
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        zones = self._known(state, pod)
+        zones = self._zones_in_cycle(state, pod)
         bits = np.zeros(nodes.capacity, dtype=np.int64)[rows]
         if isinstance(zones, Status):
             return bits | _UNKNOWN
@@ -99,13 +99,13 @@ class VolumeZone(Plugin):
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         zones = self._zones(pod) if bits & _UNKNOWN else ()
-        return zones if isinstance(zones, Status) else _ELSEWHERE
+        return zones if isinstance(zones, Status) else _WRONG_ZONE
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         return drop_volumes(pod)
 
-    def _known(self, state: CycleState, pod: PendingPod) -> tuple[Zones, ...] | Status:
+    def _zones_in_cycle(self, state: CycleState, pod: PendingPod) -> tuple[Zones, ...] | Status:
         """Return the zones; a profile may have this plugin at Filter and not at PreFilter."""
         return state[_ZONES] if _ZONES in state else self._zones(pod)
 
@@ -119,7 +119,7 @@ class VolumeZone(Plugin):
             if claim is None:
                 return unresolvable(NOT_FOUND.format("persistentvolumeclaim", name))
             if not claim.spec.volume_name:
-                problem = self._unbound(claim)
+                problem = self._unbound_problem(claim)
                 if problem is not None:
                     return unresolvable(problem)
                 continue
@@ -129,7 +129,7 @@ class VolumeZone(Plugin):
             zones += _zones_of(volume)
         return tuple(zones)
 
-    def _unbound(self, claim: PersistentVolumeClaim) -> str | None:
+    def _unbound_problem(self, claim: PersistentVolumeClaim) -> str | None:
         """Return the problem of a claim without a volume; None if it waits for its first consumer."""
         name = claim_class(claim)
         if not name:
@@ -145,14 +145,14 @@ class VolumeZone(Plugin):
     def events_to_register(self) -> list[ClusterEvent]:
         new_or_changed = ActionType.ADD | ActionType.UPDATE
         return [
-            ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD, after_class_is_added),
+            ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD, after_class_addition),
             ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, new_or_changed, after_claim_change),
             ClusterEvent(EventResource.PERSISTENT_VOLUME, new_or_changed, after_volume_change),
         ]
 
 
-def after_class_is_added(pod: PendingPod, old: None, new: StorageClass) -> QueueingHint:
+def after_class_addition(pod: PendingPod, old: None, new: StorageClass) -> QueueingHint:
     """Queue the pod for a class with WaitForFirstConsumer."""
     return queue_if(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 

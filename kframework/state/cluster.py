@@ -72,7 +72,7 @@ class ClusterState:
         """Open a what-if statement."""
         return Statement(self)
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
+    # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def put_node(self, node: Node) -> Node | None:
         """Add a node, or replace its object; return the object before."""
@@ -92,7 +92,7 @@ class ClusterState:
             self._orphans[name] = {pod.uid: pod for pod in pods}
         return node
 
-    # -- pods ------------------------------------------------------------------------------------------------------
+    # -- pods ----------------------------------------------------------------------------------------------------------
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Put a pending pod on its chosen node before the API knows; AssumeError if it is already on one."""

@@ -187,7 +187,7 @@ class ExistingTerms:
         self._tallies: WeakValueDictionary[tuple[str, Sources], TermTally] = WeakValueDictionary()
         self.version: int = 0
 
-    # -- pods that have terms --------------------------------------------------------------------------------------
+    # -- pods that have terms ------------------------------------------------------------------------------------------
 
     def owners(self, pod: PodInfo) -> TermOwners:
         """Return the owners that a pod with terms belongs to."""
@@ -207,7 +207,7 @@ class ExistingTerms:
                 self._sweep_at = 2 * len(by_label) + 1024
         return owners
 
-    # -- pods that the terms match -----------------------------------------------------------------------------
+    # -- pods that the terms match -------------------------------------------------------------------------------------
 
     def terms_matching(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> MatchingTerms:
         """Return the terms that match the pods of a class, in a namespace with these labels."""

@@ -159,7 +159,7 @@ class NodeTable:
         self._writes = 0
         self._resource_limit = _RESOURCES
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._row_of)
@@ -240,7 +240,7 @@ class NodeTable:
             self._extra[name] = Column(self.capacity)
         return self._extra[name]
 
-    # -- changing: only the inbox and the cycle do -----------------------------------------------------------------
+    # -- changing: only the inbox and the cycle do ---------------------------------------------------------------------
 
     def put(self, node: Node) -> Node | None:
         """Add a node or replace its object; return the object before, None if it is new."""
@@ -365,7 +365,7 @@ class NodeTable:
         self.node_log.append(row)
         self.pod_log.append(row)
 
-    # -- inside ----------------------------------------------------------------------------------------------------
+    # -- inside --------------------------------------------------------------------------------------------------------
 
     def _compact(self) -> None:
         """Drop values that no node has any more: of labels, taint and feature sets, resources.

@@ -55,7 +55,7 @@ class ObjectStore(Generic[T]):
             indexes[build] = build(self)
         return indexes[build]
 
-    # -- the cluster's versions ------------------------------------------------------------------------------------
+    # -- the cluster's versions ----------------------------------------------------------------------------------------
 
     def put(self, metadata: ObjectMeta, obj: T) -> T | None:
         """Store an object and return the API server's previous version; a change ends the assumption."""
@@ -79,7 +79,7 @@ class ObjectStore(Generic[T]):
             self._notify(before, None)
         return old
 
-    # -- what the scheduler assumes: only the cycle and the inbox do -----------------------------------------------
+    # -- what the scheduler assumes: only the cycle and the inbox do ---------------------------------------------------
 
     def assume(self, metadata: ObjectMeta, obj: T) -> None:
         """Assume this version of an object; AssumptionError if it was not derived from the version in the cluster."""
@@ -101,7 +101,7 @@ class ObjectStore(Generic[T]):
             del self._assumed[key]
             self._notify(before, self._objects[key])
 
-    # -- callbacks -----------------------------------------------------------------------------------------------
+    # -- callbacks -----------------------------------------------------------------------------------------------------
 
     def on_change(self, callback: Callable[[T | None, T | None], None]) -> None:
         """Call back with (old, new), assumed versions if there are any, on every change."""

@@ -81,7 +81,7 @@ class Statement:
         self._evicted_rows: dict[PodInfo, int] = {}
         state.statements.append(self)
 
-    # -- operations ------------------------------------------------------------------------------------------------
+    # -- operations ----------------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, node_name: str) -> None:
         """Put a pod that is on no node on this one, as long as the outermost statement is open."""
@@ -158,7 +158,7 @@ class Statement:
         self._check_open()
         return Statement(self._state, self)
 
-    # -- closing ---------------------------------------------------------------------------------------------------
+    # -- closing -------------------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
         """Keep the changes; an inner statement passes them to its outer one.
@@ -230,7 +230,7 @@ class Statement:
             state.nodes.host_ports.released = frozenset()
         self.closed = True
 
-    # -- recording -------------------------------------------------------------------------------------------------
+    # -- recording -----------------------------------------------------------------------------------------------------
 
     def _record_pod(self, pod: PodInfo, row: int) -> None:
         """Record where a pod was before its first move."""
@@ -246,7 +246,7 @@ class Statement:
     def _log_ends(self) -> int:
         return self._state.nodes.node_log.end + self._state.nodes.pod_log.end
 
-    # -- the rules -------------------------------------------------------------------------------------------------
+    # -- the rules -----------------------------------------------------------------------------------------------------
 
     def _row(self, node_name: str) -> int:
         row = self._state.nodes.row(node_name)

@@ -76,9 +76,9 @@ CASES: dict[str, Case] = {
         codes={U, UU},
         unreached={
             "NodeVolumeLimits.filter: return attachments.errors[row]",
-            "NodeVolumeLimits.filter_nodes: raise VolumeFault(first.status.message)",
+            "NodeVolumeLimits.filter_nodes: raise VolumeError(first.status.message)",
             "NodeVolumeLimits.filter_nodes: if row in attachments.errors:",
-            "NodeVolumeLimits.filter_nodes: raise VolumeFault(attachments.errors[row].message)",
+            "NodeVolumeLimits.filter_nodes: raise VolumeError(attachments.errors[row].message)",
         },
     ),
     "VolumeRestrictions": Case(

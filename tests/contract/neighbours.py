@@ -178,7 +178,7 @@ CASES: dict[str, Case] = {
             )
             for args in ({}, SPREAD_BY_DEFAULT, {"defaultingType": "List"})
         ],
-        reasons={pod_topology_spread.REASON, pod_topology_spread.UNLABELLED},
+        reasons={pod_topology_spread.REASON, pod_topology_spread.NO_LABEL},
         codes={U, UU},
         scores={0, 1, 2, 3},
         unreached={

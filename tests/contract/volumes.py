@@ -119,7 +119,7 @@ CASES: dict[str, Case] = {
             *volume_binding.REASONS.values(),
             volume_binding.UNBOUND_IMMEDIATE,
             *map(CLAIM_MISSING.format, ("data", "new", "old")),
-            *map(volume_binding.AWAITED.format, ("with-scratch-scratch", "with-scratch-twin-scratch")),
+            *map(volume_binding.NOT_CREATED.format, ("with-scratch-scratch", "with-scratch-twin-scratch")),
             volume_binding.LOST.format("old", "ebs"),
             volume_binding.DELETED.format("old"),
             volume_binding.FOREIGN.format("default/with-scratch-scratch", "default/with-scratch"),
@@ -133,7 +133,7 @@ CASES: dict[str, Case] = {
             # Only where the profile has the plugin at Filter and not at PreFilter.
             "VolumeBinding.filter: return None",
             # Each answer is made once.
-            "_rejection: return unresolvable(*(reason for bit, reason in REASONS.items() if bits & bit))",
+            "_rejection_status: return unresolvable(*(reason for bit, reason in REASONS.items() if bits & bit))",
         },
     ),
     "VolumeZone": Case(

@@ -16,7 +16,7 @@ from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PodCondition, PodStatus
 from kframework.objects.quantity import milli
-from kframework.plugins.default_preemption import REASON, DefaultPreemption, DefaultPreemptionArgs, after_pod_is_gone
+from kframework.plugins.default_preemption import REASON, DefaultPreemption, DefaultPreemptionArgs, after_pod_deletion
 from kframework.testing import Scenario, create, delete, make_node, make_pod
 from kframework.testing.scenario import ScenarioResult
 from tests.core.preemption.test_evaluator.stopped import WEB, Cycle, budget, full, unfit
@@ -131,8 +131,8 @@ def test_pods_are_held_back_while_their_victims_are_sent_away() -> None:
 
 def test_the_end_of_a_pod_is_for_others_to_judge() -> None:
     (event,) = made(DefaultPreemption).events_to_register()
-    assert event.hint is after_pod_is_gone
-    assert after_pod_is_gone(pending(make_pod("x")), on_node(make_pod("y", node_name="a")), None) is QueueingHint.SKIP
+    assert event.hint is after_pod_deletion
+    assert after_pod_deletion(pending(make_pod("x")), on_node(make_pod("y", node_name="a")), None) is QueueingHint.SKIP
 
 
 DOCUMENT = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

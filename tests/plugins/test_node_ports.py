@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from kframework import ActionType, CycleState, Skip, unschedulable
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Container, ContainerPort, Pod
-from kframework.plugins.node_ports import NodePorts, after_pod_is_gone
+from kframework.plugins.node_ports import NodePorts, after_pod_deletion
 from kframework.testing import check_plugin, make_container, make_node, make_pod
 from tests.plugins.asking import cluster_of, filtered, made, on_node, pending
 
@@ -96,7 +96,7 @@ def test_pods_with_the_same_ports_share_their_answers(one: Pod, other: Pod, alik
 
 def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert made(NodePorts).events_to_register() == [
-        ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
+        ClusterEvent("Pod", ActionType.DELETE, after_pod_deletion),
         ClusterEvent("Node", ActionType.ADD),
     ]
 
@@ -112,7 +112,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
     ],
 )
 def test_a_pod_that_leaves_wakes_those_that_want_its_ports(gone: Pod, hint: QueueingHint) -> None:
-    assert after_pod_is_gone(pending(holding(port(80))), on_node(gone), None) is hint
+    assert after_pod_deletion(pending(holding(port(80))), on_node(gone), None) is hint
 
 
 def test_the_contract_is_kept() -> None:

@@ -29,11 +29,11 @@ from kframework.objects.meta import ApiObject
 from kframework.plugins.node_volume_limits import (
     REASON,
     NodeVolumeLimits,
-    VolumeFault,
-    after_attachment_is_gone,
+    VolumeError,
+    after_attachment_deletion,
     after_claim_change,
     after_csi_node_change,
-    after_pod_is_gone,
+    after_pod_deletion,
 )
 from kframework.state.cluster import ClusterState
 from kframework.testing import check_plugin, make_node, make_pod
@@ -113,7 +113,7 @@ def test_a_volume_that_makes_no_sense_is_an_error(wanted: Pod, text: str) -> Non
     status = plugin.filter(state, pod, cluster.nodes[0])
     assert status is not None
     assert (status.code, status.message.startswith(text)) == (Code.ERROR, True)
-    with pytest.raises(VolumeFault):
+    with pytest.raises(VolumeError):
         plugin.filter_nodes(state, pod, cluster.nodes, cluster.nodes.order)
 
 
@@ -204,7 +204,7 @@ def test_a_driver_that_can_attach_more(
     ],
 )
 def test_a_pod_that_leaves(gone: Pod, queued: bool) -> None:
-    assert after_pod_is_gone(pending(using("c1")), on_node(gone), None) is hint(queued)
+    assert after_pod_deletion(pending(using("c1")), on_node(gone), None) is hint(queued)
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_a_volume_that_appears_or_changes(changed: str, queued: bool) -> None:
     ],
 )
 def test_a_volume_that_is_detached(wanted: Pod, attacher: str, queued: bool) -> None:
-    assert after_attachment_is_gone(pending(wanted), attachment("x", "n", "v1", attacher), None) is hint(queued)
+    assert after_attachment_deletion(pending(wanted), attachment("x", "n", "v1", attacher), None) is hint(queued)
 
 
 def hint(queued: bool) -> QueueingHint:
@@ -303,7 +303,7 @@ class World:
         assert [_told(status) for status in one_by_one] == expected
         try:
             bits = self.plugin.filter_nodes(state, info, nodes, nodes.order).tolist()
-        except VolumeFault:
+        except VolumeError:
             assert ("Error", "") in expected or BROKEN in pod.spec.volumes
         else:
             assert [self.plugin.filter_status(info, bit) if bit else None for bit in bits] == one_by_one

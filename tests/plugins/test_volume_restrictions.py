@@ -21,10 +21,10 @@ from kframework.objects import (
 from kframework.plugins.volume_restrictions import (
     CLAIM_IN_USE,
     DISK_TAKEN,
-    ChosenPods,
+    SelectedPods,
     VolumeRestrictions,
-    after_claim_added,
-    after_pod_is_gone,
+    after_claim_addition,
+    after_pod_deletion,
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
@@ -193,9 +193,9 @@ def test_pods_without_disks_and_claims_share_their_answers(one: Pod, other: Pod,
 
 def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert made(VolumeRestrictions).events_to_register() == [
-        ClusterEvent("Pod", ActionType.DELETE, after_pod_is_gone),
+        ClusterEvent("Pod", ActionType.DELETE, after_pod_deletion),
         ClusterEvent("Node", ActionType.ADD | ActionType.DELETE),
-        ClusterEvent("PersistentVolumeClaim", ActionType.ADD, after_claim_added),
+        ClusterEvent("PersistentVolumeClaim", ActionType.ADD, after_claim_addition),
     ]
 
 
@@ -213,7 +213,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
     ],
 )
 def test_a_pod_that_leaves_wakes_those_that_want_its_disk_or_claim(gone: Pod, queued: bool) -> None:
-    said = after_pod_is_gone(pending(using("one", gce("a"))), on_node(gone), None)
+    said = after_pod_deletion(pending(using("one", gce("a"))), on_node(gone), None)
     assert said is (QueueingHint.QUEUE if queued else QueueingHint.SKIP)
 
 
@@ -222,7 +222,7 @@ def test_a_pod_that_leaves_wakes_those_that_want_its_disk_or_claim(gone: Pod, qu
     [(claim("one"), True), (claim("other"), False), (claim("one", namespace="other"), False)],
 )
 def test_a_claim_wakes_its_pods(added: PersistentVolumeClaim, queued: bool) -> None:
-    said = after_claim_added(pending(using("x", "one")), None, added)
+    said = after_claim_addition(pending(using("x", "one")), None, added)
     assert said is (QueueingHint.QUEUE if queued else QueueingHint.SKIP)
 
 
@@ -250,11 +250,11 @@ def important(pod: PodInfo) -> bool:
 @given(st.integers(0, 999), st.integers(1, 4))
 def test_the_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_once: int) -> None:
     cluster = RandomCluster(Random(seed))
-    nodes, chosen = cluster.state.nodes, ChosenPods(cluster.state.nodes, important)
+    nodes, chosen = cluster.state.nodes, SelectedPods(cluster.state.nodes, important)
     found = chosen.by_row
 
     def compare() -> None:
-        chosen.catch_up()
+        chosen.refresh()
         truth = {node.row: {pod for pod in node.pods if important(pod)} for node in nodes}
         assert {row: pods for row, pods in truth.items() if pods} == {row: set(of) for row, of in found.items()}
 
@@ -266,9 +266,9 @@ def test_the_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_o
 
 def test_a_reader_far_behind_the_log_sees_all() -> None:
     cluster = RandomCluster(Random(1))
-    nodes, chosen = cluster.state.nodes, ChosenPods(cluster.state.nodes, lambda pod: True)
+    nodes, chosen = cluster.state.nodes, SelectedPods(cluster.state.nodes, lambda pod: True)
     for _ in range(3):
-        chosen.catch_up()
+        chosen.refresh()
         assert {row: len(pods) for row, pods in chosen.by_row.items()} == {
             node.row: len(node.pods) for node in nodes if node.pods
         }

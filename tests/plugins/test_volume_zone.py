@@ -13,7 +13,7 @@ from kframework.plugins.volume_zone import (
     REASON,
     VolumeZone,
     after_claim_change,
-    after_class_is_added,
+    after_class_addition,
     after_volume_change,
 )
 from kframework.state.cluster import ClusterState
@@ -130,7 +130,7 @@ def test_ephemeral_volumes_are_not_looked_at() -> None:
 def test_events_to_register_are_those_of_kube_scheduler() -> None:
     change = ActionType.ADD | ActionType.UPDATE
     assert plugin_of(cluster_with([])).events_to_register() == [
-        ClusterEvent("storage.k8s.io/StorageClass", ActionType.ADD, after_class_is_added),
+        ClusterEvent("storage.k8s.io/StorageClass", ActionType.ADD, after_class_addition),
         ClusterEvent("Node", ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
         ClusterEvent("PersistentVolumeClaim", change, after_claim_change),
         ClusterEvent("PersistentVolume", change, after_volume_change),
@@ -142,7 +142,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
     [(storage_class(), QUEUE), (storage_class(mode="Immediate"), SKIP), (storage_class(mode=None), SKIP)],
 )
 def test_a_class_wakes(new: StorageClass, hint: QueueingHint) -> None:
-    assert after_class_is_added(pending(using("data")), None, new) is hint
+    assert after_class_addition(pending(using("data")), None, new) is hint
 
 
 @pytest.mark.parametrize(

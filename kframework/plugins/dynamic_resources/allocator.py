@@ -119,7 +119,7 @@ class DeviceSearch:
         matching = (device for device in self._devices if self._matches(option, device))
         return [device for device in matching if self._amounts(option, device) is not None]
 
-    # -- the search ------------------------------------------------------------------------------------------------
+    # -- the search ----------------------------------------------------------------------------------------------------
 
     def run(self, budget: int | None) -> list[list[ChosenDevice]] | None:
         """Return the devices of each claim, None if there is no solution.
@@ -224,7 +224,7 @@ class DeviceSearch:
                 finally:
                     self._undo_last(claim)
 
-    # -- one device ------------------------------------------------------------------------------------------------
+    # -- one device ----------------------------------------------------------------------------------------------------
 
     def _allocate(self, claim: int, option: RequestOption, device: PoolDevice) -> bool:
         """Allocate a device to a claim if possible; AllocationError if a constraint excludes one of all devices."""
@@ -295,7 +295,7 @@ class DeviceSearch:
                 return False
         return True
 
-    # -- counters --------------------------------------------------------------------------------------------------
+    # -- counters ------------------------------------------------------------------------------------------------------
 
     def _counters_suffice(self, device: PoolDevice) -> bool:
         """Whether the pool's shared counters suffice; further shares of a device consume nothing more."""

@@ -131,7 +131,7 @@ class ClaimsInCycle:
         #: The claims of pods that a what-if has removed, by the pods' uids.
         self._removed: dict[str, Sequence[ResourceClaim]] = {}
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
+    # -- nodes ---------------------------------------------------------------------------------------------------------
 
     def rejections(self, nodes: NodeTable, rows: Rows) -> Scores:
         """Return the rejection of each row, FITS for none; AllocationError for an invalid claim."""
@@ -252,7 +252,7 @@ class ClaimsInCycle:
                 )
         return results
 
-    # -- one node --------------------------------------------------------------------------------------------------
+    # -- one node ------------------------------------------------------------------------------------------------------
 
     def allocate(self, node: NodeInfo, share_id: Callable[[], str]) -> list[ClaimAllocation] | None:
         """Return the allocations of the claims on a node, including existing ones; None if it is impossible.

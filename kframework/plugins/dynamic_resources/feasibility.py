@@ -134,7 +134,7 @@ class Feasibility:
         self._measured = {measure: np.zeros(64, dtype=np.int64) for measure in self._measured}
         self._scope_of.fill(_UNKNOWN)
 
-    # -- results ---------------------------------------------------------------------------------------------------
+    # -- results -------------------------------------------------------------------------------------------------------
 
     def check_rows(self, rows: Rows, step_budget: StepBudget) -> Scores:
         """Return for each row whether the claims can be allocated on its node."""
@@ -180,7 +180,7 @@ class Feasibility:
             answer = self._search(scope)
         return self._chosen[scope] if answer == FITS else None
 
-    # -- scopes ----------------------------------------------------------------------------------------------------
+    # -- scopes --------------------------------------------------------------------------------------------------------
 
     def _scopes_of(self, rows: Rows) -> NDArray[np.int64]:
         self._refresh()

@@ -136,7 +136,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         seconds = self.args.filter_timeout
         return Feasibilities(self.devices, round(seconds * STEPS_PER_SECOND) if seconds else None)
 
-    # -- claims ----------------------------------------------------------------------------------------------------
+    # -- claims --------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
@@ -209,7 +209,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         is_late = not binding_conditions.is_ready(claim) and binding_conditions.has_timed_out(claim, now, timeout)
         return is_late or bool(binding_conditions.find_failure(claim))
 
-    # -- nodes -----------------------------------------------------------------------------------------------------
+    # -- nodes ---------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
@@ -276,7 +276,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         return default_normalize(scores)
 
-    # -- explanations and suggestions -------------------------------------------------------------------------------
+    # -- explanations and suggestions ----------------------------------------------------------------------------------
 
     @hookimpl
     def explain(self, state: CycleState, pod: PendingPod, node: NodeInfo, status: Status) -> Sequence[str]:
@@ -296,7 +296,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         assert claims is not None  # nodes are only rejected if there are claims
         return suggestions.estimate_changes(self.devices, claims, nodes, rows)
 
-    # -- post filter ----------------------------------------------------------------------------------------------
+    # -- post filter ---------------------------------------------------------------------------------------------------
 
     @hookimpl
     def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status:
@@ -330,7 +330,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         ]
         return claims.unusable_claims(diagnosis.nodes, np.array(rows, dtype=np.int64)) if rows else []
 
-    # -- reserving -------------------------------------------------------------------------------------------------
+    # -- reserving -----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
@@ -362,7 +362,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def _write_in_background(self, write: Callable[[], Awaitable[object]]) -> None:
         self.handle.spawn(_log_failure(write))
 
-    # -- binding ---------------------------------------------------------------------------------------------------
+    # -- binding -------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:

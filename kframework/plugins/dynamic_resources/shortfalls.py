@@ -213,7 +213,7 @@ def _needed_devices(option: RequestOption, losses: Iterable[Loss | None]) -> int
     return max(sum(loss is None or loss.reason not in not_matching for loss in losses), 1)
 
 
-# -- constraints ---------------------------------------------------------------------------------------------------
+# -- constraints -------------------------------------------------------------------------------------------------------
 
 
 def _apply_constraints(claim: ResourceClaim, shortfalls: list[list[Shortfall]]) -> list[list[Shortfall]]:

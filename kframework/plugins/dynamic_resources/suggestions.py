@@ -82,7 +82,7 @@ def suggest_changes(devices: Devices, claims: ClaimsInCycle, pod: PodInfo, node:
     yield from proposals or drop_claims(pod)
 
 
-# -- devices in use ------------------------------------------------------------------------------------------------
+# -- devices in use ----------------------------------------------------------------------------------------------------
 
 
 def _blocking_devices(devices: Devices, shortfalls: Shortfalls, shortfall: Shortfall) -> Iterator[PoolDevice]:
@@ -108,7 +108,7 @@ def _delete_users(claims: Iterable[ResourceClaim], pods: Pods, pod: PodInfo) -> 
         yield delete_all(together)
 
 
-# -- the pod's requests -------------------------------------------------------------------------------------------
+# -- the pod's requests ------------------------------------------------------------------------------------------------
 
 
 def _request_less(
@@ -221,7 +221,7 @@ def drop_claims(pod: PodInfo) -> Suggestions:
     )
 
 
-# -- estimates -----------------------------------------------------------------------------------------------------
+# -- estimates ---------------------------------------------------------------------------------------------------------
 
 
 def estimate_changes(devices: Devices, claims: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> ChangeEstimates:

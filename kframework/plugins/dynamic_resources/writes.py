@@ -149,7 +149,7 @@ class ClaimWrites:
         deletion = self._handle.api.delete(ResourceClaim, metadata.name, metadata.namespace, uid=metadata.uid)
         await self._convert_error(what, deletion)
 
-    # -- waiting for the watch -------------------------------------------------------------------------------------
+    # -- waiting for the watch -----------------------------------------------------------------------------------------
 
     async def wait_until_seen(self, written: ResourceClaim) -> None:
         """Wait until the watch shows a claim at this or a later version, or its deletion.
@@ -179,7 +179,7 @@ class ClaimWrites:
             return True
         return now.metadata.uid != metadata.uid
 
-    # -- one write -------------------------------------------------------------------------------------------------
+    # -- one write -----------------------------------------------------------------------------------------------------
 
     async def _add_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
         """Add the finalizer that keeps a claim until its devices are released."""
@@ -220,7 +220,7 @@ class ClaimWrites:
             ),
         )
 
-    # -- retries --------------------------------------------------------------------------------------------------
+    # -- retries -------------------------------------------------------------------------------------------------------
 
     async def _retry_on_conflict(
         self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[ResourceClaim]]

@@ -24,24 +24,24 @@ class IncomingTerms(NamedTuple):
     """The terms of a pod, with their namespace selectors resolved.
 
     `affinity` are the conditions that one pod must meet to satisfy the required affinity, `keys` the topologies whose
-    domains must have such a pod. The other terms are summed up by topology, preferred ones by sign too; `refused` are
-    the single ones of anti-affinity. `problem` is the parse error, if any.
+    domains must have such a pod. The other terms are combined by topology, preferred ones by sign too;
+    `single_anti_affinity` are uncombined. `problem` is the parse error, if any.
     """
 
     affinity: AllOf | None = None
     keys: tuple[str, ...] = ()
-    refused: tuple[tuple[str, Selection], ...] = ()
+    single_anti_affinity: tuple[tuple[str, Selection], ...] = ()
     anti_affinity: tuple[Sum, ...] = ()
     preferred: tuple[Sum, ...] = ()
     problem: str = ""
 
-    def met_by(self, pods: LabelClass) -> bool:
+    def is_met_by(self, pods: LabelClass) -> bool:
         """Return whether such pods satisfy the required affinity."""
         return self.affinity is not None and self.affinity.weight(pods) > 0
 
 
 _NO_TERMS = IncomingTerms()
-_NOT_KNOWN: tuple[int | None, IncomingTerms] = (-1, _NO_TERMS)
+_UNRESOLVED: tuple[int | None, IncomingTerms] = (-1, _NO_TERMS)
 
 
 class Affinities:
@@ -59,24 +59,24 @@ class Affinities:
         if not pod.template.has_terms:
             return _NO_TERMS
         by_namespace = self._incoming_terms.setdefault(pod.template, {})
-        at, incoming_terms = by_namespace.get(pod.namespace, _NOT_KNOWN)
-        if at is not None and at != self.namespaces.generation:
+        generation, incoming_terms = by_namespace.get(pod.namespace, _UNRESOLVED)
+        if generation is not None and generation != self.namespaces.generation:
             terms = terms_of(pod)
             every = (*terms.affinity, *terms.anti_affinity, *(term for _, term in terms.preferred))
             choose_namespaces = any(term.namespace_selector.requirements for term in every)
-            at = self.namespaces.generation if choose_namespaces else None
-            incoming_terms = self._resolved(terms)
-            by_namespace[pod.namespace] = (at, incoming_terms)
+            generation = self.namespaces.generation if choose_namespaces else None
+            incoming_terms = self._resolve(terms)
+            by_namespace[pod.namespace] = (generation, incoming_terms)
         return incoming_terms
 
-    def _resolved(self, terms: PodTerms) -> IncomingTerms:
-        refused = tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity)
+    def _resolve(self, terms: PodTerms) -> IncomingTerms:
+        anti_affinity = tuple((term.topology_key, self._selection(term)) for term in terms.anti_affinity)
         return IncomingTerms(
             AllOf(tuple(self._selection(term) for term in terms.affinity)) if terms.affinity else None,
             tuple(dict.fromkeys(term.topology_key for term in terms.affinity)),
-            refused,
-            _summed_up((1, key, selection) for key, selection in refused),
-            _summed_up((weight, term.topology_key, self._selection(term)) for weight, term in terms.preferred),
+            anti_affinity,
+            _combine((1, key, selection) for key, selection in anti_affinity),
+            _combine((weight, term.topology_key, self._selection(term)) for weight, term in terms.preferred),
             terms.problem,
         )
 
@@ -97,15 +97,15 @@ class Affinities:
         return nodes.existing_terms.terms_matching(pod.label_class, self.namespaces.labels(pod.namespace))
 
 
-def _summed_up(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:
+def _combine(terms: Iterable[tuple[int, str, Selection]]) -> tuple[Sum, ...]:
     """Join terms of one topology and sign; a single one shares its count with others for the same pods."""
-    joined: dict[tuple[str, int], list[tuple[int, Selection]]] = {}
+    by_key: dict[tuple[str, int], list[tuple[int, Selection]]] = {}
     for weight, key, selection in terms:
         sign = (weight > 0) - (weight < 0)
-        joined.setdefault((key, sign), []).append((weight, selection))
+        by_key.setdefault((key, sign), []).append((weight, selection))
     return tuple(
         (weighted[0][0], key, AllOf((weighted[0][1],)))
         if len(weighted) == 1
         else (sign, key, WeightedSelections(tuple((abs(weight) or 1, selection) for weight, selection in weighted)))
-        for (key, sign), weighted in joined.items()
+        for (key, sign), weighted in by_key.items()
     )

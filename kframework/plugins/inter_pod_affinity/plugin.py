@@ -54,7 +54,7 @@ _STATUSES = {
 #: Numbers of pods per domain, and the topology whose domains they are.
 _Counts = tuple[Topology, Tally]
 #: The same, preceded by the weight of each pod.
-_Worth = tuple[int, Topology, Tally]
+_WeightedTally = tuple[int, Topology, Tally]
 
 
 class _Rules(NamedTuple):
@@ -67,11 +67,11 @@ class _Rules(NamedTuple):
 
     def may_be_first(self, pod: PendingPod) -> bool:
         """Return whether no pod satisfies the required affinity yet, and pods like this one would."""
-        return not _anywhere(self.affinity) and self.incoming_terms.met_by(pod.label_class)
+        return not _has_pods(self.affinity) and self.incoming_terms.is_met_by(pod.label_class)
 
 
 _RULES = StateKey[_Rules]("InterPodAffinity.rules")
-_WORTH = StateKey[tuple[_Worth, ...]]("InterPodAffinity.worth")
+_TALLIES = StateKey[tuple[_WeightedTally, ...]]("InterPodAffinity.tallies")
 
 
 class InterPodAffinityArgs(ApiArgs):
@@ -108,7 +108,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return None
         return NOTHING
 
-    # -- where the pod can run -------------------------------------------------------------------------------------
+    # -- filtering -----------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
@@ -116,12 +116,14 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         if incoming_terms.problem:
             return unresolvable(f"parsing pod: {incoming_terms.problem}")
         existing_anti_affinity = self._affinities.existing_terms(pod, nodes).anti_affinity
-        if not (incoming_terms.affinity or incoming_terms.anti_affinity or _anywhere(existing_anti_affinity)):
+        if not (incoming_terms.affinity or incoming_terms.anti_affinity or _has_pods(existing_anti_affinity)):
             return Skip
         required = incoming_terms.affinity
-        affinity = tuple(_counted(nodes, key, required) for key in incoming_terms.keys) if required else ()
+        affinity = tuple(_count_by_domain(nodes, key, required) for key in incoming_terms.keys) if required else ()
         anti_affinity = tuple(
-            _counted(nodes, key, refused) for _, key, refused in incoming_terms.anti_affinity if key in nodes.label_keys
+            _count_by_domain(nodes, key, selection)
+            for _, key, selection in incoming_terms.anti_affinity
+            if key in nodes.label_keys
         )
         state[_RULES] = _Rules(incoming_terms, affinity, anti_affinity, existing_anti_affinity)
         return None
@@ -139,11 +141,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         rules, row = state[_RULES], node.row
-        if not _with_all(rules.affinity, row) and not (_in_all(rules.affinity, row) and rules.may_be_first(pod)):
+        if not _has_pods_in_all(rules.affinity, row) and not (
+            _is_in_all_domains(rules.affinity, row) and rules.may_be_first(pod)
+        ):
             return _STATUSES[_AFFINITY]
-        if _with_any(rules.anti_affinity, row):
+        if _has_pods_in_any(rules.anti_affinity, row):
             return _STATUSES[_ANTI_AFFINITY]
-        return _STATUSES[_EXISTING] if _with_any(rules.existing_anti_affinity, row) else None
+        return _STATUSES[_EXISTING] if _has_pods_in_any(rules.existing_anti_affinity, row) else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
@@ -154,8 +158,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         any_codes = next(iter(codes.values())) if codes else nodes.positions[rows]
         bits = np.zeros(len(any_codes), dtype=np.int64)
         # The last word is the first rejection.
-        for reason, refused in ((_EXISTING, rules.existing_anti_affinity), (_ANTI_AFFINITY, rules.anti_affinity)):
-            for topology, tally in refused:
+        for reason, anti_affinity in ((_EXISTING, rules.existing_anti_affinity), (_ANTI_AFFINITY, rules.anti_affinity)):
+            for topology, tally in anti_affinity:
                 if tally.total:
                     bits[tally.values[codes[topology]] > 0] = reason
         first = bool(rules.affinity) and rules.may_be_first(pod)
@@ -171,13 +175,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         if node is not None:
-            found: dict[str, PodInfo] = {}
-            for other in unwanted(self._affinities, pod, node):
-                found[other.uid] = other
-                if len(found) > MAX_SUGGESTIONS:
+            conflicting: dict[str, PodInfo] = {}
+            for other in conflicting_pods(self._affinities, pod, node):
+                conflicting[other.uid] = other
+                if len(conflicting) > MAX_SUGGESTIONS:
                     break
             else:
-                yield delete_all(found.values())
+                yield delete_all(conflicting.values())
         yield from drop_terms(pod)
 
     @hookimpl
@@ -185,10 +189,12 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         """Count the pods in the way in each row's domains; missing pods of an affinity cannot be added."""
         rules = state[_RULES]
         counts = (*rules.anti_affinity, *rules.existing_anti_affinity)
-        found = sum((tally.values[topology.values[rows]] for topology, tally in counts), np.zeros(1, dtype=np.int64))
-        return np.where(found > 0, found, UNFIXABLE)
+        conflicting = sum(
+            (tally.values[topology.values[rows]] for topology, tally in counts), np.zeros(1, dtype=np.int64)
+        )
+        return np.where(conflicting > 0, conflicting, UNFIXABLE)
 
-    # -- where it had better run -----------------------------------------------------------------------------------
+    # -- scoring -------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
@@ -197,17 +203,21 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return Skip
         if incoming_terms.problem:
             return error(f"failed to parse pod: {incoming_terms.problem}")
-        present = tuple(worth for worth in self._worths(pod, incoming_terms, nodes) if worth[2].total)
-        if not present:
+        tallies = tuple(
+            weighted for weighted in self._weighted_tallies(pod, incoming_terms, nodes) if weighted[2].total
+        )
+        if not tallies:
             return Skip
-        state[_WORTH] = present
+        state[_TALLIES] = tallies
         return None
 
-    def _worths(self, pod: PendingPod, incoming_terms: IncomingTerms, nodes: NodeTable) -> Iterator[_Worth]:
+    def _weighted_tallies(
+        self, pod: PendingPod, incoming_terms: IncomingTerms, nodes: NodeTable
+    ) -> Iterator[_WeightedTally]:
         """Yield the weights of others for the pod, then those of the pod for others."""
-        for weight, key, wanted in incoming_terms.preferred:
+        for weight, key, selection in incoming_terms.preferred:
             if key in nodes.label_keys:
-                yield weight, *_counted(nodes, key, wanted)
+                yield weight, *_count_by_domain(nodes, key, selection)
         existing_terms, hard = self._affinities.existing_terms(pod, nodes), self.args.hard_pod_affinity_weight
         yield from existing_terms.preferred
         yield from ((hard, *counts) for counts in existing_terms.affinity if hard)
@@ -215,14 +225,14 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         row = node.row
-        return sum(weight * tally.cells[topology.cells[row]] for weight, topology, tally in state[_WORTH])
+        return sum(weight * tally.cells[topology.cells[row]] for weight, topology, tally in state[_TALLIES])
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        worths = state[_WORTH]
-        codes = _codes((topology for _, topology, _ in worths), rows)
-        scores = np.zeros(len(codes[worths[0][1]]), dtype=np.int64)
-        for weight, topology, tally in worths:
+        tallies = state[_TALLIES]
+        codes = _codes((topology for _, topology, _ in tallies), rows)
+        scores = np.zeros(len(codes[tallies[0][1]]), dtype=np.int64)
+        for weight, topology, tally in tallies:
             scores += weight * tally.values[codes[topology]]
         return scores
 
@@ -251,21 +261,21 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             return QueueingHint.SKIP
         incoming_terms = self._affinities.incoming_terms(pod)
         # A pod of the required affinity was added, or removed and this one may be the first of its group.
-        was, now = (other is not None and incoming_terms.met_by(other.label_class) for other in (old, new))
-        changes = was != now and (now or incoming_terms.met_by(pod.label_class))
+        was, now = (other is not None and incoming_terms.is_met_by(other.label_class) for other in (old, new))
+        changes = was != now and (now or incoming_terms.is_met_by(pod.label_class))
         # A pod no longer matches the anti-affinity.
         ends = old is not None and any(
             selection.matches(old.label_class) and not (new is not None and selection.matches(new.label_class))
-            for _, selection in incoming_terms.refused
+            for _, selection in incoming_terms.single_anti_affinity
         )
-        # The anti-affinity of one that has gone was about this pod; to the hint its namespace has no labels.
-        gone_terms = terms_of(old).anti_affinity if old is not None and new is None else ()
-        was_refused = any(
+        # The anti-affinity of a removed pod matched this one; for the hint, its namespace may have no labels.
+        removed_terms = terms_of(old).anti_affinity if old is not None and new is None else ()
+        was_rejected = any(
             term.matches(pod.namespace, labels, pod.labels)
-            for term in gone_terms
+            for term in removed_terms
             for labels in (self._affinities.namespaces.labels(pod.namespace), NO_LABELS)
         )
-        return queue_if(bool(incoming_terms.problem) or changes or ends or was_refused)
+        return queue_if(bool(incoming_terms.problem) or changes or ends or was_rejected)
 
     def after_node_change(self, pod: PendingPod, old: Node | None, new: Node | None) -> QueueingHint:
         """Queue the pod for a node that joins a domain of its affinity, or leaves one of an anti-affinity."""
@@ -275,10 +285,12 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         before = old.metadata.labels if old is not None else NO_LABELS
         after = new.metadata.labels if new is not None else NO_LABELS
         existing_terms = self._affinities.existing_terms(pod, self.handle.nodes)
-        left = [*(key for _, key, _ in incoming_terms.anti_affinity), *existing_terms.anti_affinity_keys]
-        if incoming_terms.met_by(pod.label_class):
-            left += incoming_terms.keys
-        return queue_if(_enters(incoming_terms.keys, before, after) or _enters(left, after, before))
+        anti_affinity_keys = [*(key for _, key, _ in incoming_terms.anti_affinity), *existing_terms.anti_affinity_keys]
+        if incoming_terms.is_met_by(pod.label_class):
+            anti_affinity_keys += incoming_terms.keys
+        return queue_if(
+            _enters_domain(incoming_terms.keys, before, after) or _enters_domain(anti_affinity_keys, after, before)
+        )
 
     def after_namespace_change(self, pod: PendingPod, old: Namespace | None, new: Namespace | None) -> QueueingHint:
         """Queue the pod if its terms match other namespaces, or others' terms may match its own differently."""
@@ -287,31 +299,31 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         assert changed is not None
         terms = terms_of(pod)
         helps = (changed.metadata.name == pod.namespace and (before or {}) != (after or {})) or any(
-            _chosen(term.namespace_selector, before) != _chosen(term.namespace_selector, after)
+            _adds_namespace(term.namespace_selector, before) != _adds_namespace(term.namespace_selector, after)
             for term in (*terms.affinity, *terms.anti_affinity)
         )
         return queue_if(helps)
 
 
-def _chosen(selector: Selector, labels: Mapping[str, str] | None) -> bool:
+def _adds_namespace(selector: Selector, labels: Mapping[str, str] | None) -> bool:
     """Return whether the selector of a term adds the namespace of these labels (None: it does not exist)."""
     return labels is not None and selector.matches(labels) and not selector.matches(NO_LABELS)
 
 
-def _enters(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]) -> bool:
+def _enters_domain(keys: Iterable[str], before: Mapping[str, str], after: Mapping[str, str]) -> bool:
     """Return whether a label change moves a node into a domain of one of these topologies."""
     return any(after.get(key) not in (None, before.get(key)) for key in keys)
 
 
-# -- pods and domains ----------------------------------------------------------------------------------------------
+# -- pods and domains --------------------------------------------------------------------------------------------------
 
 
-def _counted(nodes: NodeTable, key: str, chosen: AllOf | WeightedSelections) -> _Counts:
+def _count_by_domain(nodes: NodeTable, key: str, selection: AllOf | WeightedSelections) -> _Counts:
     topology = nodes.label(key)
-    return topology, nodes.counters.count_for(chosen).domains(topology)
+    return topology, nodes.counters.count_for(selection).domains(topology)
 
 
-def _anywhere(counts: tuple[_Counts, ...]) -> bool:
+def _has_pods(counts: tuple[_Counts, ...]) -> bool:
     return any(tally.total for _, tally in counts)
 
 
@@ -322,7 +334,7 @@ def _codes(topologies: Iterable[Topology], rows: Rows) -> dict[Topology, Scores]
 # Explicit loops, as dry runs call them row by row and any() takes twice the time.
 
 
-def _in_all(counts: tuple[_Counts, ...], row: int) -> bool:
+def _is_in_all_domains(counts: tuple[_Counts, ...], row: int) -> bool:
     """Return whether a row is in a domain of each topology."""
     for topology, _ in counts:
         if not topology.cells[row]:
@@ -330,7 +342,7 @@ def _in_all(counts: tuple[_Counts, ...], row: int) -> bool:
     return True
 
 
-def _with_all(counts: tuple[_Counts, ...], row: int) -> bool:
+def _has_pods_in_all(counts: tuple[_Counts, ...], row: int) -> bool:
     """Return whether a row shares each topology's domain with pods."""
     for topology, tally in counts:
         if not tally.cells[topology.cells[row]]:
@@ -338,7 +350,7 @@ def _with_all(counts: tuple[_Counts, ...], row: int) -> bool:
     return True
 
 
-def _with_any(counts: tuple[_Counts, ...], row: int) -> bool:
+def _has_pods_in_any(counts: tuple[_Counts, ...], row: int) -> bool:
     """Return whether a row shares a topology's domain with pods."""
     for topology, tally in counts:
         if tally.cells[topology.cells[row]]:
@@ -346,16 +358,16 @@ def _with_any(counts: tuple[_Counts, ...], row: int) -> bool:
     return False
 
 
-def unwanted(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[PodInfo]:
-    """Yield the pods in the node's domains that the pod refuses, then those that refuse it; some twice."""
+def conflicting_pods(affinities: Affinities, pod: PendingPod, node: NodeInfo) -> Iterator[PodInfo]:
+    """Yield the pods in the node's domains that the pod's anti-affinity matches, then those whose own matches it."""
     nodes = node.table
-    for key, selection in affinities.incoming_terms(pod).refused:
+    for key, selection in affinities.incoming_terms(pod).single_anti_affinity:
         yield from pods_in_domain(node, key, selection)
     for _, tally in affinities.existing_terms(pod, nodes).anti_affinity:
-        unwilling = set(tally.sources[::2])
+        owners = set(tally.sources[::2])
         for row in tally.rows_in_domain_of(node.row):
             others = (other for other in nodes[row].pods if other.template.has_terms)
-            yield from (other for other in others if nodes.existing_terms.owners(other).serial in unwilling)
+            yield from (other for other in others if nodes.existing_terms.owners(other).serial in owners)
 
 
 def drop_terms(pod: PendingPod) -> Suggestions:

@@ -20,16 +20,16 @@ from kframework.plugins.shared_args import (
 )
 
 
-def _must_have(field: str, kind: str) -> ConfigDict:
+def _require_field(field: str, kind: str) -> ConfigDict:
     """Require a field in the JSON Schema of a block, whose absence a rule reports at loading."""
-    given: JsonDict = {"required": [field], "properties": {field: {"type": kind}}}
-    return ConfigDict(json_schema_extra={"allOf": [given]})
+    schema: JsonDict = {"required": [field], "properties": {field: {"type": kind}}}
+    return ConfigDict(json_schema_extra={"allOf": [schema]})
 
 
 class RequestedToCapacityRatio(ApiModel):
     """The function from utilization to score, as the points between which it is linear."""
 
-    model_config: ClassVar[ConfigDict] = _must_have("shape", "array")
+    model_config: ClassVar[ConfigDict] = _require_field("shape", "array")
 
     shape: Annotated[tuple[UtilizationShapePoint, ...], schema_type(minItems=1)] = ()
     """The points, by increasing utilization."""
@@ -42,7 +42,7 @@ class ScoringStrategy(ApiModel):
     """The scoring of NodeResourcesFit; `type` is LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
 
     # An absent type is not supported.
-    model_config: ClassVar[ConfigDict] = _must_have("type", "string")
+    model_config: ClassVar[ConfigDict] = _require_field("type", "string")
 
     type: Annotated[str, schema_type(enum=_STRATEGIES)] = ""
     """Whether emptier nodes are better, fuller ones, or what a function says."""
@@ -66,7 +66,7 @@ class ScoringStrategy(ApiModel):
         elif ratio is None:
             yield required(at, "must be specified when type is RequestedToCapacityRatio")
         else:
-            yield from _shape((*at, "shape"), ratio.shape)
+            yield from _shape_problems((*at, "shape"), ratio.shape)
 
 
 class NodeResourcesFitArgs(ApiArgs):
@@ -95,7 +95,7 @@ class NodeResourcesFitArgs(ApiArgs):
             yield from self.scoring_strategy.problems(("scoringStrategy",))
 
 
-def _shape(path: FieldPath, shape: Sequence[UtilizationShapePoint]) -> Iterator[Problem]:
+def _shape_problems(path: FieldPath, shape: Sequence[UtilizationShapePoint]) -> Iterator[Problem]:
     if not shape:
         yield required(path, "at least one point must be specified")
     for index in range(1, len(shape)):

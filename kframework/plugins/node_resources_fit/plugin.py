@@ -20,7 +20,7 @@ from kframework.objects.requests import allocatable, is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
 from kframework.plugins.dynamic_resources.extended_resources import CLASS_PREFIX, BackedResources
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs, ScoringStrategy
-from kframework.plugins.node_resources_fit.suggestions import ask_for_less, make_room, shortages
+from kframework.plugins.node_resources_fit.suggestions import make_room, request_less, shortages
 from kframework.plugins.shared_args import UtilizationShapePoint
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -63,7 +63,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         super().__init__(args, handle)
         assert args.scoring_strategy is not None  # the configuration was checked
         self._resources = args.scoring_strategy.resources
-        self._strategy = _strategy(args.scoring_strategy)
+        self._strategy = _create_strategy(args.scoring_strategy)
         self._backed = handle.objects(DeviceClass).index(BackedResources)
         self._device_columns = DeviceColumns(handle)
 
@@ -82,13 +82,13 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             return None
         return (signature, backed) if backed else signature
 
-    # -- room ------------------------------------------------------------------------------------------------------
+    # -- filter --------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
         state[_CHECKED] = tuple(
             (*_columns(nodes, resource), amount, bit, self._backed.class_for(resource) is not None)
-            for resource, amount, bit in self._checked(pod)
+            for resource, amount, bit in self._checked_requests(pod)
         )
 
     @hookimpl
@@ -121,16 +121,16 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def _status(self, pod: PendingPod, bits: int) -> Status:
         reasons = [TOO_MANY_PODS] if bits & _FULL else []
-        reasons += [INSUFFICIENT.format(resource) for resource, _, bit in self._checked(pod) if bits & bit]
+        reasons += [INSUFFICIENT.format(resource) for resource, _, bit in self._checked_requests(pod) if bits & bit]
         return unresolvable(*reasons) if bits & _UNRESOLVABLE else unschedulable(*reasons)
 
-    def _checked(self, pod: PendingPod) -> Iterator[tuple[str, int, int]]:
+    def _checked_requests(self, pod: PendingPod) -> Iterator[tuple[str, int, int]]:
         """Yield the pod's requests, native resources first, without ignored ones, with their reason bits."""
-        wanted = {resource: amount for resource, amount in pod.template.fit if amount}
-        scalar = (resource for resource in wanted if resource not in _NATIVE and not self._ignores(resource))
-        names = (*(resource for resource in _NATIVE if resource in wanted), *scalar)
-        for place, resource in enumerate(names, 2):
-            yield resource, wanted[resource], 1 << min(place, 31)
+        requested = {resource: amount for resource, amount in pod.template.fit if amount}
+        scalar = (resource for resource in requested if resource not in _NATIVE and not self._ignores(resource))
+        names = (*(resource for resource in _NATIVE if resource in requested), *scalar)
+        for number, resource in enumerate(names, 2):
+            yield resource, requested[resource], 1 << min(number, 31)
 
     def _ignores(self, resource: str) -> bool:
         group, slash, _ = resource.partition("/")
@@ -141,14 +141,14 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         assert node is not None  # only `filter` rejects
-        asked = [
+        requested = [
             (resource, amount)
-            for resource, amount, _ in self._checked(pod)
+            for resource, amount, _ in self._checked_requests(pod)
             if not self._may_be_devices(resource, node.allocatable(resource))
         ]
-        missing = shortages(node, [*asked, ("pods", 1)], self.handle.nominated_pods(pod, node.name))
+        missing = shortages(node, [*requested, ("pods", 1)], self.handle.nominated_pods(pod, node.name))
         yield from make_room(node, missing)
-        yield from ask_for_less(node, missing)
+        yield from request_less(node, missing)
 
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
@@ -166,7 +166,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         size += np.maximum(short - 1, 0)
         return np.where(possible, 0, UNFIXABLE) + (1 + size) / (2 + size)
 
-    # -- score -----------------------------------------------------------------------------------------------------
+    # -- score ---------------------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
@@ -229,7 +229,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """
         after = allocatable(new)
         wanted, devices = {"pods": 1}, False
-        for resource, amount, _ in self._checked(pod):
+        for resource, amount, _ in self._checked_requests(pod):
             if self._may_be_devices(resource, after.get(resource, 0)):
                 devices = True
             else:
@@ -320,7 +320,7 @@ class _RequestedToCapacityRatio(_Strategy):
 
     def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
         points = [(point.utilization, point.score * MAX_SCORE // 10) for point in shape]
-        self._scores = [_on_broken_line(points, percent) for percent in range(101)]
+        self._scores = [_interpolate(points, percent) for percent in range(101)]
         self._column = np.array(self._scores, dtype=np.int64)
 
     def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
@@ -341,7 +341,7 @@ def _divide_columns(dividend: NDArray[np.int64], divisor: Weights) -> NDArray[np
     return dividend // divisor
 
 
-def _on_broken_line(points: Sequence[tuple[int, int]], x: int) -> int:
+def _interpolate(points: Sequence[tuple[int, int]], x: int) -> int:
     if x <= points[0][0]:
         return points[0][1]
     for (x0, y0), (x1, y1) in pairwise(points):
@@ -350,7 +350,7 @@ def _on_broken_line(points: Sequence[tuple[int, int]], x: int) -> int:
     return points[-1][1]
 
 
-def _strategy(configured: ScoringStrategy) -> _Strategy:
-    if configured.requested_to_capacity_ratio is not None:
-        return _RequestedToCapacityRatio(configured.requested_to_capacity_ratio.shape)
-    return _MostAllocated() if configured.type == "MostAllocated" else _LeastAllocated()
+def _create_strategy(strategy: ScoringStrategy) -> _Strategy:
+    if strategy.requested_to_capacity_ratio is not None:
+        return _RequestedToCapacityRatio(strategy.requested_to_capacity_ratio.shape)
+    return _MostAllocated() if strategy.type == "MostAllocated" else _LeastAllocated()

@@ -26,7 +26,7 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
     SpreadConstraint,
     own_constraints,
 )
-from kframework.plugins.pod_topology_spread.spread_limits import Limits, limit_status, limits_of
+from kframework.plugins.pod_topology_spread.spread_limits import Limits, build_limits, limit_status
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
 from kframework.plugins.shared_args import label_name_problems
 from kframework.state.node_sets import NodeSets
@@ -119,9 +119,9 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
         """Return NOTHING for a pod that neither has constraints nor gets default ones now."""
-        return None if pod.spec.topology_spread_constraints or self._defaults.concern(pod) else NOTHING
+        return None if pod.spec.topology_spread_constraints or self._defaults.apply_to(pod) else NOTHING
 
-    # -- how pods must be spread -----------------------------------------------------------------------------------
+    # -- hard constraints ----------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
@@ -131,7 +131,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             return error(f"pod's hard topology spread constraints: {problem}")
         if not constraints:
             return Skip
-        state[_LIMITS] = limits_of(pod, nodes, constraints, self._node_sets)
+        state[_LIMITS] = build_limits(pod, nodes, constraints, self._node_sets)
         return None
 
     @hookimpl
@@ -162,9 +162,9 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def suggest_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> ChangeEstimates:
-        return state[_LIMITS].efforts(rows)
+        return state[_LIMITS].estimates(rows)
 
-    # -- how they should be spread ---------------------------------------------------------------------------------
+    # -- soft constraints ----------------------------------------------------------------------------------------------
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
@@ -181,11 +181,11 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        return state[_SCORES].on(node.row)
+        return state[_SCORES].score(node.row)
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return state[_SCORES].on_rows(rows)
+        return state[_SCORES].score_rows(rows)
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
@@ -198,13 +198,13 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         evened: Scores = MAX_SCORE * (most + int(counted.min()) - scores) // most
         return evened if ignored is None else np.where(ignored, 0, evened)
 
-    # -- whose constraints -----------------------------------------------------------------------------------------
+    # -- constraints ---------------------------------------------------------------------------------------------------
 
     def _constraints(self, pod: PendingPod, action: str) -> tuple[SpreadConstraint, ...]:
         """Return the pod's constraints with this action, or the default ones if it has none at all."""
         if pod.spec.topology_spread_constraints:
             return own_constraints(pod, action)
-        return self._defaults.of(pod, action)
+        return self._defaults.for_pod(pod, action)
 
     @cached_property
     def _default_constraints(self) -> Sequence[TopologySpreadConstraint]:
@@ -233,13 +233,13 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     def after_pod_change(self, pod: PendingPod, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
         """Queue the pod if others of its kind are added or removed, or if its own constraints change meaning."""
-        if not all(_matters(other, pod) for other in (old, new) if other is not None):
+        if not all(_is_relevant(other, pod) for other in (old, new) if other is not None):
             return QueueingHint.SKIP
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         moved = any(_is_matched(constraint, old) != _is_matched(constraint, new) for constraint in constraints)
-        return queue_if(moved or self._mean_else(old, new))
+        return queue_if(moved or self._change_constraints(old, new))
 
-    def _mean_else(self, old: PodInfo | None, new: PodInfo | None) -> bool:
+    def _change_constraints(self, old: PodInfo | None, new: PodInfo | None) -> bool:
         """Return whether a pending pod's new labels or tolerations change what its constraints count."""
         if not isinstance(old, PendingPod) or not isinstance(new, PendingPod):
             return False
@@ -257,7 +257,9 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             return QueueingHint.QUEUE
         if old is None or new is None or after is None:
             return QueueingHint.SKIP
-        return queue_if(old.spec.taints != new.spec.taints or _suits(pod, old) != _suits(pod, new))
+        return queue_if(
+            old.spec.taints != new.spec.taints or _matches_affinity(pod, old) != _matches_affinity(pod, new)
+        )
 
 
 def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecting | None) -> QueueingHint:
@@ -270,10 +272,10 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
     return queue_if(changed.metadata.namespace == pod.namespace and (owns or isinstance(changed, Service)))
 
 
-def _matters(other: PodInfo, pod: PendingPod) -> bool:
+def _is_relevant(other: PodInfo, pod: PendingPod) -> bool:
     """Return whether a pod is this one, or one in its namespace that is assigned or nominated."""
-    has_place = bool(other.node_name or other.nominated_node_name)
-    return other.uid == pod.uid or (has_place and other.namespace == pod.namespace)
+    has_node = bool(other.node_name or other.nominated_node_name)
+    return other.uid == pod.uid or (has_node and other.namespace == pod.namespace)
 
 
 def _is_matched(constraint: SpreadConstraint, pod: PodInfo | None) -> bool:
@@ -287,6 +289,6 @@ def _domains(constraints: Sequence[SpreadConstraint], node: Node | None) -> Sequ
     return [node.metadata.labels[constraint.topology_key] for constraint in constraints]
 
 
-def _suits(pod: PendingPod, node: Node) -> bool:
+def _matches_affinity(pod: PendingPod, node: Node) -> bool:
     required = required_node_affinity(pod.spec)
     return required is None or required(node.metadata.labels, node.metadata.name)

@@ -56,11 +56,11 @@ def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
 def own_constraints(pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
     """Return the constraints with this action that a pod itself has; raises SelectorError."""
     labels, namespace = pod.labels, pod.namespace
-    told_apart_by = tuple(labels.get(key) for key in pod.template.cached(_match_label_keys, _match_label_keys))
+    label_values = tuple(labels.get(key) for key in pod.template.cached(_match_label_keys, _match_label_keys))
     return pod.template.cached(
-        (own_constraints, action, namespace, told_apart_by),
+        (own_constraints, action, namespace, label_values),
         lambda spec: tuple(
-            _compiled(constraint, _selector(constraint, labels), namespace)
+            _compile(constraint, _selector(constraint, labels), namespace)
             for constraint in spec.topology_spread_constraints
             if constraint.when_unsatisfiable == action
         ),
@@ -78,7 +78,7 @@ def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -
     return selector if not own or selector is NOTHING else Selector((*own, *selector.requirements))
 
 
-def _compiled(constraint: TopologySpreadConstraint, selector: Selector, namespace: str) -> SpreadConstraint:
+def _compile(constraint: TopologySpreadConstraint, selector: Selector, namespace: str) -> SpreadConstraint:
     # kube-scheduler counts no pod for a selector that is empty, though every pod matches it.
     counted = NOTHING if selector.empty else selector
     return SpreadConstraint(
@@ -110,23 +110,23 @@ class DefaultConstraints:
             WeakKeyDictionary()
         )
 
-    def of(self, pod: PendingPod, action: str) -> tuple[SpreadConstraint, ...]:
+    def for_pod(self, pod: PendingPod, action: str) -> tuple[SpreadConstraint, ...]:
         """Return the constraints with this action for a pod."""
-        return self._of(pod)[action] if self._constraints[action] else ()
+        return self._compute(pod)[action] if self._constraints[action] else ()
 
-    def concern(self, pod: PendingPod) -> bool:
+    def apply_to(self, pod: PendingPod) -> bool:
         """Return whether a pod gets any default constraints."""
-        return any(self._constraints.values()) and any(self._of(pod).values())
+        return any(self._constraints.values()) and any(self._compute(pod).values())
 
-    def _of(self, pod: PendingPod) -> Mapping[str, tuple[SpreadConstraint, ...]]:
+    def _compute(self, pod: PendingPod) -> Mapping[str, tuple[SpreadConstraint, ...]]:
         services = self._stores.objects(Service).index(_ServiceSelectors)
         owned = self._owner_selector(pod)
         found_with = (services.version(pod.namespace), owned)
         known = self._known.get(pod.label_class)
         if known is None or known[0] != found_with:
-            selector = _default_selector(services.chosen_by(pod.namespace, pod.labels), owned)
+            selector = _default_selector(services.selecting_labels(pod.namespace, pod.labels), owned)
             compiled = {
-                action: tuple(_compiled(each, selector, pod.namespace) for each in constraints if not selector.empty)
+                action: tuple(_compile(each, selector, pod.namespace) for each in constraints if not selector.empty)
                 for action, constraints in self._constraints.items()
             }
             known = self._known[pod.label_class] = (found_with, compiled)
@@ -137,8 +137,8 @@ class DefaultConstraints:
         kind = _OWNERS.get((owner.api_version, owner.kind)) if owner is not None else None
         if owner is None or kind is None:
             return None
-        found = self._stores.objects(kind).get(owner.name, pod.namespace)
-        return found.spec.selector if found is not None else None
+        owner_object = self._stores.objects(kind).get(owner.name, pod.namespace)
+        return owner_object.spec.selector if owner_object is not None else None
 
 
 def _default_selector(labels: Mapping[str, str], owned: Mapping[str, str] | LabelSelector | None) -> Selector:
@@ -157,27 +157,27 @@ class _ServiceSelectors:
     """The selectors of all services, indexed by namespace and one label."""
 
     def __init__(self, store: ObjectStore[Service]) -> None:
-        self._by_pair: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
+        self._by_label: dict[tuple[str, str, str], dict[str, Mapping[str, str]]] = {}
         self._changes = 0
         #: The version of each namespace that has services, and the number of services with selectors there.
         self._versions: dict[str, int] = {}
         self._selecting: Counter[str] = Counter()
-        store.follow(self._changed)
+        store.follow(self._on_change)
 
     def version(self, namespace: str) -> int:
         """Return the number of the last change in a namespace, 0 without services; a key for cached results."""
         return self._versions.get(namespace, 0)
 
-    def chosen_by(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
+    def selecting_labels(self, namespace: str, labels: Mapping[str, str]) -> Mapping[str, str]:
         """Return the labels by which the services of a pod with these labels select it, all taken together."""
-        chosen: dict[str, str] = {}
+        result: dict[str, str] = {}
         for key, value in labels.items():
-            for selector in self._by_pair.get((namespace, key, value), {}).values():
+            for selector in self._by_label.get((namespace, key, value), {}).values():
                 if selector.items() <= labels.items():
-                    chosen.update(selector)
-        return chosen
+                    result.update(selector)
+        return result
 
-    def _changed(self, old: Service | None, new: Service | None) -> None:
+    def _on_change(self, old: Service | None, new: Service | None) -> None:
         before, after = (service.spec.selector if service is not None else None for service in (old, new))
         service = new or old
         if before == after or service is None:
@@ -189,14 +189,14 @@ class _ServiceSelectors:
         if not self._selecting[namespace]:
             del self._versions[namespace], self._selecting[namespace]
         if before:
-            filed = self._by_pair[_filed_under(namespace, before)]
-            del filed[name]
-            if not filed:
-                del self._by_pair[_filed_under(namespace, before)]
+            selectors = self._by_label[_index_key(namespace, before)]
+            del selectors[name]
+            if not selectors:
+                del self._by_label[_index_key(namespace, before)]
         if after:
-            self._by_pair.setdefault(_filed_under(namespace, after), {})[name] = after
+            self._by_label.setdefault(_index_key(namespace, after), {})[name] = after
 
 
-def _filed_under(namespace: str, selector: Mapping[str, str]) -> tuple[str, str, str]:
+def _index_key(namespace: str, selector: Mapping[str, str]) -> tuple[str, str, str]:
     key = min(selector)
     return (namespace, key, selector[key])

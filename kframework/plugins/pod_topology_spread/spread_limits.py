@@ -33,9 +33,9 @@ from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, unresolvable, unschedulable
 
 REASON = "node(s) didn't match pod topology spread constraints"
-UNLABELLED = f"{REASON} (missing required label)"
+NO_LABEL = f"{REASON} (missing required label)"
 
-_SKEWED, _UNLABELLED = unschedulable(REASON), unresolvable(UNLABELLED)
+_SKEWED, _LABEL_MISSING = unschedulable(REASON), unresolvable(NO_LABEL)
 # Reason bits: 1 means too many pods.
 _NO_LABEL = 2
 
@@ -43,12 +43,12 @@ _NO_LABEL = 2
 _CONSTRAINTS = "spec.topology_spread_constraints"
 
 #: The number of excess pods that are examined in a domain: it may be a zone with thousands of them.
-_SOME = 256
+_MAX_EXAMINED = 256
 
 
 def limit_status(bits: int) -> Status:
     """Return the Status of reason bits."""
-    return _UNLABELLED if bits == _NO_LABEL else _SKEWED
+    return _LABEL_MISSING if bits == _NO_LABEL else _SKEWED
 
 
 class Limit(NamedTuple):
@@ -60,8 +60,8 @@ class Limit(NamedTuple):
 
     def excess(self) -> Scores:
         """Return by how many pods each domain exceeds the limit, by its code."""
-        tally, fewest = self.counts.read()
-        excess: Scores = np.maximum(tally.values - fewest - self.leeway, 0)
+        tally, minimum = self.counts.read()
+        excess: Scores = np.maximum(tally.values - minimum - self.leeway, 0)
         return excess
 
 
@@ -77,7 +77,7 @@ class Limits:
         """Return them with the counts of this moment, which only `count` changes."""
         return Limits([limit._replace(counts=CountsSnapshot(limit.counts)) for limit in self._limits])
 
-    def count(self, pod: PendingPod, other: PodInfo, row: int, more: int) -> None:
+    def count(self, pod: PendingPod, other: PodInfo, row: int, delta: int) -> None:
         """Add or remove another pod on a row.
 
         As in kube-scheduler, here a terminating pod counts, and an empty selector matches.
@@ -88,16 +88,16 @@ class Limits:
             return
         for constraint, counts, _ in self._limits:
             if constraint.selector.matches(other.labels):
-                counts.add(row, more)
+                counts.add(row, delta)
 
     def rejection(self, row: int) -> Status | None:
         """Return the rejection of a row."""
         for _, counts, leeway in self._limits:
             code = counts.topology.cells[row]
             if not code:
-                return _UNLABELLED
-            tally, fewest = counts.read()
-            if tally.cells[code] > fewest + leeway:
+                return _LABEL_MISSING
+            tally, minimum = counts.read()
+            if tally.cells[code] > minimum + leeway:
                 return _SKEWED
         return None
 
@@ -113,51 +113,51 @@ class Limits:
         hard = (each for each in pod.spec.topology_spread_constraints if each.when_unsatisfiable == DO_NOT_SCHEDULE)
         own: Sequence[TopologySpreadConstraint | None] = [*hard] or [None] * len(self._limits)  # else default ones
         deleted: dict[str, PodInfo] = {}
-        eased: list[Suggestion] = []
-        hopeless = False
+        relaxed: list[Suggestion] = []
+        is_unfixable = False
         for limit, constraint in zip(self._limits, own, strict=True):
             code = limit.counts.topology.cells[node.row]
             excess = int(limit.excess()[code])
-            hopeless |= not code or excess > MAX_SUGGESTIONS
+            is_unfixable |= not code or excess > MAX_SUGGESTIONS
             if constraint is not None and not code:
                 text = f"drop the pod's spread over {constraint.topology_key}"
-                eased.append(drop_item("dropSpread", text, _CONSTRAINTS, constraint, constraint=constraint))
+                relaxed.append(drop_item("dropSpread", text, _CONSTRAINTS, constraint, constraint=constraint))
             elif constraint is not None and excess:
-                eased.append(_raise_max_skew(constraint, excess))
-            if excess and not hopeless:
-                there = pods_in_domain(node, limit.constraint.topology_key, limit.constraint.counted)
-                deleted |= {other.uid: other for other in sort_by_importance(islice(there, _SOME))[:excess]}
-        if not hopeless:
+                relaxed.append(_raise_max_skew(constraint, excess))
+            if excess and not is_unfixable:
+                pods = pods_in_domain(node, limit.constraint.topology_key, limit.constraint.counted)
+                deleted |= {other.uid: other for other in sort_by_importance(islice(pods, _MAX_EXAMINED))[:excess]}
+        if not is_unfixable:
             yield delete_all(deleted.values())
-        yield tuple(eased)
+        yield tuple(relaxed)
 
-    def efforts(self, rows: Rows) -> ChangeEstimates:
+    def estimates(self, rows: Rows) -> ChangeEstimates:
         """Count the excess pods in the domains of each row; rows without the label are unfixable."""
         codes = [limit.counts.topology.values[rows] for limit in self._limits]
-        found: Scores = np.sum([limit.excess()[each] for limit, each in zip(self._limits, codes, strict=True)], axis=0)
-        return np.where(np.all(codes, axis=0) & (found > 0), found, found + UNFIXABLE)
+        excess: Scores = np.sum([limit.excess()[each] for limit, each in zip(self._limits, codes, strict=True)], axis=0)
+        return np.where(np.all(codes, axis=0) & (excess > 0), excess, excess + UNFIXABLE)
 
 
 def _rejections(limit: Limit, rows: Rows) -> Scores:
-    tally, fewest = limit.counts.read()
-    by_domain = (tally.values > fewest + limit.leeway).astype(np.int64)
+    tally, minimum = limit.counts.read()
+    by_domain = (tally.values > minimum + limit.leeway).astype(np.int64)
     by_domain[0] = _NO_LABEL
     bits: Scores = by_domain[limit.counts.topology.values[rows]]
     return bits
 
 
-def limits_of(
+def build_limits(
     pod: PendingPod, nodes: NodeTable, constraints: Sequence[SpreadConstraint], node_sets: NodeSets
 ) -> Limits:
     """Look up the pods that the constraints are about, domain by domain."""
     keys = topology_keys(constraints)
     limits = []
     for constraint in constraints:
-        among = partial(
+        find_nodes = partial(
             node_sets.for_pod, pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints
         )
         topology, count = nodes.label(constraint.topology_key), nodes.counters.count(constraint.counted)
-        counts = DomainCounts(nodes, topology, count, among, constraint.min_domains)
+        counts = DomainCounts(nodes, topology, count, find_nodes, constraint.min_domains)
         limits.append(Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))
     return Limits(limits)
 

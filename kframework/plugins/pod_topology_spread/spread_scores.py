@@ -25,37 +25,37 @@ class _PerDomain(NamedTuple):
     """A constraint on domains of several nodes, with the score of a node in each."""
 
     topology: Topology
-    worth: NDArray[np.float64]
+    scores: NDArray[np.float64]
 
-    def on(self, row: int) -> float:
+    def score(self, row: int) -> float:
         """Return the score of a row."""
-        return float(self.worth[self.topology.cells[row]])
+        return float(self.scores[self.topology.cells[row]])
 
-    def on_rows(self, rows: Rows) -> NDArray[np.float64]:
+    def score_rows(self, rows: Rows) -> NDArray[np.float64]:
         """Return the scores of these rows."""
-        return self.worth[self.topology.values[rows]]
+        return self.scores[self.topology.values[rows]]
 
 
 class _PerNode(NamedTuple):
     """A constraint on nodes as their own domains: the score per pod, and the constant part.
 
-    `everywhere`: all nodes have the label.
+    `on_all_nodes`: all nodes have the label.
     """
 
     topology: Topology
-    everywhere: bool
+    on_all_nodes: bool
     pods: Column
-    each: float
-    always: int
+    per_pod: float
+    constant: int
 
-    def on(self, row: int) -> float:
+    def score(self, row: int) -> float:
         """Return the score of a row."""
-        return self.pods.cells[row] * self.each + self.always if self.topology.cells[row] else 0.0
+        return self.pods.cells[row] * self.per_pod + self.constant if self.topology.cells[row] else 0.0
 
-    def on_rows(self, rows: Rows) -> NDArray[np.float64]:
+    def score_rows(self, rows: Rows) -> NDArray[np.float64]:
         """Return the scores of these rows."""
-        scores: NDArray[np.float64] = np.multiply(self.pods.values[rows], self.each) + self.always
-        return scores if self.everywhere else np.where(self.topology.values[rows] != 0, scores, 0)
+        scores: NDArray[np.float64] = np.multiply(self.pods.values[rows], self.per_pod) + self.constant
+        return scores if self.on_all_nodes else np.where(self.topology.values[rows] != 0, scores, 0)
 
 
 class SpreadScores:
@@ -83,34 +83,34 @@ class SpreadScores:
         self._needed = [topology for topology in map(nodes.label, keys) if topology.sizes.total < len(nodes)]
         self.ignored: NDArray[np.bool_] | None = None
         if self._needed:
-            self.ignored = self._lacking(scored)
+            self.ignored = self._lacks_label(scored)
             scored = scored[~self.ignored]
-        self._parts = [_part(pod, nodes, constraint, node_sets, keys, scored) for constraint in constraints]
+        self._parts = [_create_part(pod, nodes, constraint, node_sets, keys, scored) for constraint in constraints]
 
-    def on(self, row: int) -> int:
+    def score(self, row: int) -> int:
         """Return the score of a row."""
         if not all(topology.cells[row] for topology in self._needed):
             return 0
         score = 0.0
         for part in self._parts:  # one after the other, as kube-scheduler adds; sum() is more exact from Python 3.12 on
-            score += part.on(row)
+            score += part.score(row)
         return int(score + 0.5)
 
-    def on_rows(self, rows: Rows) -> NDArray[np.int64]:
+    def score_rows(self, rows: Rows) -> NDArray[np.int64]:
         """Return the scores of many rows."""
-        first, *others = (part.on_rows(rows) for part in self._parts)
+        first, *others = (part.score_rows(rows) for part in self._parts)
         for other in others:
             first = first + other
         # Round halves away from zero: values other than 0 exceed one half, so this is exact.
         scores = (first + 0.5).astype(np.int64)
-        return np.where(self._lacking(rows), 0, scores) if self._needed else scores
+        return np.where(self._lacks_label(rows), 0, scores) if self._needed else scores
 
-    def _lacking(self, rows: Rows) -> NDArray[np.bool_]:
+    def _lacks_label(self, rows: Rows) -> NDArray[np.bool_]:
         lacking: NDArray[np.bool_] = np.logical_or.reduce([topology.values[rows] == 0 for topology in self._needed])
         return lacking
 
 
-def _part(
+def _create_part(
     pod: PendingPod,
     nodes: NodeTable,
     constraint: SpreadConstraint,
@@ -118,24 +118,24 @@ def _part(
     needed: tuple[str, ...],
     scored: NDArray[np.int64],
 ) -> _PerDomain | _PerNode:
-    topology, always = nodes.label(constraint.topology_key), constraint.max_skew - 1
+    topology, constant = nodes.label(constraint.topology_key), constraint.max_skew - 1
     count = nodes.counters.count(constraint.counted)
     if topology.key == HOSTNAME:
         # kube-scheduler then counts on the node itself, regardless of the policies for the node.
-        everywhere = topology.sizes.total == len(nodes)
-        return _PerNode(topology, everywhere, count.column, _weight(len(scored)), always)
-    among = node_sets.for_pod(pod, needed, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
-    pods = (count.domains(topology) if among is None else among.tally(count, topology)).values
+        on_all_nodes = topology.sizes.total == len(nodes)
+        return _PerNode(topology, on_all_nodes, count.column, _weight(len(scored)), constant)
+    node_set = node_sets.for_pod(pod, needed, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
+    pods = (count.domains(topology) if node_set is None else node_set.tally(count, topology)).values
     codes = topology.values[scored]
-    nameless = None if needed else topology.find_code("")
-    if nameless is not None:
+    empty_code = None if needed else topology.find_code("")
+    if empty_code is not None:
         # The domain of the empty value is that of the nodes without the label too.
-        pods, codes = pods.copy(), np.where(codes == 0, nameless, codes)
-        rows = nodes.order if among is None else among.rows()
-        pods[nameless] += count.column.values[rows[topology.values[rows] == 0]].sum()
-    worth: NDArray[np.float64] = np.multiply(pods, _weight(int(np.count_nonzero(np.bincount(codes))))) + always
-    worth[0] = 0
-    return _PerDomain(topology, worth)
+        pods, codes = pods.copy(), np.where(codes == 0, empty_code, codes)
+        rows = nodes.order if node_set is None else node_set.rows()
+        pods[empty_code] += count.column.values[rows[topology.values[rows] == 0]].sum()
+    scores: NDArray[np.float64] = np.multiply(pods, _weight(int(np.count_nonzero(np.bincount(codes))))) + constant
+    scores[0] = 0
+    return _PerDomain(topology, scores)
 
 
 def _weight(domains: int) -> float:

@@ -68,7 +68,7 @@ class Attachments:
             holder.index = Attachments(stores, nodes)
         return holder.index
 
-    # -- reading ---------------------------------------------------------------------------------------------------
+    # -- reading -------------------------------------------------------------------------------------------------------
 
     def exceeds(self, row: int, driver: str, wanted: Collection[VolumeId]) -> bool:
         """Return whether these volumes of a driver, added to the node's, exceed its limit.
@@ -94,7 +94,7 @@ class Attachments:
         full: NDArray[np.bool_] = self._count_column(driver).values + fresh >= limit.values
         return full & (limit.values > 0) & (fresh > 0)
 
-    # -- keeping current -------------------------------------------------------------------------------------------
+    # -- keeping current -----------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
         """Recount the rows that changed since the last call."""
@@ -160,7 +160,7 @@ class Attachments:
             self._counts[driver] = Column(self._capacity)
         return self._counts[driver]
 
-    # -- store callbacks ------------------------------------------------------------------------------------------
+    # -- store callbacks -----------------------------------------------------------------------------------------------
 
     def _object_changed(self, old: ApiObject | None, new: ApiObject | None) -> None:
         changed = new or old

@@ -66,7 +66,7 @@ class PodClaims:
         """Whether every claim is bound."""
         return not self._selected and not self._others
 
-    # -- one node --------------------------------------------------------------------------------------------------
+    # -- one node ------------------------------------------------------------------------------------------------------
 
     def find_volumes(self, node: NodeInfo) -> tuple[int, PodVolumes]:
         """Return the rejection bits of a node, and the volumes that its waiting claims would get there."""
@@ -97,7 +97,7 @@ class PodClaims:
                 pairs[volume.metadata.name] = (volume, claim)
         return tuple(pairs.values()), tuple(unmatched)
 
-    # -- many rows -------------------------------------------------------------------------------------------------
+    # -- many rows -----------------------------------------------------------------------------------------------------
 
     def rejections(self, nodes: NodeTable, rows: Rows) -> Bits:
         """Return the rejection bits of these rows, like `find_volumes` for each."""
@@ -144,7 +144,7 @@ class PodClaims:
         for group, unmatched in enumerate(unmatched_by_group):
             yield positions[group_of_set[set_of_row] == group], unmatched
 
-    # -- computed once in a cycle --------------------------------------------------------------------------------
+    # -- computed once in a cycle --------------------------------------------------------------------------------------
 
     @cached_property
     def _bound_access(self) -> Sequence[VolumeAccess | None]:

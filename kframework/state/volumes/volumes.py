@@ -152,7 +152,7 @@ class Candidates:
         return self._fitting[group]
 
 
-# -- indexes over the stores ---------------------------------------------------------------------------------------
+# -- indexes over the stores -------------------------------------------------------------------------------------------
 
 
 class VolumesByClass:

@@ -66,7 +66,7 @@ def test_incoming_terms_of_the_same_template_differ_by_namespace() -> None:
     for each in pods:
         expected = Selection(frozenset({each.namespace}), WEB)
         assert affinities.incoming_terms(each) == IncomingTerms(
-            refused=(("zone", expected),), anti_affinity=((1, "zone", AllOf((expected,))),)
+            single_anti_affinity=(("zone", expected),), anti_affinity=((1, "zone", AllOf((expected,))),)
         )
 
 
@@ -87,8 +87,8 @@ def test_incoming_terms_are_met_by_what_satisfies_every_term() -> None:
     state, affinities = cluster()
     web, other = (pending(state, labels={"app": app}).label_class for app in ("web", "db"))
     incoming_terms = affinities.incoming_terms(pending(state, affinity=affinity("podAffinity")))
-    assert incoming_terms.met_by(web) and not incoming_terms.met_by(other)
-    assert not IncomingTerms().met_by(web)
+    assert incoming_terms.is_met_by(web) and not incoming_terms.is_met_by(other)
+    assert not IncomingTerms().is_met_by(web)
 
 
 def test_existing_terms_are_those_about_the_pods_of_a_namespace_as_it_is_labelled_now() -> None:

@@ -132,7 +132,7 @@ DEFAULTS = [stated("zone"), stated("host", SCHEDULE_ANYWAY, matchLabelKeys=["app
 def test_default_constraints_have_the_other_fields_that_the_args_give_them() -> None:
     cluster = ClusterState()
     put(cluster, service({"app": "web"}))
-    (found,) = DefaultConstraints(DEFAULTS, cluster).of(pending(owned()), SCHEDULE_ANYWAY)
+    (found,) = DefaultConstraints(DEFAULTS, cluster).for_pod(pending(owned()), SCHEDULE_ANYWAY)
     assert (found.max_skew, found.topology_key, found.min_domains) == (2, "host", 2)
 
 
@@ -141,7 +141,7 @@ def test_default_constraints_follow_what_changes() -> None:
     defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
 
     def now() -> str:
-        return ";".join(str(constraint.selector) for constraint in defaults.of(pod, DO_NOT_SCHEDULE))
+        return ";".join(str(constraint.selector) for constraint in defaults.for_pod(pod, DO_NOT_SCHEDULE))
 
     assert now() == ""
     put(cluster, service({"app": "web"}))
@@ -164,22 +164,22 @@ def test_default_constraints_are_remembered_while_nothing_else_is_said() -> None
     cluster = ClusterState()
     put(cluster, service({"app": "web"}), replica_set(WEB, meta("x", version="1")))
     defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
-    first = defaults.of(pod, DO_NOT_SCHEDULE)
+    first = defaults.for_pod(pod, DO_NOT_SCHEDULE)
     put(
         cluster,
         service({"app": "web"}),
         replica_set(WEB, meta("x", version="2")),
         service({"app": "web"}, meta("x", "other")),
     )
-    assert defaults.of(pod, DO_NOT_SCHEDULE) is first
+    assert defaults.for_pod(pod, DO_NOT_SCHEDULE) is first
     put(cluster, service({"tier": "front"}, meta("t")))
-    assert defaults.of(pod, DO_NOT_SCHEDULE) is not first
+    assert defaults.for_pod(pod, DO_NOT_SCHEDULE) is not first
 
 
 def test_namespaces_that_had_services_are_forgotten() -> None:
     cluster = ClusterState()
     defaults = DefaultConstraints(DEFAULTS, cluster)
-    defaults.of(pending(owned()), DO_NOT_SCHEDULE)  # only now anybody follows services
+    defaults.for_pod(pending(owned()), DO_NOT_SCHEDULE)  # only now anybody follows services
     (index,) = cluster.objects(Service)._indexes.values()
     for n in range(100):
         for each in (service({"app": "web"}, meta("x", f"space-{n}")), service(None, meta("y", f"space-{n}"))):
@@ -196,20 +196,22 @@ def test_a_service_that_comes_again_is_news() -> None:
     defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
     for selector in ({"app": "web"}, {"tier": "front"}):
         put(cluster, service(selector))
-        assert [str(each.selector) for each in defaults.of(pod, DO_NOT_SCHEDULE)] == [
+        assert [str(each.selector) for each in defaults.for_pod(pod, DO_NOT_SCHEDULE)] == [
             ",".join(f"{key}={value}" for key, value in selector.items())
         ]
         cluster.objects(Service).remove(meta("x"))
 
 
 def test_without_default_constraints_nobody_is_looked_up() -> None:
-    assert DefaultConstraints([stated("zone")], ClusterState()).of(pending(owned()), SCHEDULE_ANYWAY) == ()
+    assert DefaultConstraints([stated("zone")], ClusterState()).for_pod(pending(owned()), SCHEDULE_ANYWAY) == ()
 
 
 def selectors(cluster: ClusterState, pod: Pod) -> set[str]:
     """Return the selectors of the default constraints for a pod, as text."""
     defaults, asked = DefaultConstraints(DEFAULTS, cluster), pending(pod)
-    found = [constraint for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY) for constraint in defaults.of(asked, action)]
+    found = [
+        constraint for action in (DO_NOT_SCHEDULE, SCHEDULE_ANYWAY) for constraint in defaults.for_pod(asked, action)
+    ]
     assert topology_keys(found) in ((), ("zone", "host"))
     return {str(constraint.selector) for constraint in found}
 

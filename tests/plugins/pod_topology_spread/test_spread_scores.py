@@ -45,9 +45,9 @@ def scored(
     found = SpreadScores(
         pod, nodes, own_constraints(pod, SCHEDULE_ANYWAY), NodeSets(nodes), rows, needs_labels=needs_labels
     )
-    scores = {nodes[row].name: found.on(row) for row in rows.tolist()}
-    assert found.on_rows(rows).tolist() == list(scores.values())
-    assert found.on_rows(slice(0, nodes.size)).tolist() == [found.on(row) for row in range(nodes.size)]
+    scores = {nodes[row].name: found.score(row) for row in rows.tolist()}
+    assert found.score_rows(rows).tolist() == list(scores.values())
+    assert found.score_rows(slice(0, nodes.size)).tolist() == [found.score(row) for row in range(nodes.size)]
     ignored = found.ignored if found.ignored is not None else np.zeros(len(rows), dtype=np.bool_)
     return scores, [nodes[row].name for row in rows[ignored].tolist()]
 
@@ -78,4 +78,4 @@ def test_slices_are_rows_too(cluster: ClusterState) -> None:
         SpreadScores(pod, nodes, wishes, NodeSets(nodes), rows, needs_labels=True)
         for rows in (slice(0, nodes.size), np.arange(nodes.size))
     )
-    assert one.on_rows(nodes.order).tolist() == other.on_rows(nodes.order).tolist()
+    assert one.score_rows(nodes.order).tolist() == other.score_rows(nodes.order).tolist()
