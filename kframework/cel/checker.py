@@ -139,16 +139,16 @@ class Substitutions:
 
 def instantiate(types: Sequence[Type], parameters: Mapping[Type, Type]) -> list[Type]:
     """Replace the type parameters in types."""
-    return [parameters[type] if type in parameters else _replace_parameters(type, parameters) for type in types]
+
+    def replace(type: Type) -> Type:
+        return parameters[type] if type in parameters else _map_parameters(type, replace)
+
+    return list(map(replace, types))
 
 
 def more_general(first: Type, second: Type) -> Type:
     """Return the more general of two types."""
     return first if _is_less_specific(first, second) else second
-
-
-def _replace_parameters(type: Type, parameters: Mapping[Type, Type]) -> Type:
-    return Type(type.name, tuple(instantiate(type.parameters, parameters))) if type.parameters else type
 
 
 def _map_parameters(type: Type, change: Callable[[Type], Type]) -> Type:

@@ -30,6 +30,7 @@ from kframework.fake_api.authentication import Authenticator
 from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.state_file import StateFile
+from kframework.fake_api.wire.plain_data import entries
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.manifest import Manifest
 from kframework.process.signals import signals
@@ -176,7 +177,7 @@ def _temporary_kubeconfig(kubeconfig: str) -> Iterator[Path]:
 
 def _write_kubeconfig(file: Path, kubeconfig: str) -> Path:
     """Write a kubeconfig, readable by its owner only; overwrites only a fake API's own."""
-    if file.exists() and not _is_ours(file):
+    if file.exists() and not _is_own_kubeconfig(file):
         raise ConfigError("exists and is not a fake API's kubeconfig; name another file", file=str(file))
     try:
         with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as opened:
@@ -186,15 +187,12 @@ def _write_kubeconfig(file: Path, kubeconfig: str) -> Path:
     return file.absolute()
 
 
-def _is_ours(file: Path) -> bool:
+def _is_own_kubeconfig(file: Path) -> bool:
     try:
         document = yaml.safe_load(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return False
-    contexts = document.get("contexts") if isinstance(document, dict) else None
-    return isinstance(contexts, list) and [each.get("name") for each in contexts if isinstance(each, dict)] == [
-        CONTEXT_NAME
-    ]
+    return [each.get("name") for each in entries(document, "contexts")] == [CONTEXT_NAME]
 
 
 def _format_kubeconfig(url: str, authority: bytes, token: str) -> str:

@@ -8,31 +8,27 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Generic, TypeVar
 
 import msgspec
 
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.quantity import QuantityError, nano
-
-#: Decodes a body; None if it has any problem.
-BodyReader = Callable[[bytes], Data | None]
 
 #: Larger specs are not cached, to limit memory.
 _MAX_SPEC_BYTES = 16 * 1024
-
-_MAX_CACHED = 1024
-
-F = TypeVar("F")
 
 _parts = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class SharedSpecs:
-    """Caches specs by their text; `fill` adds an object's defaults."""
+    """Caches specs by their text.
 
-    def __init__(self, read: BodyReader, fill: Callable[[Data], Data]) -> None:
+    `read` decodes a body, or returns None if it has any problem; `fill` adds an object's defaults.
+    """
+
+    def __init__(self, read: Callable[[bytes], Data | None], fill: Callable[[Data], Data]) -> None:
         self._read = read
 
         @lru_cache(maxsize=1024)
@@ -56,34 +52,12 @@ class SharedSpecs:
         return None if whole is None else {**whole, "spec": spec}
 
 
-class SpecCache(Generic[F]):
-    """Caches a result per spec, which is never modified, by identity."""
-
-    def __init__(self, find: Callable[[Data], F]) -> None:
-        self._find = find
-        self._results: dict[int, tuple[Data, F]] = {}
-
-    def get(self, spec: Data) -> F:
-        """Return the result for a spec."""
-        cached = self._results.get(id(spec))
-        if cached is not None and cached[0] is spec:
-            return cached[1]
-        result = self._find(spec)
-        if len(self._results) >= _MAX_CACHED:
-            del self._results[next(iter(self._results))]
-        self._results[id(spec)] = spec, result
-        return result
-
-
 _QOS_RESOURCES = ("cpu", "memory")
 
 
+@cached_by_identity
 def qos_class(spec: Data) -> str:
     """Return the QoS class of a pod spec; the pod's own resources take precedence over its containers'."""
-    return _qos_classes.get(spec)
-
-
-def _compute_qos_class(spec: Data) -> str:
     own = spec.get("resources")
     containers = [*entries(spec, "containers"), *entries(spec, "initContainers")]
     resources = [own] if isinstance(own, dict) else [mapping(each, "resources") for each in containers]
@@ -106,6 +80,3 @@ def parse_nanos(amount: object) -> int:
         return nano(amount) if isinstance(amount, str | int | float) else 0
     except QuantityError:
         return 0
-
-
-_qos_classes = SpecCache(_compute_qos_class)

@@ -106,14 +106,11 @@ _SERVER_FIELDS = ("uid", "resourceVersion", "creationTimestamp", "generation", "
 #: Fields that follow from a pod's priority class, which a webhook may have changed.
 _PRIORITY = ("priority", "preemptionPolicy")
 
-#: Answers a request at once; never a watch.
-Begin = Callable[[Request], object]
-
 
 class Webhooks:
-    """The admission webhooks of a cluster."""
+    """The admission webhooks of a cluster; `begin` answers a request at once."""
 
-    def __init__(self, store: Store, begin: Begin) -> None:
+    def __init__(self, store: Store, begin: Callable[[Request], object]) -> None:
         self._store = store
         self._begin = begin
         self._mutating = built_in_kind("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration")

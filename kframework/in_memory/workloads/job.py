@@ -46,10 +46,9 @@ from kframework.in_memory.workloads.job_pods import (
     time_left,
     with_job_condition,
 )
+from kframework.in_memory.workloads.replica_set import BURST
 from kframework.objects import ApiObject, Job, JobStatus, Pod, UncountedTerminatedPods
 
-#: The maximum number of pods created or deleted at a time.
-_BURST = 500
 #: The manager of jobs that name none.
 _MANAGER = "kubernetes.io/job-controller"
 
@@ -112,11 +111,11 @@ class JobController(ControlLoop):
         wanted = _wanted_active(state)
         surplus = self._surplus(state, max(0, active - wanted))
         if surplus:
-            for pod in surplus[:_BURST]:
+            for pod in surplus[:BURST]:
                 remove_tracking_finalizer(self._cluster, pod)
-            return self._delete_pods(surplus[:_BURST])
+            return self._delete_pods(surplus[:BURST])
         ending = len(state.ending) if job.spec.pod_replacement_policy == "Failed" else 0
-        missing = min(wanted - ending - active, _BURST)
+        missing = min(wanted - ending - active, BURST)
         if missing <= 0:
             return _PodChanges([])
         if is_indexed(job):

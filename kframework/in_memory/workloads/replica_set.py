@@ -32,7 +32,7 @@ from kframework.objects import (
 Replicas = ReplicaSet | ReplicationController
 
 #: The maximum number of pods created or deleted at a time.
-_BURST = 500
+BURST = 500
 
 
 class ReplicaSetController(ControlLoop):
@@ -67,10 +67,10 @@ class ReplicaSetController(ControlLoop):
 
     def _scale(self, replica_set: Replicas, active: list[Pod]) -> None:
         missing = desired_replicas(replica_set) - len(active)
-        if abs(missing) > _BURST:
+        if abs(missing) > BURST:
             self._queue.add(key_of(replica_set))
         template = replica_set.spec.template
-        for _ in range(min(missing, _BURST)):
+        for _ in range(min(missing, BURST)):
             create_pod(self._cluster, replica_set, template, template.spec)
         if missing < 0:
             # The nodes are crowded by the active pods of all replica sets of one deployment.
@@ -81,7 +81,7 @@ class ReplicaSetController(ControlLoop):
                 siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
             related = [pod for each in siblings for pod in self._pods.owned_by(each) if is_active(pod)]
             ordered = sort_for_deletion(active, related, self._clock.now())
-            for pod in ordered[: min(-missing, _BURST)]:
+            for pod in ordered[: min(-missing, BURST)]:
                 self._cluster.remove_object(pod)
 
     def _update_status(self, replica_set: Replicas, active: list[Pod], ending: int) -> None:

@@ -16,9 +16,9 @@ from kframework.fake_api.schema.causes import (
     too_long,
     unsupported,
 )
-from kframework.fake_api.schema.shared_specs import SpecCache
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.label_selectors import label_selector
 from kframework.objects.meta import LabelSelector
 from kframework.objects.quantity import Quantity, QuantityError
@@ -41,9 +41,10 @@ _SOURCE_FIELDS = {
 }
 
 
+@cached_by_identity
 def pod_causes(spec: Data) -> list[Cause]:
     """List problems of a pod spec, cached because specs are never modified."""
-    return _spec_cache.get(spec)
+    return list(spec_causes(spec, "spec"))
 
 
 def spec_causes(spec: Data, path: str, claims: Iterable[Data] = ()) -> Iterator[Cause]:
@@ -170,9 +171,6 @@ def _quantity(quantity: object) -> Quantity | None:
         return None if quantity is None else Quantity.parse(str(quantity))
     except QuantityError:
         return None
-
-
-_spec_cache: SpecCache[list[Cause]] = SpecCache(lambda spec: list(spec_causes(spec, "spec")))
 
 
 #: Limit of all annotations of an object, in bytes.
