@@ -33,7 +33,7 @@ _ADMIN_ACCESS_FORBIDDEN = (
 
 
 def set_defaults(subject: T, now: str) -> T:
-    """Set the default number of requested devices, and the time since which devices have their taints."""
+    """Set the default number of requested devices, and the times of device taints."""
     match subject:
         case ResourceClaim():
             return replace(subject, spec=_claim_spec(subject.spec))
@@ -73,7 +73,7 @@ def _with_taint_times(resource_slice: ResourceSlice, now: str) -> ResourceSlice:
 
 
 def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:
-    """Raise ClusterError 422 for a claim to devices of others in a namespace whose labels do not allow that."""
+    """Raise ClusterError 422 for admin access in a namespace whose labels do not allow it."""
     match subject:
         case ResourceClaim():
             devices = subject.spec.devices

@@ -75,7 +75,7 @@ class Kubelet(MemoryController):
 
     @property
     def pending(self) -> int:
-        """The number of pods that will end by themselves: their run time or their grace is running."""
+        """The number of pods with a scheduled end: after their run time or their grace period."""
         return len(self._end_times)
 
     async def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""The store of a cluster in memory: objects and their versions, kept as an API server does, synchronously.
+"""The store of a cluster in memory: objects and their versions, as in an API server, but synchronous.
 
 It is for the cluster's own side: loading, kubelets, controllers, a simulation's script.
 """
@@ -111,7 +111,7 @@ class MemoryStore:
         return _format_second(int(self._clock.now()))
 
     def load(self, objects: Iterable[ApiObject], documents: Iterable[Data] = ()) -> None:
-        """Add objects, those first that others need; raises as `add` does.
+        """Add objects, in an order in which none lacks another; raises as `add` does.
 
         `documents` are the whole documents of the first of them, in the same order.
         """
@@ -185,7 +185,7 @@ class MemoryStore:
         return check_name(self.admit(admission.prepare_for_create(subject)))
 
     def replace(self, subject: T, *, document: Data | None = None) -> T:
-        """Store an object in place of the one it was; uid and resource version, where set, are preconditions.
+        """Replace a stored object; uid and resource version, where set, are preconditions.
 
         An unchanged object is not written, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
         """
@@ -203,11 +203,11 @@ class MemoryStore:
         return self._prepare_update(subject, old)[1]
 
     def write(self, subject: T, *, document: Data | None = None) -> T:
-        """Store an admitted, amended or stored object under a new version; `document` as in `add`."""
+        """Store an admitted object under a new version; `document` as in `add`."""
         return self._write(self._kind_store(type(subject)), subject, _draft(subject, document))
 
     def take_drafts(self, kind: type[ApiObject]) -> dict[tuple[str, str], Draft]:
-        """Return the whole documents of a kind that were handed over until now; from now on changes carry them."""
+        """Return the drafts of a kind passed until now; from now on only changes carry them."""
         return self._kind_store(kind).take_drafts()
 
     def put(self, subject: T) -> T:
@@ -258,7 +258,7 @@ class MemoryStore:
         self._ignored_finalizers -= {finalizer}
 
     def _delete_namespace(self, old: Namespace) -> None:
-        """Delete all that is in a namespace, and then itself; ClusterError 403 for one that must stay."""
+        """Delete a namespace with its contents; ClusterError 403 for a system namespace."""
         name = old.metadata.name
         if name in _IMMORTAL_NAMESPACES:
             raise api_errors.forbidden(Namespace, name, "this namespace may not be deleted")
@@ -324,7 +324,7 @@ class MemoryStore:
         self.buffer_events((copy(record),))
 
     def buffer_events(self, records: Sequence[EventRecord]) -> None:
-        """Store events whose records do not change any more."""
+        """Store events whose records no longer change."""
         self._buffered_events.append((records, self.version, self.timestamp()))
         self.version += len(records)
         if Event in self._kind_stores and self._kind_stores[Event].subscribers:
@@ -373,7 +373,7 @@ class MemoryStore:
         return kind_store  # type: ignore[return-value]  # a dict cannot express that key and value agree
 
     def _prepare_update(self, subject: T, old: T | None = None) -> tuple[T, T]:
-        """Return an object as it is, and as it would be stored."""
+        """Return the old object, and the new one as it would be stored."""
         kind, uid = type(subject), subject.metadata.uid
         namespace, name = self._kind_store(kind).key(subject.metadata)
         old = old or self.read(kind, name, namespace)

@@ -268,7 +268,7 @@ def _remove_changed(managers: Managers, change: FieldChanges) -> dict[Owner, Man
 
 
 def _prune(shape: MergeShape, data: object, last: Fields, owned: Fields) -> object:
-    """Remove what was applied last time and has no owner any more, with everything below it.
+    """Remove what was applied last time and no longer has an owner, with everything below it.
 
     First all applied fields are removed, then owned ones restored, then those that were never applied.
     """

@@ -298,7 +298,7 @@ _TOLERATIONS: tuple[dict[str, object], ...] = tuple(
 
 
 def compile_suitability(owner: DaemonSet) -> Callable[[Node], tuple[bool, bool]]:
-    """Return a function that tells for a node whether it should run a pod, and whether an existing one may stay."""
+    """Compile a function of a node: whether it should run a pod, and whether an existing one may stay."""
     spec = convert({"spec": with_daemon_tolerations(owner.spec.template.spec)}, kind_of(Pod)).spec
     fits = required_node_affinity(spec)
 

@@ -210,7 +210,7 @@ def create_pod(
 
 
 def update_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
-    """Store the status of an object unless it is gone by now, as after the removal of a finalizer."""
+    """Store the status of an object, unless it has been deleted, as after the removal of a finalizer."""
     current = cluster.find(type(owner), owner.metadata.name, owner.metadata.namespace)
     if current is not None and current.metadata.uid == owner.metadata.uid:
         cluster.replace(replace(current, status=status))

@@ -75,7 +75,7 @@ class DeploymentController(ControlLoop):
             case Pod() as pod:
                 self._pods.index(change)
                 owner = controller_of(pod)
-                # A deployment may wait for all its old pods to be gone.
+                # A deployment may wait for the deletion of all its old pods.
                 if (change.new is None or has_ended(pod)) and owner is not None and owner.kind == "ReplicaSet":
                     replica_set = self._cluster.find(ReplicaSet, owner.name, pod.metadata.namespace)
                     owner = controller_of(replica_set) if replica_set is not None else None
@@ -200,7 +200,7 @@ class DeploymentController(ControlLoop):
         self._sync_rollout_status(rollout)
 
     def _recreate(self, rollout: _Rollout) -> None:
-        """Delete all old pods, and create new ones once they are gone."""
+        """Delete all old pods, and create new ones after that."""
         if any(desired_replicas(each) for each in rollout.old):
             rollout = self._sync_revision(rollout)
             rollout = self._scale_to(rollout, {each.metadata.name: 0 for each in rollout.old})

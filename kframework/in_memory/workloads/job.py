@@ -106,7 +106,7 @@ class JobController(ControlLoop):
         self._track_status(state, changes, outcome)
 
     def _manage_pods(self, state: JobPods, backoff: Backoff) -> _PodChanges:
-        """Delete or create pods until the number of running ones is the wanted one."""
+        """Delete or create pods until the desired number is active."""
         job, active = state.job, len(state.active)
         wanted = _wanted_active(state)
         surplus = self._surplus(state, max(0, active - wanted))
@@ -201,7 +201,7 @@ class JobController(ControlLoop):
 
 
 class OrphanedJobPodController(ControlLoop):
-    """Removes the tracking finalizer from pods whose job is gone or finished."""
+    """Removes the tracking finalizer from pods whose job is deleted or finished."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Job, Pod)
 
@@ -264,7 +264,7 @@ def remove_tracking_finalizer(cluster: MemoryCluster, pod: Pod) -> None:
 
 
 def is_complete(state: JobPods, changes: _PodChanges) -> bool:
-    """Return whether enough pods have succeeded, and none runs any more."""
+    """Return whether enough pods have succeeded, and none is active."""
     active, wanted = len(state.active) - len(changes.deleted) + changes.created, state.job.spec.completions
     return not active and (state.succeeded > 0 if wanted is None else state.succeeded >= wanted)
 
@@ -281,7 +281,7 @@ def _wanted_active(state: JobPods) -> int:
 
 
 def _is_settled(state: JobPods, pod: Pod, outcome: JobOutcome | None) -> bool:
-    """Return whether a pod needs no finalizer any more once it is counted."""
+    """Return whether a pod needs its finalizer no longer once it is counted."""
     if outcome is not None or state.job.metadata.deletion_timestamp is not None or pod.status.phase == "Succeeded":
         return True
     return is_failed(state.job, pod) and state.delayed_by_index.get(completion_index(pod)) is not pod

@@ -35,7 +35,7 @@ def completion_index(pod: Pod) -> int | None:
 
 
 def parse_intervals(text: str, completions: int) -> Intervals:
-    """Read indexes below the number of completions; anything but an interval is skipped."""
+    """Parse indexes below the number of completions; invalid parts are skipped."""
     intervals = []
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")
@@ -45,7 +45,7 @@ def parse_intervals(text: str, completions: int) -> Intervals:
 
 
 def format_intervals(intervals: Intervals) -> str:
-    """Write indexes: `0,2,4-7`."""
+    """Format indexes: `0,2,4-7`."""
     marks = {0: "", 1: ","}
     return ",".join(
         str(first) if first == last else f"{first}{marks.get(last - first, '-')}{last}" for first, last in intervals
@@ -163,7 +163,7 @@ class Backoff(NamedTuple):
         return Backoff(before.failures + len(failures), failures[-1]) if failures else before
 
     def remaining(self, now: float) -> float:
-        """Return how many seconds are still to be waited."""
+        """Return the remaining seconds of the backoff."""
         if not self.failures:
             return 0.0
         wait: float = min(_BASE_DELAY * 2 ** min(self.failures - 1, 32), _MAX_DELAY)
@@ -317,7 +317,7 @@ def _job_outcomes(state: JobPods, now: float) -> Iterator[JobOutcome]:
 
 
 def time_left(job: Job, now: float) -> float | None:
-    """Return how many seconds a job may still be active; None if any number, or while it is suspended."""
+    """Return how many seconds a job may still be active; None without a deadline, or while it is suspended."""
     seconds, started = job.spec.active_deadline_seconds, job.status.start_time
     if seconds is None or job.spec.suspend:
         return None
@@ -335,7 +335,7 @@ def is_finished(job: Job) -> bool:
 
 
 def is_failed(job: Job, pod: Pod) -> bool:
-    """Return whether a pod counts as failed: one that is deleted does, unless only what has ended is replaced."""
+    """Return whether a pod counts as failed; a terminating one does, unless the replacement policy is Failed."""
     if pod.status.phase == "Failed" or job.spec.pod_replacement_policy == "Failed":
         return pod.status.phase == "Failed"
     return pod.metadata.deletion_timestamp is not None and pod.status.phase != "Succeeded"
@@ -348,7 +348,7 @@ def is_countable(job: Job, pod: Pod) -> bool:
 
 
 def failure_count(pod: Pod) -> int:
-    """Return how often the index of a pod has failed before it, whether that counts or not."""
+    """Return how often the index of a pod has failed before, including ignored failures."""
     return annotated_count(pod, FAILURES) + annotated_count(pod, IGNORED)
 
 
@@ -385,7 +385,7 @@ def with_job_condition(
 
 
 def _fails_index(job: Job, pod: Pod) -> bool:
-    """Return whether a failed pod was the last that its index may have."""
+    """Return whether a failed pod makes its index fail."""
     match = match_failure_policy(job.spec.pod_failure_policy, pod)
     limit = job.spec.backoff_limit_per_index or 0
     return match.action == "FailIndex" or (match.is_counted and annotated_count(pod, FAILURES) >= limit)

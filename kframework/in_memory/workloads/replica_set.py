@@ -1,4 +1,4 @@
-"""The controllers of ReplicaSets and ReplicationControllers: as many pods as wanted, and a status that counts them."""
+"""The controllers of ReplicaSets and ReplicationControllers: they create and delete pods, and count them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ BURST = 500
 
 
 class ReplicaSetController(ControlLoop):
-    """Creates and deletes the pods of replica sets; one without a template, as often in files, is left alone."""
+    """Creates and deletes the pods of replica sets; ignores those without a template, as often in files."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (ReplicaSet, Pod)
     #: The kind whose pods it creates.

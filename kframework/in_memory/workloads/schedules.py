@@ -1,6 +1,6 @@
-"""Schedules of cron jobs: five fields, `@hourly` and its like, or `@every 1h30m`, as Kubernetes reads them.
+"""Schedules of cron jobs: five fields, `@hourly` and its like, or `@every 1h30m`, as Kubernetes parses them.
 
-Not `croniter`: it accepts what Kubernetes refuses, such as weekday 7 and six fields.
+Not `croniter`: it accepts what Kubernetes rejects, such as weekday 7 and six fields.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 _DESCRIPTORS = {
@@ -26,7 +26,7 @@ _EVERY = "@every "
 
 
 class _Bounds(NamedTuple):
-    """The least and the greatest value of a field, and what some are called."""
+    """The minimum and the maximum of a field, and the names of values."""
 
     minimum: int
     maximum: int
@@ -40,20 +40,12 @@ _ZONED = re.compile(r"(?:CRON_)?TZ=(?P<zone>[^ ]*)(?P<rest> .*)?", re.DOTALL)
 _NUMBER = re.compile(r"(?P<sign>[+-]?)(?=[0-9])0*(?P<digits>[0-9]*)")
 #: The range of a number in Go, and its maximum number of digits.
 _INT64, _MAX_DIGITS = range(-(1 << 63), 1 << 63), 19
-#: The number of days that a schedule looks ahead: a time beyond them counts as never.
+#: How many days ahead the next time is searched; after that the schedule is never due.
 _MAX_DAYS = 5 * 366
 
 
 class ScheduleError(ValueError):
-    """Text that is no schedule, or no time zone."""
-
-
-class Schedule(Protocol):
-    """A schedule: the times at which something is due, in seconds since 1970."""
-
-    def next_after(self, time: float) -> float | None:
-        """Return the first time after another, None if there is none any more."""
-        ...
+    """Raised for an invalid schedule or time zone."""
 
 
 class ConstantDelaySchedule(NamedTuple):
@@ -62,12 +54,12 @@ class ConstantDelaySchedule(NamedTuple):
     seconds: int
 
     def next_after(self, time: float) -> float | None:
-        """Return a time so much later."""
+        """Return the first due time after another, in seconds since 1970."""
         return int(time) + self.seconds
 
 
 class CronSchedule(NamedTuple):
-    """Due at these minutes of these hours of days that match."""
+    """A schedule with these minutes of these hours, on matching days."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -79,7 +71,7 @@ class CronSchedule(NamedTuple):
     zone: tzinfo
 
     def next_after(self, time: float) -> float | None:
-        """Return the first time after another, None if there is none any more."""
+        """Return the first due time after another; None if there is none."""
         local = datetime.fromtimestamp(time, self.zone)
         for ahead in range(_MAX_DAYS):
             day = local.date() + timedelta(days=ahead)
@@ -93,7 +85,7 @@ class CronSchedule(NamedTuple):
         return None
 
     def _times(self, day: date, first_hour: int) -> Iterator[float]:
-        """Yield what is due on a day: an hour that comes twice counts twice, and one that is left out does not."""
+        """Yield the due times of a day; an hour repeated by a clock change counts twice, a skipped one not at all."""
         for hour in self.hours:
             for fold in (0, 1) if hour >= first_hour else ():
                 for minute in self.minutes:
@@ -103,11 +95,14 @@ class CronSchedule(NamedTuple):
                         yield local.timestamp()
 
 
+Schedule = ConstantDelaySchedule | CronSchedule
+
+
 @lru_cache(maxsize=256)
 def parse_schedule(text: str, time_zone: str | None = None) -> Schedule:
-    """Read a schedule; without a time zone it is UTC, and one in front of it (`TZ=`) counts before the other.
+    """Parse a schedule; the time zone is UTC by default, and a prefix `TZ=` takes precedence.
 
-    Raises ScheduleError in the words of the parser that Kubernetes has.
+    Raises ScheduleError with the messages of Kubernetes' parser.
     """
     if not text:
         raise ScheduleError("empty spec string")
@@ -172,7 +167,7 @@ def _parse_field(text: str, bounds: _Bounds) -> _Field:
 
 
 def _parse_range(text: str, bounds: _Bounds) -> _Field:
-    """Read one part of a field: `5`, `1-5`, `*`, each with a step or without; `5/10` goes on to the end."""
+    """Parse one part of a field: `5`, `1-5` or `*`, optionally with a step; `5/10` ends at the maximum."""
     span, *steps = text.split("/")
     first, *others = span.split("-")
     is_any = first in ("*", "?")

@@ -42,7 +42,7 @@ _POD_NAME = re.compile(r"(.*)-(\d{1,10})")
 
 
 class _State(NamedTuple):
-    """A stateful set with its pods by ordinal, of which there may be too many or too few."""
+    """A stateful set with its pods by ordinal; some may be missing or surplus."""
 
     owner: StatefulSet
     history: History
@@ -94,7 +94,7 @@ class StatefulSetController(ControlLoop):
                 self._revisions.dependents.index(change)
                 yield from owner_keys(change, "StatefulSet")
             case PersistentVolumeClaim() as claim if change.new is None:
-                # A pod of the same name may wait for it to be gone.
+                # A pod of the same name may wait for its deletion.
                 pods = (each.name for each in claim.metadata.owner_references if each.kind == "Pod")
                 yield from ((claim.metadata.namespace, name.rpartition("-")[0]) for name in pods)
             case Pod() as pod:
@@ -126,7 +126,7 @@ class StatefulSetController(ControlLoop):
                 return
         for ordinal in state.condemned:
             self._claims.update_owners(state.owner, state.pods[ordinal], ordinal, condemned=True)
-        # The lowest unavailable ordinal; wanted ones before condemned ones.
+        # The lowest unavailable ordinal; condemned ones come last.
         ordered = (*state.ordinals, *reversed(state.condemned))
         first = next((ordinal for ordinal in ordered if not state.is_available(ordinal)), None)
         for ordinal in state.condemned:
@@ -304,7 +304,7 @@ def claim_names(owner: StatefulSet, ordinal: int) -> list[str]:
 
 
 def with_claim_volumes(owner: StatefulSet, ordinal: int, spec: Mapping[str, object]) -> dict[str, object]:
-    """Return the spec of a pod with its claims as volumes, in the place of volumes of their names."""
+    """Return the spec of a pod with its claims as volumes, which replace volumes of the same names."""
     names = _template_names(owner)
     volumes = spec.get("volumes")
     others = (
