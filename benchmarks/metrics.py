@@ -13,8 +13,8 @@ from benchmarks.cycle import _node, make_engine
 from benchmarks.timing import microseconds, show
 from kframework.client.transport import Request, Response
 from kframework.core.cycle.records import Binding, Decision
-from kframework.observe.metrics.attempts import TIMED_SHARE, Attempts
-from kframework.observe.metrics.endpoints import _sliced
+from kframework.observe.metrics.attempts import TIMED_SHARE, AttemptMetrics
+from kframework.observe.metrics.endpoints import _in_slices
 from kframework.observe.metrics.engine_metrics import engine_series, pod_resources
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.requests import MeteredTransport, RequestMetrics
@@ -55,7 +55,7 @@ def _cost_per_pod(records: Sequence[Decision | Binding]) -> float:
 
     A hundred pods at a time, again and again: in a scheduler, too, records are looked at when they have just been made.
     """
-    spent, attempts = 0.0, Attempts()
+    spent, attempts = 0.0, AttemptMetrics()
     for start in range(0, len(records), 200):
         calls = [(isinstance(record, Decision), record) for record in records[start : start + 200]]
         # Ten times over, so that sorting what waits into buckets is in each of these figures.
@@ -63,7 +63,7 @@ def _cost_per_pod(records: Sequence[Decision | Binding]) -> float:
     return spent / PODS * 1e6
 
 
-def _record_all(attempts: Attempts, calls: Iterable[tuple[bool, Decision | Binding]]) -> float:
+def _record_all(attempts: AttemptMetrics, calls: Iterable[tuple[bool, Decision | Binding]]) -> float:
     decided, bound = attempts.on_decision, attempts.on_binding
     began = process_time()
     for is_decision, record in calls:
@@ -114,7 +114,7 @@ def _scrape_cost(series: Iterable[Series]) -> tuple[float, float, int]:
     async def answer() -> tuple[float, float, int]:
         longest, size, began = 0.0, 0, process_time()
         last = began
-        async for piece in _sliced(series):
+        async for piece in _in_slices(series):
             longest, size = max(longest, process_time() - last), size + len(piece)
             last = process_time()
         return (process_time() - began) * 1e3, longest * 1e3, size
@@ -134,7 +134,7 @@ def main() -> None:
             ("a request", _cost_per_request(), None),
         ],
     )
-    attempts = Attempts()
+    attempts = AttemptMetrics()
     for record in records:
         if isinstance(record, Decision):
             attempts.on_decision(record)

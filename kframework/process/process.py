@@ -98,7 +98,7 @@ class Process(Generic[E]):
                 self._tell(notice)
             stack.enter_context(reduced_gc())
             stack.enter_context(signals(self.stop))
-            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.slow))
+            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.count_slow_hook))
             leader = self._leader()
             await self._serve(stack, leader)
             if leader is not None:
@@ -140,7 +140,7 @@ class Process(Generic[E]):
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
             authorization=self._server.rights.problem,
-            checked=self._observers.metrics.health.checked,
+            checked=self._observers.metrics.health.count_check,
         )
         shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))

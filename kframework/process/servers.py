@@ -76,7 +76,7 @@ class RealServer(Server):
         async with self._transport("scheduler") as transport:
             metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
-            waited = partial(self._requests.waited, transport.address)
+            waited = partial(self._requests.observe_wait, transport.address)
             yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=chance())
 
     @asynccontextmanager

@@ -25,7 +25,7 @@ from kframework.clock import Clock
 from kframework.engine import Binding, Decision, Observer, Series
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, ObjectMeta, PriorityClass
-from kframework.observe.metrics.series import written
+from kframework.observe.metrics.series import format_series
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.controllers import ControllerFactory
 from kframework.testing import make_node
@@ -155,5 +155,5 @@ class AlteringObserver(Observer):
 
 def readings(all_series: Iterable[Series]) -> dict[str, float]:
     """Read Volcano's metrics off their text, by name and labels."""
-    text = "".join(piece for series in all_series for piece in written(series))
+    text = "".join(piece for series in all_series for piece in format_series(series))
     return {name: float(value) for name, value in re.findall(r"^(volcano_\S+) (\S+)$", text, re.MULTILINE)}

@@ -30,15 +30,15 @@ EXTENSION_POINTS: dict[str, str] = {
     "normalize_score": "ScoreExtensionNormalize",
 }
 
-#: The points that come once a node is found, and once the pod is bound.
-_BEHIND_THE_SEARCH = frozenset({"assume", "reserve", "permit", "unreserve"})
-_BEHIND_THE_BINDING = frozenset({"post_bind"})
+#: The points after the choice of a node, and after the binding.
+_AFTER_SEARCH = frozenset({"assume", "reserve", "permit", "unreserve"})
+_AFTER_BINDING = frozenset({"post_bind"})
 
-#: The number of attempts after which waiting values are sorted into buckets, which takes about a millisecond.
-_MANY_ATTEMPTS = 1000
+#: The number of attempts after which pending values are sorted into buckets, which takes about a millisecond.
+_FLUSH_ATTEMPTS = 1000
 
 #: Pods that took this number of attempts, or more, share a label.
-_MANY = 15
+_MAX_TRIES_LABEL = 15
 
 #: To look up an enum member costs as much as counting it.
 _SUCCESS, _SKIP = Code.SUCCESS, Code.SKIP
@@ -46,31 +46,31 @@ _SCHEDULED, _UNSCHEDULABLE, _ERROR = Result.SCHEDULED, Result.UNSCHEDULABLE, Res
 
 #: Observes nanoseconds, or ignores them.
 _Observe = Callable[[int], None]
-_observe_nothing: _Observe = deque[int](maxlen=0).append
+_ignore: _Observe = deque[int](maxlen=0).append
 
 
-class Attempts(Observer):
+class AttemptMetrics(Observer):
     """An observer that keeps the values of kube-scheduler's metrics up to date after each attempt.
 
     An attempt counts when it has ended: a successful one when its pod is bound.
     """
 
     def __init__(self) -> None:
-        self._results = CounterSeries(families.SCHEDULE_ATTEMPTS, _of_an_end)
-        self._ends = HistogramSeries(families.SCHEDULING_ATTEMPT_DURATION, _of_an_end, scale=NANOSECONDS)
+        self._results = CounterSeries(families.SCHEDULE_ATTEMPTS, _attempt_labels)
+        self._durations = HistogramSeries(families.SCHEDULING_ATTEMPT_DURATION, _attempt_labels, scale=NANOSECONDS)
         self._searches = HistogramSeries(
             families.SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS, always=[()]
         )
         self._tries = HistogramSeries(families.POD_SCHEDULING_ATTEMPTS, as_labels, always=[()])
-        self._lives: HistogramSeries[int] = HistogramSeries(
+        self._sli_durations: HistogramSeries[int] = HistogramSeries(
             families.POD_SCHEDULING_SLI_DURATION,
-            lambda tries: (str(tries) if tries < _MANY else f"{_MANY}+",),
+            lambda tries: (str(tries) if tries < _MAX_TRIES_LABEL else f"{_MAX_TRIES_LABEL}+",),
             scale=NANOSECONDS,
         )
-        self._flushed = CounterSeries(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
-        self._points = HistogramSeries(families.FRAMEWORK_EXTENSION_POINT_DURATION, _of_a_point, scale=NANOSECONDS)
-        self._plugins = HistogramSeries(families.PLUGIN_EXECUTION_DURATION, _of_a_plugin, scale=NANOSECONDS)
-        self._evaluations = CounterSeries(families.PLUGIN_EVALUATION, _of_an_evaluation)
+        self._scheduled_after_flush = CounterSeries(families.POD_SCHEDULED_AFTER_FLUSH, as_labels, always=[()])
+        self._points = HistogramSeries(families.FRAMEWORK_EXTENSION_POINT_DURATION, _point_labels, scale=NANOSECONDS)
+        self._plugins = HistogramSeries(families.PLUGIN_EXECUTION_DURATION, _plugin_labels, scale=NANOSECONDS)
+        self._evaluations = CounterSeries(families.PLUGIN_EVALUATION, _evaluation_labels)
         self._waits: HistogramSeries[Code] = HistogramSeries(
             families.PERMIT_WAIT_DURATION, lambda code: (code.title,), scale=NANOSECONDS
         )
@@ -78,30 +78,37 @@ class Attempts(Observer):
         self._victims = HistogramSeries(families.PREEMPTION_VICTIMS, as_labels, always=[()])
         #: All that is counted here: the attributes above.
         self.series: tuple[Series, ...] = tuple(vars(self).values())
-        self._usual = _Usual(self._points)
-        self._search, self._try = self._searches[()].waiting, self._tries[()].waiting
+        self._success_observers = _SuccessObservers(self._points)
+        self._search, self._try = self._searches[()].pending, self._tries[()].pending
         #: The last attempt whose plugins were timed.
         self._timed = 0
         #: The attempts whose pods are being bound.
         self._binding: dict[int, Decision] = {}
 
     def on_decision(self, decision: Decision) -> None:
-        spent, behind = self._observe_points(decision.profile, decision.timings, _BEHIND_THE_SEARCH)
-        self._search.append(spent - behind)
-        if len(self._search) >= _MANY_ATTEMPTS:
-            for histograms in (self._searches, self._points, self._plugins, self._ends, self._tries, self._lives):
-                histograms.settle()
+        spent, later = self._observe_points(decision.profile, decision.timings, _AFTER_SEARCH)
+        self._search.append(spent - later)
+        if len(self._search) >= _FLUSH_ATTEMPTS:
+            for histograms in (
+                self._searches,
+                self._points,
+                self._plugins,
+                self._durations,
+                self._tries,
+                self._sli_durations,
+            ):
+                histograms.flush()
         if decision.plugins:
             self._observe_plugins(decision)
             # A timed attempt represents all since the previous timed one.
-            stands_for, self._timed = decision.attempt - self._timed, decision.attempt
+            represented, self._timed = decision.attempt - self._timed, decision.attempt
             for hook, plugin, _, code in decision.plugins:
                 if hook in _EVALUATING and code is not _SKIP:
-                    self._evaluations[plugin, hook, decision.profile] += stands_for
+                    self._evaluations[plugin, hook, decision.profile] += represented
         if decision.result is _SCHEDULED:
             self._binding[decision.attempt] = decision
             return
-        self._ended(decision.result, decision.profile, spent)
+        self._count_result(decision.result, decision.profile, spent)
         if any(point == "post_filter" for point, _, _ in decision.timings):
             self._preemptions[()] += 1
         if decision.victims:
@@ -111,94 +118,94 @@ class Attempts(Observer):
         decision = self._binding.pop(binding.attempt, None)
         if decision is None:  # it began before this observer did
             return
-        spent, behind = self._observe_points(binding.profile, binding.steps, _BEHIND_THE_BINDING)
+        spent, later = self._observe_points(binding.profile, binding.steps, _AFTER_BINDING)
         if binding.plugins:
             self._observe_plugins(binding)
         if binding.waited:
-            noticed, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
+            measured, code = next((spent, code) for point, spent, code in binding.steps if point == "wait_on_permit")
             waited = round(binding.waited * NANOSECONDS)
             self._waits[code].observe(waited)
-            spent += max(waited - noticed, 0)  # in virtual time this machine does not notice the wait
-        spent += binding.started - decision.started - behind
+            spent += max(waited - measured, 0)  # in virtual time this machine does not notice the wait
+        spent += binding.started - decision.started - later
         if binding.code is _SUCCESS:
             tries = decision.tries
-            self._ended(_SCHEDULED, binding.profile, spent)
+            self._count_result(_SCHEDULED, binding.profile, spent)
             self._try.append(tries)
-            life = int((binding.ended_at - decision.initial_attempt_at) * NANOSECONDS) - behind
-            self._lives[tries if tries < _MANY else _MANY].waiting.append(life)
+            life = int((binding.ended_at - decision.initial_attempt_at) * NANOSECONDS) - later
+            self._sli_durations[tries if tries < _MAX_TRIES_LABEL else _MAX_TRIES_LABEL].pending.append(life)
             if decision.woken_by == "UnschedulableTimeout":
-                self._flushed[()] += 1
+                self._scheduled_after_flush[()] += 1
         else:
-            self._ended(_UNSCHEDULABLE if binding.code.is_rejected else _ERROR, binding.profile, spent)
+            self._count_result(_UNSCHEDULABLE if binding.code.is_rejected else _ERROR, binding.profile, spent)
 
-    def gated(self, spent: int, code: Code, profile: str) -> None:
+    def observe_pre_enqueue(self, spent: int, code: Code, profile: str) -> None:
         """Observe a run of PreEnqueue, which has no record."""
         self._points["pre_enqueue", code, profile].observe(spent)
 
     def _observe_points(
-        self, profile: str, timings: tuple[PointTiming, ...], behind: frozenset[str]
+        self, profile: str, timings: tuple[PointTiming, ...], later_points: frozenset[str]
     ) -> tuple[int, int]:
-        """Observe how long each point took; return how long all did, and how long those that come behind."""
-        usual, together, apart = self._usual[profile], 0, 0
+        """Observe how long each point took; return the total, and the total of the later ones."""
+        usual, total, later_total = self._success_observers[profile], 0, 0
         for point, spent, code in timings:
-            observe = usual[point] if code is _SUCCESS else usual.rare(point, code)
+            observe = usual[point] if code is _SUCCESS else usual.observer_for(point, code)
             observe(spent)
-            together += spent
-            if point in behind:
-                apart += spent
-        return together, apart
+            total += spent
+            if point in later_points:
+                later_total += spent
+        return total, later_total
 
     def _observe_plugins(self, record: Decision | Binding) -> None:
         for hook, plugin, spent, code in record.plugins:
-            self._plugins[hook, plugin, code].waiting.append(spent)
+            self._plugins[hook, plugin, code].pending.append(spent)
 
-    def _ended(self, result: Result, profile: str, spent: int) -> None:
+    def _count_result(self, result: Result, profile: str, spent: int) -> None:
         self._results[result, profile] += 1
-        self._ends[result, profile].waiting.append(spent)
+        self._durations[result, profile].pending.append(spent)
 
 
-class _Usual(dict[str, "_UsualPoints"]):
-    """The extension points of each profile that ended well, as nearly all do: found without making a key."""
+class _SuccessObservers(dict[str, "_ProfileSuccessObservers"]):
+    """The extension points of each profile that ended well, as nearly all do: looked up without creating a key."""
 
     def __init__(self, points: HistogramSeries[tuple[str, Code, str]]) -> None:
         self._points = points
 
-    def __missing__(self, profile: str) -> _UsualPoints:
-        made = self[profile] = _UsualPoints(self._points, profile)
-        return made
+    def __missing__(self, profile: str) -> _ProfileSuccessObservers:
+        created = self[profile] = _ProfileSuccessObservers(self._points, profile)
+        return created
 
 
-class _UsualPoints(dict[str, _Observe]):
+class _ProfileSuccessObservers(dict[str, _Observe]):
     def __init__(self, points: HistogramSeries[tuple[str, Code, str]], profile: str) -> None:
         self._points = points
         self._profile = profile
 
     def __missing__(self, point: str) -> _Observe:
-        made = self[point] = self.rare(point, _SUCCESS)
-        return made
+        created = self[point] = self.observer_for(point, _SUCCESS)
+        return created
 
-    def rare(self, point: str, code: Code) -> _Observe:
+    def observer_for(self, point: str, code: Code) -> _Observe:
         """Return the observer of this status code of the point."""
         if point not in EXTENSION_POINTS:
-            return _observe_nothing
-        return self._points[point, code, self._profile].waiting.append
+            return _ignore
+        return self._points[point, code, self._profile].pending.append
 
 
-def _of_an_end(key: tuple[Result, str]) -> tuple[str, ...]:
+def _attempt_labels(key: tuple[Result, str]) -> tuple[str, ...]:
     result, profile = key
     return result.value, profile
 
 
-def _of_a_point(key: tuple[str, Code, str]) -> tuple[str, ...]:
+def _point_labels(key: tuple[str, Code, str]) -> tuple[str, ...]:
     point, code, profile = key
     return EXTENSION_POINTS[point], code.title, profile
 
 
-def _of_a_plugin(key: tuple[str, str, Code]) -> tuple[str, ...]:
+def _plugin_labels(key: tuple[str, str, Code]) -> tuple[str, ...]:
     hook, plugin, code = key
     return plugin, EXTENSION_POINTS[hook], code.title
 
 
-def _of_an_evaluation(key: tuple[str, str, str]) -> tuple[str, ...]:
+def _evaluation_labels(key: tuple[str, str, str]) -> tuple[str, ...]:
     plugin, hook, profile = key
     return plugin, EXTENSION_POINTS[hook], profile

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from kframework.observe.metrics import families
 from kframework.observe.metrics.engine_metrics import pod_resources
 from kframework.observe.metrics.metrics import HealthMetrics
-from kframework.observe.metrics.series import ScrapedSeries, Series, written
+from kframework.observe.metrics.series import ScrapedSeries, Series, format_series
 from kframework.scheduler.cooperative import wait_until_idle
 from kframework.scheduler.scheduler import E, Scheduler
 
@@ -39,21 +39,21 @@ def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: He
         own = (*own, leads)
     resources = pod_resources(scheduler.engine)
 
-    async def everything() -> AsyncIterator[bytes]:
-        async for piece in _sliced(own):
+    async def all_pieces() -> AsyncIterator[bytes]:
+        async for piece in _in_slices(own):
             yield piece
-        yield await asyncio.to_thread(_of_others)
+        yield await asyncio.to_thread(_other_metrics)
 
-    async def of_pods() -> AsyncIterator[bytes]:
+    async def pod_pieces() -> AsyncIterator[bytes]:
         await wait_until_idle(scheduler.engine.cluster)
         # One replica reports the pods, the others none.
-        async for piece in _sliced(() if scheduler.standing_by else resources):
+        async for piece in _in_slices(() if scheduler.standing_by else resources):
             yield piece
 
     return [
-        *_routes("/metrics", everything, own),
-        *_routes("/metrics/resources", of_pods, resources),
-        *_routes("/metrics/slis", lambda: _sliced(health.series), health.series),
+        *_routes("/metrics", all_pieces, own),
+        *_routes("/metrics/resources", pod_pieces, resources),
+        *_routes("/metrics/slis", lambda: _in_slices(health.series), health.series),
     ]
 
 
@@ -78,19 +78,19 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
     return [web.get(path, show, allow_head=False), web.delete(path, reset)]
 
 
-async def _sliced(series: Iterable[Series]) -> AsyncIterator[bytes]:
+async def _in_slices(series: Iterable[Series]) -> AsyncIterator[bytes]:
     """Join the pieces written within a slice of time, and let other tasks run between two slices."""
-    joined, began = list[str](), perf_counter()
-    for piece in chain.from_iterable(map(written, series)):
+    joined, start = list[str](), perf_counter()
+    for piece in chain.from_iterable(map(format_series, series)):
         joined.append(piece)
-        if perf_counter() - began >= _SLICE:
+        if perf_counter() - start >= _SLICE:
             yield "".join(joined).encode()
             await asyncio.sleep(0)
-            joined, began = [], perf_counter()
+            joined, start = [], perf_counter()
     yield "".join(joined).encode()
 
 
-def _of_others() -> bytes:
+def _other_metrics() -> bytes:
     """Write the metrics registered with prometheus-client itself: the process, Python, and those of plugins."""
     from prometheus_client import generate_latest
 

@@ -15,14 +15,14 @@ from kframework.objects.requests import fit_requests, limits
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
 from kframework.observe.metrics.families import Family
-from kframework.observe.metrics.series import ScrapedSeries, Series, label_pairs
+from kframework.observe.metrics.series import ScrapedSeries, Series, format_labels
 from kframework.state.pods import PodInfo
 
 _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-storage": "bytes"}
 
 
 def engine_series(engine: PodEngine) -> tuple[Series, ...]:
-    """Return the series that an engine's state answers for."""
+    """Return the series that are read from an engine's state."""
     queue, cluster = engine.queue, engine.cluster
 
     def inflight_events() -> Mapping[tuple[str, ...], int]:
@@ -34,8 +34,8 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         return {(name,): size for name, size in sizes.items()}
 
     def by_source(read: Callable[[Source[object]], int | None]) -> Mapping[tuple[str, ...], int]:
-        found = {(source.profile, source.plugin, source.name): read(source) for source in engine.sources}
-        return {labels: value for labels, value in found.items() if value is not None}
+        values = {(source.profile, source.plugin, source.name): read(source) for source in engine.sources}
+        return {labels: value for labels, value in values.items() if value is not None}
 
     def age(source: Source[object]) -> int | None:
         return None if source.updated_at is None else round(engine.clock.now() - source.updated_at)
@@ -56,7 +56,7 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         return since
 
     def binding_longest_wait() -> Mapping[tuple[str, ...], float]:
-        return {where: engine.clock.now() - min(since) for where, since in binding_since().items()}
+        return {labels: engine.clock.now() - min(since) for labels, since in binding_since().items()}
 
     return (
         ScrapedSeries(
@@ -68,7 +68,9 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         ),
         ScrapedSeries(families.INFLIGHT_EVENTS, inflight_events),
         ScrapedSeries(families.CACHE_SIZE, cache_size),
-        ScrapedSeries(families.BINDING_WAITS, lambda: {where: len(since) for where, since in binding_since().items()}),
+        ScrapedSeries(
+            families.BINDING_WAITS, lambda: {labels: len(since) for labels, since in binding_since().items()}
+        ),
         ScrapedSeries(families.BINDING_LONGEST_WAIT, binding_longest_wait),
         ScrapedSeries(families.GOROUTINES, lambda: {("binding",): len(cluster.waiting)}),
         ScrapedSeries(families.SOURCE_AGE, lambda: by_source(age)),
@@ -97,25 +99,25 @@ class _PodResources(Series):
     def lines(self) -> Iterator[str]:
         # The engine may continue meanwhile. An assumed pod is pending until the API confirms it; no pod is reported
         # twice.
-        pending, placed = dict(self._engine.pending), list(self._engine.cluster.pods.values())
+        pending, on_nodes = dict(self._engine.pending), list(self._engine.cluster.pods.values())
         for waiting in pending.values():
             yield self._lines(waiting, "")
-        for pod in placed:
+        for pod in on_nodes:
             yield self._lines(pod, pod.node_name) if pod.uid not in pending else ""
 
     def _lines(self, pod: PodInfo, node_name: str) -> str:
-        endings = pod.template.cached(self.family.name, self._endings)
+        endings = pod.template.cached(self.family.name, self._label_endings)
         if not endings:
             return ""
-        names = label_pairs(("namespace", "pod", "node"), (pod.namespace, pod.name, node_name))
+        names = format_labels(("namespace", "pod", "node"), (pod.namespace, pod.name, node_name))
         return "".join([f"{self.family.name}{{{names},{ending}" for ending in endings])
 
-    def _endings(self, spec: PodSpec) -> tuple[str, ...]:
+    def _label_endings(self, spec: PodSpec) -> tuple[str, ...]:
         """Write the common parts of a template's pods: everything after their names."""
         priority = "" if spec.priority is None else str(spec.priority)
-        common = label_pairs(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
+        common = format_labels(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
         return tuple(
-            f"{common},{label_pairs(('resource', 'unit'), (name, _unit(name)))}}}"
+            f"{common},{format_labels(('resource', 'unit'), (name, _unit(name)))}}}"
             f" {amount / 1000 if name == 'cpu' else amount}\n"
             for name, amount in sorted(self._amounts(spec).items())
             if amount

@@ -47,64 +47,64 @@ _BYTES = (64.0, 256.0, 512.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 104857
 
 SCHEDULE_ATTEMPTS = _counter(
     "scheduler_schedule_attempts_total",
-    "[STABLE] Attempts to schedule a pod by result: bound, found to fit nowhere, or failed by an error.",
+    "[STABLE] Attempts to schedule a pod by result: scheduled, unschedulable, or failed with an error.",
     ("result", "profile"),
 )
 SCHEDULING_ATTEMPT_DURATION = _histogram(
     "scheduler_scheduling_attempt_duration_seconds",
-    "[STABLE] How long attempts took, from the pop of the pod to its binding or its failure.",
+    "[STABLE] Duration of attempts, from the pop of the pod to its binding or failure.",
     ("result", "profile"),
     buckets=_FROM_1MS,
 )
 SCHEDULING_ALGORITHM_DURATION = _histogram(
     "scheduler_scheduling_algorithm_duration_seconds",
-    "[ALPHA] How long it took to find a node, or to find that there is none and a way out.",
+    "[ALPHA] Duration of the search for a node, with PostFilter if no node fits.",
     buckets=_FROM_1MS,
 )
 POD_SCHEDULING_ATTEMPTS = _histogram(
     "scheduler_pod_scheduling_attempts",
-    "[STABLE] How many attempts it took to bind a pod.",
+    "[STABLE] Number of attempts to bind a pod.",
     buckets=exponential(1, 2, 5),
 )
 POD_SCHEDULING_SLI_DURATION = _histogram(
     "scheduler_pod_scheduling_sli_duration_seconds",
-    "[BETA] How long pods took from when they could first be tried until they were bound, over all their attempts.",
+    "[BETA] Time from the first attempt that was possible until the pod was bound, over all its attempts.",
     ("attempts",),
     buckets=exponential(0.01, 2, 20),
 )
 POD_SCHEDULED_AFTER_FLUSH = _counter(
     "scheduler_pod_scheduled_after_flush_total",
-    "[ALPHA] Pods bound by an attempt that no event had called for: they had been unschedulable for too long.",
+    "[ALPHA] Pods bound by an attempt that no event caused, after too long in the unschedulable queue.",
 )
 FRAMEWORK_EXTENSION_POINT_DURATION = _histogram(
     "scheduler_framework_extension_point_duration_seconds",
-    "[STABLE] How long all plugins of an extension point took together.",
+    "[STABLE] Duration of all plugins of an extension point together.",
     ("extension_point", "status", "profile"),
     buckets=_FROM_100US,
 )
 PLUGIN_EXECUTION_DURATION = _histogram(
     "scheduler_plugin_execution_duration_seconds",
-    "[ALPHA] How long one plugin took at an extension point, in a share of the attempts.",
+    "[ALPHA] Duration of one plugin at an extension point, in a sample of the attempts.",
     ("plugin", "extension_point", "status"),
     buckets=_FROM_10US,
 )
 PLUGIN_EVALUATION = _counter(
     "scheduler_plugin_evaluation_total",
-    "[BETA] How often a plugin was asked at PreFilter, Filter, PreScore and Score; remembered answers do not count.",
+    "[BETA] Calls of a plugin at PreFilter, Filter, PreScore and Score; cached answers do not count.",
     ("plugin", "extension_point", "profile"),
 )
 PERMIT_WAIT_DURATION = _histogram(
     "scheduler_permit_wait_duration_seconds",
-    "[BETA] How long pods waited for their Permit plugins, by what these said in the end.",
+    "[BETA] How long pods waited for their Permit plugins, by result.",
     ("result",),
     buckets=_FROM_1MS,
 )
 PREEMPTION_ATTEMPTS = _counter(
-    "scheduler_preemption_attempts_total", "[STABLE] Attempts to make room for a pod that fits nowhere."
+    "scheduler_preemption_attempts_total", "[STABLE] Preemption attempts for pods that fit no node."
 )
 PREEMPTION_VICTIMS = _histogram(
     "scheduler_preemption_victims",
-    "[STABLE] How many pods had to go for one that fitted nowhere.",
+    "[STABLE] Number of victims of a preemption.",
     buckets=exponential(1, 2, 7),
 )
 
@@ -112,12 +112,12 @@ PREEMPTION_VICTIMS = _histogram(
 
 PENDING_PODS = _gauge(
     "scheduler_pending_pods",
-    "[STABLE] Pods that wait: for their turn, for the end of their backoff, for an event, or behind a gate.",
+    "[STABLE] Pending pods by queue: active, backoff, unschedulable, gated.",
     ("queue",),
 )
 QUEUE_INCOMING_PODS = _counter(
     "scheduler_queue_incoming_pods_total",
-    "[STABLE] Pods that came into a queue, by the event that brought them there.",
+    "[STABLE] Pods added to a queue, by the event.",
     ("queue", "event"),
 )
 UNSCHEDULABLE_PODS = _gauge(
@@ -127,37 +127,35 @@ UNSCHEDULABLE_PODS = _gauge(
 )
 INFLIGHT_EVENTS = _gauge(
     "scheduler_inflight_events",
-    "[ALPHA] Events that are kept for pods whose attempt is under way, and these pods themselves (PodPopped).",
+    "[ALPHA] Events that are kept for pods in flight, and these pods themselves (PodPopped).",
     ("event",),
 )
 QUEUEING_HINT_EXECUTION_DURATION = _histogram(
     "scheduler_queueing_hint_execution_duration_seconds",
-    "[ALPHA] How long a plugin took to say whether an event may help a pod.",
+    "[ALPHA] Duration of a plugin's queueing hint.",
     ("plugin", "event", "hint"),
     buckets=_FROM_10US,
 )
 EVENT_HANDLING_DURATION = _histogram(
     "scheduler_event_handling_duration_seconds",
-    "[ALPHA] How long it took to take in a change of the cluster, and to wake the pods that it may help.",
+    "[ALPHA] Duration of handling a change of the cluster, with the pods that it wakes.",
     ("event",),
     buckets=_FROM_100US,
 )
-CACHE_SIZE = _gauge(
-    "scheduler_cache_size", "[ALPHA] Nodes, pods on them, and pods that are on their way to one.", ("type",)
-)
-GOROUTINES = _gauge("scheduler_goroutines", "[BETA] Binding cycles that are under way.", ("operation",))
+CACHE_SIZE = _gauge("scheduler_cache_size", "[ALPHA] Nodes, pods on nodes, and assumed pods.", ("type",))
+GOROUTINES = _gauge("scheduler_goroutines", "[BETA] Running binding cycles.", ("operation",))
 
 # -- devices ---------------------------------------------------------------------------------------------------------
 
 RESOURCECLAIM_CREATES = _counter(
     "scheduler_resourceclaim_creates_total",
-    "[ALPHA] Claims to devices that were asked to be made, for pods with extended resources that are devices.",
+    "[ALPHA] Requests to create claims for pods with extended resources that are devices.",
     ("status",),
 )
 _BINDING_CONDITIONS = ("profile", "driver", "status")
 DRA_BINDINGCONDITIONS_ALLOCATIONS = _counter(
     "scheduler_dra_bindingconditions_allocations_total",
-    "[ALPHA] Allocated devices that had to be made ready before a pod was bound, by how the wait for them ended.",
+    "[ALPHA] Allocated devices with binding conditions, by how the wait for them ended.",
     _BINDING_CONDITIONS,
 )
 DRA_BINDINGCONDITIONS_WAIT_DURATION = _histogram(
@@ -170,29 +168,31 @@ DRA_BINDINGCONDITIONS_WAIT_DURATION = _histogram(
 # -- outside data ----------------------------------------------------------------------------------------------------
 
 _SOURCE = ("profile", "plugin", "source")
-SOURCE_AGE = _gauge("kframework_source_age_seconds", "[ALPHA] Since when a plugin's source has told nothing.", _SOURCE)
-SOURCE_VALUES = _gauge("kframework_source_values", "[ALPHA] How many values a plugin's source has told.", _SOURCE)
-SOURCE_FRESH = _gauge("kframework_source_fresh", "[ALPHA] 1 while a plugin goes by its source, else 0.", _SOURCE)
+SOURCE_AGE = _gauge(
+    "kframework_source_age_seconds", "[ALPHA] Seconds since the last update of a plugin's source.", _SOURCE
+)
+SOURCE_VALUES = _gauge("kframework_source_values", "[ALPHA] Number of values of a plugin's source.", _SOURCE)
+SOURCE_FRESH = _gauge("kframework_source_fresh", "[ALPHA] 1 while a plugin's source is fresh, else 0.", _SOURCE)
 SOURCE_FETCHES = _counter(
-    "kframework_source_fetches_total", "[ALPHA] How often a plugin's source was asked.", (*_SOURCE, "result")
+    "kframework_source_fetches_total", "[ALPHA] Fetches of a plugin's source, by result.", (*_SOURCE, "result")
 )
 
 # -- requests to the API server ------------------------------------------------------------------------------------
 
 REST_CLIENT_REQUESTS = _counter(
     "rest_client_requests_total",
-    "[ALPHA] Requests by status code, method and host; the code is <error> if there was no answer.",
+    "[ALPHA] Requests by status code, method and host; the code is <error> if there was no response.",
     ("code", "method", "host"),
 )
 REST_CLIENT_REQUEST_DURATION = _histogram(
     "rest_client_request_duration_seconds",
-    "[ALPHA] How long requests took until they were answered; of a watch, until its answer began.",
+    "[ALPHA] Duration of requests until the response; of a watch, until its response began.",
     ("verb", "host"),
     buckets=_REQUESTS,
 )
 REST_CLIENT_RATE_LIMITER_DURATION = _histogram(
     "rest_client_rate_limiter_duration_seconds",
-    "[ALPHA] How long requests waited for their turn.",
+    "[ALPHA] How long requests waited for the client's rate limiter.",
     ("verb", "host"),
     buckets=_REQUESTS,
 )
@@ -200,17 +200,17 @@ REST_CLIENT_REQUEST_SIZE = _histogram(
     "rest_client_request_size_bytes", "[ALPHA] Sizes of the bodies of requests.", ("verb", "host"), buckets=_BYTES
 )
 REST_CLIENT_RESPONSE_SIZE = _histogram(
-    "rest_client_response_size_bytes", "[ALPHA] Sizes of the bodies of answers.", ("verb", "host"), buckets=_BYTES
+    "rest_client_response_size_bytes", "[ALPHA] Sizes of the bodies of responses.", ("verb", "host"), buckets=_BYTES
 )
 
 # -- internal errors: ours, kube-scheduler has none of them ------------------------------------------------
 
 SLOW_HOOKS = _counter(
-    "kframework_slow_hooks_total", "[ALPHA] How often a hook held the loop for more than 50 ms.", ("plugin", "hook")
+    "kframework_slow_hooks_total", "[ALPHA] Hooks that blocked the event loop for more than 50 ms.", ("plugin", "hook")
 )
 DROPPED_EVENTS = _counter(
     "kframework_dropped_events_total",
-    "[ALPHA] Events that were not written: too many waited (queue_full), or every try failed (write_failed).",
+    "[ALPHA] Events that were not written: the queue was full (queue_full), or all writes failed (write_failed).",
     ("reason",),
 )
 BINDING_WAITS = _gauge(
@@ -220,7 +220,7 @@ BINDING_WAITS = _gauge(
 )
 BINDING_LONGEST_WAIT = _gauge(
     "kframework_binding_longest_wait_seconds",
-    "[ALPHA] How long the first of the pods whose binding waits for a plugin has been waiting.",
+    "[ALPHA] The longest current wait of a pod whose binding waits for a plugin.",
     ("extension_point", "plugin"),
 )
 
@@ -228,12 +228,12 @@ BINDING_LONGEST_WAIT = _gauge(
 
 LEADER_ELECTION_MASTER_STATUS = _gauge(
     "leader_election_master_status",
-    "[ALPHA] 1 while this process holds the lease of that name, 0 while it waits for it.",
+    "[ALPHA] 1 while this process holds the lease of that name, else 0.",
     ("name",),
 )
 BUILD_INFO = _gauge(
     "kubernetes_build_info",
-    "[BETA] Always 1; the labels name the version of kube-scheduler that is followed, and what this process runs on.",
+    "[BETA] Always 1; the labels name the version of kube-scheduler that is followed, and the platform.",
     (
         "major",
         "minor",
@@ -247,7 +247,7 @@ BUILD_INFO = _gauge(
     ),
 )
 HEALTHCHECK = _gauge(
-    "kubernetes_healthcheck", "[STABLE] Whether a health check passed when it was last asked for.", ("name", "type")
+    "kubernetes_healthcheck", "[STABLE] Whether the last run of a health check passed.", ("name", "type")
 )
 HEALTHCHECKS = _counter(
     "kubernetes_healthchecks_total", "[STABLE] Results of health checks.", ("name", "type", "status")
@@ -255,12 +255,14 @@ HEALTHCHECKS = _counter(
 
 # -- resource requests of pods -------------------------------------------------------------------------------------
 
-_OF_A_POD = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
+_POD_LABELS = ("namespace", "pod", "node", "scheduler", "priority", "resource", "unit")
 POD_RESOURCE_REQUEST = _gauge(
-    "kube_pod_resource_request", "[STABLE] What a pod requests of a resource, as the scheduler reckons.", _OF_A_POD
+    "kube_pod_resource_request",
+    "[STABLE] Amount of a resource that a pod requests, as the scheduler counts it.",
+    _POD_LABELS,
 )
 POD_RESOURCE_LIMIT = _gauge(
-    "kube_pod_resource_limit", "[STABLE] What a pod may use of a resource at most, as the scheduler reckons.", _OF_A_POD
+    "kube_pod_resource_limit", "[STABLE] Limit of a resource of a pod, as the scheduler counts it.", _POD_LABELS
 )
 
 #: All of them.

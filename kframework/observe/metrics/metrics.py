@@ -15,7 +15,7 @@ from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import ApiObject, Pod, ResourceClaim
 from kframework.observe.metrics import families
-from kframework.observe.metrics.attempts import Attempts
+from kframework.observe.metrics.attempts import AttemptMetrics
 from kframework.observe.metrics.engine_metrics import engine_series
 from kframework.observe.metrics.requests import RequestMetrics
 from kframework.observe.metrics.series import (
@@ -33,7 +33,7 @@ from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
 #: The release of Kubernetes whose scheduler is followed.
-_FOLLOWED = ("1", "36", "v1.36.2")
+_KUBERNETES = ("1", "36", "v1.36.2")
 
 #: Go's names of processors that Python names differently.
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -43,7 +43,7 @@ class Metrics:
     """The metrics of one process: `attempts` observes its scheduler, the others are updated by their callers."""
 
     def __init__(self) -> None:
-        self.attempts: Attempts = Attempts()
+        self.attempts: AttemptMetrics = AttemptMetrics()
         self.devices: DeviceMetrics = DeviceMetrics()
         #: The durations of handling events, and of calling queueing hints.
         self.handling: HistogramSeries[str] = HistogramSeries(
@@ -70,7 +70,7 @@ class Metrics:
             build_info(),
         )
 
-    def slow(self, plugin: str, hook: str) -> None:
+    def count_slow_hook(self, plugin: str, hook: str) -> None:
         """Count a hook that blocked the event loop."""
         self.slow_hooks[plugin, hook] = self.slow_hooks.get((plugin, hook), 0) + 1
 
@@ -91,7 +91,7 @@ class HealthMetrics:
         #: All that is counted here.
         self.series: tuple[Series, ...] = (ScrapedSeries(families.HEALTHCHECK, lambda: self._last), self._counts)
 
-    def checked(self, endpoint: str, check: str, problem: str | None) -> None:
+    def count_check(self, endpoint: str, check: str, problem: str | None) -> None:
         """Count a check that was requested at an endpoint: `livez`, `readyz`, `healthz`."""
         self._last[check, endpoint] = int(problem is None)
         self._counts[check, endpoint, "success" if problem is None else "error"] += 1
@@ -100,7 +100,7 @@ class HealthMetrics:
 def build_info() -> Series:
     """Return the series with the running versions."""
     system, machine = platform.system().lower(), platform.machine()
-    major, minor, version = _FOLLOWED
+    major, minor, version = _KUBERNETES
     labels = (
         major,
         minor,
@@ -119,7 +119,7 @@ class DeviceMetrics:
     """The counts of kube-scheduler's metrics about claims."""
 
     def __init__(self) -> None:
-        self.made: CounterSeries[tuple[str]] = CounterSeries(families.RESOURCECLAIM_CREATES, as_labels)
+        self.created: CounterSeries[tuple[str]] = CounterSeries(families.RESOURCECLAIM_CREATES, as_labels)
         self.allocations: CounterSeries[tuple[str, str, str]] = CounterSeries(
             families.DRA_BINDINGCONDITIONS_ALLOCATIONS, as_labels
         )
@@ -127,7 +127,7 @@ class DeviceMetrics:
             families.DRA_BINDINGCONDITIONS_WAIT_DURATION, as_labels, scale=NANOSECONDS
         )
         #: All that is counted here.
-        self.series: tuple[Series, ...] = (self.made, self.allocations, self.waits)
+        self.series: tuple[Series, ...] = (self.created, self.allocations, self.waits)
 
     def attach(self, profiles: Profiles) -> None:
         """Begin to count the outcomes of the claims of these profiles' pods."""
@@ -135,16 +135,16 @@ class DeviceMetrics:
 
         for profile, plugin in profiles.plugins():
             if isinstance(plugin, DynamicResources):
-                plugin.set_observer(_OfProfile(self, profile.name))
+                plugin.set_observer(_ProfileDeviceObserver(self, profile.name))
 
 
-class _OfProfile(DeviceObserver):
+class _ProfileDeviceObserver(DeviceObserver):
     def __init__(self, counts: DeviceMetrics, profile: str) -> None:
         self._counts = counts
         self._profile = profile
 
     def on_creation(self, result: CreationResult) -> None:
-        self._counts.made[result,] += 1
+        self._counts.created[result,] += 1
 
     def on_wait_end(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
         for claim in claims:
@@ -163,31 +163,31 @@ class _TimedHandlers(EventHandlers):
         self._labels: list[str] = []
 
     def upsert(self, obj: ApiObject) -> None:
-        began = self._begin()
+        start = self._start_event()
         known = obj.metadata.uid in self.pending
         super().upsert(obj)
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_UPDATED if known else _ADDED)
-        self._observe(began)
+        self._observe(start)
 
     def delete(self, obj: ApiObject) -> None:
-        began = self._begin()
+        start = self._start_event()
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_DELETED)
         super().delete(obj)
-        self._observe(began)
+        self._observe(start)
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         self._labels.append(event.label)
         super().on_event(event, only)
 
-    def _begin(self) -> int:
+    def _start_event(self) -> int:
         """Drop events without an object, such as those of a failed binding; return the time."""
         self._labels.clear()
         return perf_counter_ns()
 
-    def _observe(self, began: int) -> None:
-        took = perf_counter_ns() - began
+    def _observe(self, start: int) -> None:
+        took = perf_counter_ns() - start
         for label in self._labels:
             self._times[label].observe(took)
 
@@ -195,21 +195,25 @@ class _TimedHandlers(EventHandlers):
 class _TimedPolicy(QueuePolicy):
     """A queue policy that times the calls of plugins."""
 
-    def __init__(self, policy: QueuePolicy, hints: HistogramSeries[tuple[str, str, bool]], attempts: Attempts) -> None:
+    def __init__(
+        self, policy: QueuePolicy, hints: HistogramSeries[tuple[str, str, bool]], attempts: AttemptMetrics
+    ) -> None:
         self._policy = policy
         self._hints = hints
-        self._gated = attempts.gated
+        self._observe_pre_enqueue = attempts.observe_pre_enqueue
 
     def run_pre_enqueue(self, pod: PendingPod) -> Status | None:
-        began = perf_counter_ns()
+        start = perf_counter_ns()
         status = self._policy.run_pre_enqueue(pod)
-        self._gated(perf_counter_ns() - began, Code.SUCCESS if status is None else status.code, pod.scheduler_name)
+        self._observe_pre_enqueue(
+            perf_counter_ns() - start, Code.SUCCESS if status is None else status.code, pod.scheduler_name
+        )
         return status
 
     def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
-        began = perf_counter_ns()
+        start = perf_counter_ns()
         wakes = self._policy.is_worth_requeuing(event, pod, plugin)
-        self._hints[plugin, event.label, wakes].observe(perf_counter_ns() - began)
+        self._hints[plugin, event.label, wakes].observe(perf_counter_ns() - start)
         return wakes
 
     def sort_key(self, queued: QueuedPod) -> Hashable:

@@ -16,33 +16,33 @@ class RequestMetrics:
     """Counts and measures requests to API servers; `host` is a server's name and port."""
 
     def __init__(self) -> None:
-        self._ends = CounterSeries(families.REST_CLIENT_REQUESTS, _of_an_end)
+        self._requests = CounterSeries(families.REST_CLIENT_REQUESTS, _request_labels)
         self._times = HistogramSeries(families.REST_CLIENT_REQUEST_DURATION, as_labels, scale=NANOSECONDS)
         self._waits = HistogramSeries(families.REST_CLIENT_RATE_LIMITER_DURATION, as_labels, scale=NANOSECONDS)
         self._sent = HistogramSeries(families.REST_CLIENT_REQUEST_SIZE, as_labels)
         self._received = HistogramSeries(families.REST_CLIENT_RESPONSE_SIZE, as_labels)
         #: All that is counted here.
-        self.series: tuple[Series, ...] = (self._ends, self._times, self._waits, self._sent, self._received)
+        self.series: tuple[Series, ...] = (self._requests, self._times, self._waits, self._sent, self._received)
 
-    def ended(self, host: str, method: str, status: int) -> None:
+    def count_request(self, host: str, method: str, status: int) -> None:
         """Count a request: its answer has begun, or will not come (status 0)."""
-        self._ends[status, method, host] += 1
+        self._requests[status, method, host] += 1
 
-    def took(self, host: str, method: str, nanoseconds: int) -> None:
+    def observe_duration(self, host: str, method: str, nanoseconds: int) -> None:
         """Measure a request, answered or not."""
         self._times[method, host].observe(nanoseconds)
 
-    def carried(self, host: str, method: str, *, sent: int, received: int) -> None:
+    def observe_sizes(self, host: str, method: str, *, sent: int, received: int) -> None:
         """Measure the bodies of a request and of its whole answer, in bytes."""
         self._sent[method, host].observe(sent)
         self._received[method, host].observe(received)
 
-    def waited(self, host: str, method: str, seconds: float) -> None:
+    def observe_wait(self, host: str, method: str, seconds: float) -> None:
         """Measure how long a request waited for its turn."""
         self._waits[method, host].observe(round(seconds * NANOSECONDS))
 
 
-def _of_an_end(key: tuple[int, str, str]) -> tuple[str, ...]:
+def _request_labels(key: tuple[int, str, str]) -> tuple[str, ...]:
     status, method, host = key
     return str(status) if status else "<error>", method, host
 
@@ -59,14 +59,14 @@ class MeteredTransport(TransportLayer):
         self._host = host
 
     async def send(self, request: Request) -> Response:
-        began, status = perf_counter_ns(), 0
+        start, status = perf_counter_ns(), 0
         try:
             response = await self._inner.send(request)
             status = response.status
         finally:
-            self._counts.ended(self._host, request.method, status)
-            self._counts.took(self._host, request.method, perf_counter_ns() - began)
-        self._counts.carried(self._host, request.method, sent=len(request.body), received=len(response.body))
+            self._counts.count_request(self._host, request.method, status)
+            self._counts.observe_duration(self._host, request.method, perf_counter_ns() - start)
+        self._counts.observe_sizes(self._host, request.method, sent=len(request.body), received=len(response.body))
         return response
 
     @asynccontextmanager
@@ -75,7 +75,7 @@ class MeteredTransport(TransportLayer):
             try:
                 stream = await open_stream.enter_async_context(self._inner.stream(request))
             except ClusterError:
-                self._counts.ended(self._host, request.method, 0)
+                self._counts.count_request(self._host, request.method, 0)
                 raise
-            self._counts.ended(self._host, request.method, stream.status)
+            self._counts.count_request(self._host, request.method, stream.status)
             yield stream

@@ -21,8 +21,8 @@ L = TypeVar("L", bound=tuple[str, ...])
 #: The scale of a histogram of seconds that observes nanoseconds.
 NANOSECONDS: Final = 10**9
 
-#: The maximum number of waiting values.
-_MANY = 256
+#: The maximum number of pending values.
+_MAX_PENDING = 256
 
 _Labels = tuple[str, ...]
 
@@ -56,7 +56,7 @@ class CounterSeries(dict[K, int], Series):
         return 0
 
     def lines(self) -> Iterator[str]:
-        yield from _single(self.family, {self._labels(key): count for key, count in self.items()})
+        yield from _format_lines(self.family, {self._labels(key): count for key, count in self.items()})
 
     def reset(self) -> None:
         self.clear()
@@ -66,47 +66,47 @@ class CounterSeries(dict[K, int], Series):
 class Histogram:
     """One series of a histogram: the number of values in each bucket, and their sum.
 
-    Values wait until there are enough, or until they are read, since sorting many into buckets costs as much as a few.
+    Values stay pending until there are enough or they are read: sorting many into buckets costs as much as a few.
     """
 
-    __slots__ = ("_bounds", "_counts", "_total", "waiting")
+    __slots__ = ("_bounds", "_counts", "_total", "pending")
 
     def __init__(self, bounds: NDArray[np.int64]) -> None:
         self._bounds = bounds
         self._counts = np.zeros(len(bounds) + 1, dtype=np.int64)
         self._total = 0
-        #: The values observed last. Frequent observers may append to it if they call `settle` from time to time.
-        self.waiting: list[int] = []
+        #: The values observed last. Frequent observers may append to it if they call `flush` from time to time.
+        self.pending: list[int] = []
 
     def observe(self, value: int) -> None:
         """Count a value in the first bucket whose bound it does not exceed."""
-        self.waiting.append(value)
-        if len(self.waiting) >= _MANY:
-            self.settle()
+        self.pending.append(value)
+        if len(self.pending) >= _MAX_PENDING:
+            self.flush()
 
-    def settle(self) -> None:
-        """Sort the waiting values into the buckets."""
-        if self.waiting:
-            places = np.searchsorted(self._bounds, self.waiting)
-            self._counts += np.bincount(places, minlength=len(self._counts))
-            self._total += sum(self.waiting)
-            self.waiting.clear()
+    def flush(self) -> None:
+        """Sort the pending values into the buckets."""
+        if self.pending:
+            positions = np.searchsorted(self._bounds, self.pending)
+            self._counts += np.bincount(positions, minlength=len(self._counts))
+            self._total += sum(self.pending)
+            self.pending.clear()
 
     @property
     def counts(self) -> list[int]:
         """The number of values in each bucket, the last one for all that exceed every bound."""
-        self.settle()
+        self.flush()
         return self._counts.tolist()
 
     @property
     def total(self) -> int:
         """The sum of all values."""
-        self.settle()
+        self.flush()
         return self._total
 
     def reset(self) -> None:
         """Drop all observations."""
-        self.waiting.clear()
+        self.pending.clear()
         self._counts[:] = 0
         self._total = 0
 
@@ -133,8 +133,8 @@ class HistogramSeries(dict[K, Histogram], Series):
             self[key] = Histogram(self._bounds)
 
     def __missing__(self, key: K) -> Histogram:
-        made = self[key] = Histogram(self._bounds)
-        return made
+        created = self[key] = Histogram(self._bounds)
+        return created
 
     def lines(self) -> Iterator[str]:
         by_labels = {self._labels(key): each for key, each in self.items() if sum(each.counts) or key in self._always}
@@ -142,20 +142,20 @@ class HistogramSeries(dict[K, Histogram], Series):
             yield self._lines(labels, by_labels[labels])
 
     def _lines(self, labels: _Labels, distribution: Histogram) -> str:
-        name, pairs = self.family.name, label_pairs(self.family.labels, labels)
-        ahead, behind = (f"{pairs},", f"{{{pairs}}}") if pairs else ("", "")
-        text, below = [], 0
+        name, pairs = self.family.name, format_labels(self.family.labels, labels)
+        prefix, braces = (f"{pairs},", f"{{{pairs}}}") if pairs else ("", "")
+        text, cumulative = [], 0
         for le, count in zip(self._les, distribution.counts, strict=True):
-            below += count
-            text.append(f"{name}_bucket{{{ahead}{le}}} {below}\n")
+            cumulative += count
+            text.append(f"{name}_bucket{{{prefix}{le}}} {cumulative}\n")
         total = distribution.total / self._scale
-        return f"{''.join(text)}{name}_sum{behind} {total}\n{name}_count{behind} {below}\n"
+        return f"{''.join(text)}{name}_sum{braces} {total}\n{name}_count{braces} {cumulative}\n"
 
-    def settle(self) -> None:
-        """Sort the waiting values into the buckets, where they are many."""
+    def flush(self) -> None:
+        """Sort the pending values of series with many of them."""
         for distribution in self.values():
-            if len(distribution.waiting) >= _MANY:
-                distribution.settle()
+            if len(distribution.pending) >= _MAX_PENDING:
+                distribution.flush()
 
     def reset(self) -> None:
         for distribution in self.values():
@@ -173,7 +173,7 @@ class ScrapedSeries(Series, Generic[L]):
     def lines(self) -> Iterator[str]:
         before = self._before
         now = self._read()
-        yield from _single(self.family, {labels: value - before.get(labels, 0) for labels, value in now.items()})
+        yield from _format_lines(self.family, {labels: value - before.get(labels, 0) for labels, value in now.items()})
 
     def reset(self) -> None:
         if self.family.type == "counter":
@@ -185,7 +185,7 @@ def as_labels(key: L) -> L:
     return key
 
 
-def written(series: Series) -> Iterator[str]:
+def format_series(series: Series) -> Iterator[str]:
     """Yield the text of a family, in pieces of a few lines or none; nothing at all before a series has begun."""
     family = series.family
     header = f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.type}\n"
@@ -194,18 +194,18 @@ def written(series: Series) -> Iterator[str]:
         header = "" if lines else header
 
 
-def _single(family: Family, values: Mapping[L, float]) -> Iterator[str]:
+def _format_lines(family: Family, values: Mapping[L, float]) -> Iterator[str]:
     for labels in sorted(values):
-        pairs = label_pairs(family.labels, labels)
+        pairs = format_labels(family.labels, labels)
         yield f"{family.name}{f'{{{pairs}}}' if pairs else ''} {values[labels]}\n"
 
 
-def label_pairs(names: Iterable[str], values: Iterable[str]) -> str:
+def format_labels(names: Iterable[str], values: Iterable[str]) -> str:
     """Write labels as they appear between a series' braces."""
-    return ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+    return ",".join(f'{name}="{_escape_label(value)}"' for name, value in zip(names, values, strict=True))
 
 
-def _escaped(value: str) -> str:
+def _escape_label(value: str) -> str:
     if value.isidentifier():  # most are, and need no closer look
         return value
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from kframework.observe.metrics.series import Series, written
+from kframework.observe.metrics.series import Series, format_series
 
 __all__ = ["count_of", "samples", "sum_of", "text", "values"]
 
 
 def text(series: Iterable[Series]) -> str:
     """Write series as they are shown."""
-    return "".join(piece for each in series for piece in written(each))
+    return "".join(piece for each in series for piece in format_series(each))
 
 
 def samples(text: str) -> dict[str, float]:

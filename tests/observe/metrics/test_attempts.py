@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.core.cycle.records import Binding, Decision, Result
-from kframework.observe.metrics.attempts import EXTENSION_POINTS, Attempts
+from kframework.observe.metrics.attempts import EXTENSION_POINTS, AttemptMetrics
 from kframework.values.status import Code
 from tests.observe.metrics.reading import count_of, sum_of, text, values
 
@@ -87,8 +87,8 @@ def binding(**changes: Any) -> Binding:
     return Binding(**fields | changes)
 
 
-def told(*records: Decision | Binding) -> Attempts:
-    attempts = Attempts()
+def told(*records: Decision | Binding) -> AttemptMetrics:
+    attempts = AttemptMetrics()
     for record in records:
         if isinstance(record, Decision):
             attempts.on_decision(record)
@@ -123,7 +123,7 @@ def test_an_attempt_counts_when_its_pod_is_bound() -> None:
 
 
 def test_a_binding_that_began_before_does_not_count() -> None:
-    assert text(told(binding()).series) == text(Attempts().series)
+    assert text(told(binding()).series) == text(AttemptMetrics().series)
 
 
 def test_profiles_are_told_apart() -> None:
@@ -193,8 +193,8 @@ def test_what_is_no_work_of_plugins_is_no_point() -> None:
 
 
 def test_pre_enqueue_is_told_by_the_queue() -> None:
-    attempts = Attempts()
-    attempts.gated(7 * MICROSECOND, UNFIT, "default-scheduler")
+    attempts = AttemptMetrics()
+    attempts.observe_pre_enqueue(7 * MICROSECOND, UNFIT, "default-scheduler")
     assert count_of(attempts.series, POINTS) == {("PreEnqueue", "default-scheduler", "Unschedulable"): 1}
 
 
@@ -259,7 +259,7 @@ def test_a_timed_attempt_stands_for_all_since_the_one_before() -> None:
 
 @pytest.mark.slow
 def test_nothing_is_kept_that_nobody_asks_for() -> None:
-    attempts = Attempts()
+    attempts = AttemptMetrics()
     gc.collect()
     tracemalloc.start()
     try:
@@ -275,7 +275,7 @@ def test_a_reset_forgets_all() -> None:
     attempts = told(decision(plugins=PLUGINS, draw=0.0), binding(waited=1.0), failed(attempt=8, victims=("a/b",)))
     for series in attempts.series:
         series.reset()
-    assert text(attempts.series) == text(Attempts().series)
+    assert text(attempts.series) == text(AttemptMetrics().series)
     attempts.on_decision(failed(attempt=9))
     assert count_of(attempts.series, POINTS)["Filter", "default-scheduler", "Success"] == 1
 
@@ -285,7 +285,7 @@ points = st.tuples(st.sampled_from([*EXTENSION_POINTS, "assume"]), st.integers(0
 
 @given(st.lists(st.tuples(st.sampled_from(["a", "b"]), st.lists(points, max_size=8)), max_size=8))
 def test_every_timing_is_observed_once(records: list[tuple[str, list[tuple[str, int, Code]]]]) -> None:
-    attempts, expected = Attempts(), Counter[tuple[str, str, str]]()
+    attempts, expected = AttemptMetrics(), Counter[tuple[str, str, str]]()
     for profile, timings in records:
         attempts.on_decision(failed(profile=profile, timings=tuple(timings)))
         expected.update(

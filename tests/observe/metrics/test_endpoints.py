@@ -79,7 +79,7 @@ async def served(
         scheduler.stand_by()
     routes = [
         *metrics_routes(scheduler, metrics.attach(scheduler.engine), metrics.health),
-        *health_routes("livez", [PING], metrics.health.checked),
+        *health_routes("livez", [PING], metrics.health.count_check),
     ]
     async with (
         serve(routes, Listener(port=0)) as url,
@@ -106,9 +106,9 @@ async def test_attempts_the_queue_the_process_and_the_build_are_shown() -> None:
 async def test_promtool_finds_nothing_wrong(path: str) -> None:
     async with served() as scheduler:
         await scheduler.session.get(f"{scheduler.url}/livez")
-        scheduler.metrics.requests.ended("10.0.0.1:6443", "GET", 0)
-        scheduler.metrics.requests.took("10.0.0.1:6443", "GET", 7)
-        scheduler.metrics.requests.carried("10.0.0.1:6443", "GET", sent=7, received=70)
+        scheduler.metrics.requests.count_request("10.0.0.1:6443", "GET", 0)
+        scheduler.metrics.requests.observe_duration("10.0.0.1:6443", "GET", 7)
+        scheduler.metrics.requests.observe_sizes("10.0.0.1:6443", "GET", sent=7, received=70)
         text = await scheduler.get(path)
     check = await anyio.run_process(["promtool", "check", "metrics"], input=text.encode(), check=False)
     assert (check.returncode, check.stdout, check.stderr) == (0, b"", b"")

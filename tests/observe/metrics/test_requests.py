@@ -17,10 +17,10 @@ API = "10.0.0.1:6443"
 
 def test_a_request_is_counted_timed_and_weighed() -> None:
     counts = RequestMetrics()
-    counts.waited(API, "POST", 0.5)
-    counts.ended(API, "POST", 201)
-    counts.took(API, "POST", 3_000_000)
-    counts.carried(API, "POST", sent=100, received=2_000)
+    counts.observe_wait(API, "POST", 0.5)
+    counts.count_request(API, "POST", 201)
+    counts.observe_duration(API, "POST", 3_000_000)
+    counts.observe_sizes(API, "POST", sent=100, received=2_000)
     shown = {name: value for name, value in samples(text(counts.series)).items() if "_bucket" not in name}
     labels = f'{{host="{API}",verb="POST"}}'
     assert shown == {
@@ -38,7 +38,7 @@ def test_a_request_is_counted_timed_and_weighed() -> None:
 
 def test_no_answer_is_an_error() -> None:
     counts = RequestMetrics()
-    counts.ended(API, "GET", 0)
+    counts.count_request(API, "GET", 0)
     assert list(samples(text(counts.series))) == [
         f'rest_client_requests_total{{code="<error>",host="{API}",method="GET"}}'
     ]

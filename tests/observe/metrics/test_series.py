@@ -1,4 +1,4 @@
-"""Series are counted by key, and written in Prometheus' text format."""
+"""Series are counted by key, and format_series in Prometheus' text format."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from kframework.observe.metrics.series import (
     ScrapedSeries,
     Series,
     format_go_float,
-    written,
+    format_series,
 )
 
 FRUIT = Family("counter", "fruit_total", "[STABLE] Fruit eaten.", ("kind", "taste"))
@@ -34,7 +34,7 @@ def as_it_is(key: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def text(series: Series) -> str:
-    return "".join(written(series))
+    return "".join(format_series(series))
 
 
 def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -145,10 +145,10 @@ def test_buckets_are_counted_right(values: list[int], appended: list[int], times
     distribution = Histogram(np.array([1, 500, 1000]))
     for value in values * times:
         distribution.observe(value)
-    distribution.waiting.extend(appended)
+    distribution.pending.extend(appended)
     assert distribution.counts == slowly([*values * times, *appended], (1, 500, 1000))
     assert distribution.total == sum(values) * times + sum(appended)
-    distribution.waiting.append(7)
+    distribution.pending.append(7)
     distribution.reset()
     assert (distribution.counts, distribution.total) == ([0, 0, 0, 0], 0)
 
@@ -157,7 +157,7 @@ def test_few_values_wait() -> None:
     distribution = Histogram(np.array([1, 2]))
     for value in range(10_000):
         distribution.observe(value)
-    assert len(distribution.waiting) < 1000
+    assert len(distribution.pending) < 1000
 
 
 def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
@@ -201,8 +201,8 @@ def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
         (1e21, "1e+21"),
     ],
 )
-def test_numbers_are_written_as_go_writes_them(number: float, written: str) -> None:
-    assert format_go_float(number) == written
+def test_numbers_are_written_as_go_writes_them(number: float, format_series: str) -> None:
+    assert format_go_float(number) == format_series
 
 
 @given(st.floats(min_value=0, allow_nan=False, allow_infinity=False))

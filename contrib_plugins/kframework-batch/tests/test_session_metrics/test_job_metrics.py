@@ -8,7 +8,7 @@ from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.observe.metrics.series import written
+from kframework.observe.metrics.series import format_series
 
 
 def stage() -> Stage:
@@ -23,7 +23,7 @@ def metrics(made: Stage) -> JobMetrics:
 
 
 def shown(counted: JobMetrics) -> str:
-    return "".join(text for series in counted.series for text in written(series))
+    return "".join(text for series in counted.series for text in format_series(series))
 
 
 def test_job_metrics_have_shares_and_phases() -> None:

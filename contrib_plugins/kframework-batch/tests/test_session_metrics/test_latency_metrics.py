@@ -15,7 +15,7 @@ from kframework import Code
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.engine import Binding, Decision, Reservation
 from kframework.objects import Pod
-from kframework.observe.metrics.series import written
+from kframework.observe.metrics.series import format_series
 
 PLAIN = 'actions: "allocate, backfill"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]'
 
@@ -78,7 +78,7 @@ def of_age(pod: Pod, group: PodGroup) -> Pod:
 
 
 def readings(made: Observed) -> dict[str, float]:
-    text = "".join(piece for series in made.latencies.series for piece in written(series))
+    text = "".join(piece for series in made.latencies.series for piece in format_series(series))
     return {name: float(value) for name, value in re.findall(r"^(volcano_\S+) (\S+)$", text, re.MULTILINE)}
 
 

@@ -7,7 +7,7 @@ from kframework_batch.session_metrics import SessionMetrics
 from kframework_batch.testing import Stage, make_gang, make_node, make_queue
 
 from kframework.objects import ObjectMeta, PriorityClass
-from kframework.observe.metrics.series import written
+from kframework.observe.metrics.series import format_series
 
 FAIR = """
 actions: "enqueue, allocate, preempt"
@@ -18,7 +18,7 @@ tiers:
 
 
 def shown(metrics: SessionMetrics) -> str:
-    return "".join(text for series in metrics.series for text in written(series))
+    return "".join(text for series in metrics.series for text in format_series(series))
 
 
 def observed(stage: Stage, metrics: SessionMetrics) -> str:

@@ -66,9 +66,9 @@ def test_victims_of_preemption_are_counted() -> None:
 
 def test_results_are_counted_and_the_last_one_stands() -> None:
     health = HealthMetrics()
-    health.checked("readyz", "shutdown", None)
-    health.checked("readyz", "shutdown", "process is shutting down")
-    health.checked("livez", "ping", None)
+    health.count_check("readyz", "shutdown", None)
+    health.count_check("readyz", "shutdown", "process is shutting down")
+    health.count_check("livez", "ping", None)
     assert samples(text(health.series)) == {
         'kubernetes_healthcheck{name="ping",type="livez"}': 1,
         'kubernetes_healthcheck{name="shutdown",type="readyz"}': 0,
@@ -80,7 +80,7 @@ def test_results_are_counted_and_the_last_one_stands() -> None:
 
 def test_a_reset_forgets_the_counts_but_not_how_it_stands() -> None:
     health = HealthMetrics()
-    health.checked("livez", "ping", None)
+    health.count_check("livez", "ping", None)
     for series in health.series:
         series.reset()
     assert samples(text(health.series)) == {'kubernetes_healthcheck{name="ping",type="livez"}': 1}
