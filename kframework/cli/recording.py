@@ -76,13 +76,13 @@ def with_read_only(recorded: Recording) -> Recording:
 def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[Recording]:
     """Record into a file while inside, if one is given; of annotations those that go in by themselves, and these."""
     from kframework.core.pod_engine import PodEngine
-    from kframework.observe.recording.pod_engine import recorded_by
+    from kframework.observe.recording.pod_engine import recording_factory
 
     with recorder_to(file, limit, annotations) as recorder:
         if recorder is None:
             yield Recording(PodEngine.of, [])
         else:
-            yield Recording(recorded_by(recorder), [recorder])
+            yield Recording(recording_factory(recorder), [recorder])
 
 
 @contextmanager
@@ -95,8 +95,8 @@ def recorder_to(
     """
     from pathlib import Path
 
-    from kframework.observe.recording.annotations import KEPT
-    from kframework.observe.recording.file import LIMIT
+    from kframework.observe.recording.annotations import KEPT_ANNOTATIONS
+    from kframework.observe.recording.file import MAX_BYTES
     from kframework.observe.recording.writer import Recorder
 
     if file is None:
@@ -106,7 +106,7 @@ def recorder_to(
             raise typer.BadParameter("only with --record", param_hint="'--record-annotations'")
         yield None
         return
-    recorder = Recorder(Path(file), limit=limit or LIMIT, annotations=(*KEPT, *read, *annotations))
+    recorder = Recorder(Path(file), limit=limit or MAX_BYTES, annotations=(*KEPT_ANNOTATIONS, *read, *annotations))
     try:
         yield recorder
     finally:

@@ -92,18 +92,17 @@ def command(
 
 def _say_maker(recorded: RecordingReader) -> None:
     from kframework._version import __version__
-    from kframework.observe.recording.engines import offered_by
+    from kframework.observe.recording.engines import distribution_of
 
     maker, this = recorded.header.made_by, f"kframework {__version__}"
     if maker != this:
         say("notice", f"recorded by {maker}, replayed by {this}: decisions may differ")
-    offerer, this = recorded.header.offered_by, offered_by(recorded.header.engine)
-    if this and offerer != this:
-        say("notice", f"recorded with {offerer}, replayed by {this}: decisions may differ")
+    recorded_by, installed = recorded.header.distribution, distribution_of(recorded.header.engine)
+    if installed and recorded_by != installed:
+        say("notice", f"recorded with {recorded_by}, replayed by {installed}: decisions may differ")
     if recorded.header.part > 1:
-        say(
-            "notice", f"part {recorded.header.part} of a recording; starts from the state at the end of the part before"
-        )
+        part = recorded.header.part
+        say("notice", f"part {part} of a recording; starts from the state at the end of part {part - 1}")
 
 
 def _replay(recorded: RecordingReader, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:

@@ -151,7 +151,7 @@ if TYPE_CHECKING:  # isort: off
     # Spans of its own: an observer of its accounts gives them to a Tracing, with the draw that decides on the sample.
     from kframework.observe.tracing.spans import Span as Span
     from kframework.observe.tracing.spans import Tracing as Tracing
-    from kframework.observe.tracing.traces import Attributes as Attributes
+    from kframework.observe.tracing.traces import SpanAttributes as SpanAttributes
 
     # Recordings, and the engine's factory for a replay: an EngineKind, an entry point of `kframework.engines`.
     from kframework.observe.recording.diff import (

@@ -21,7 +21,7 @@ _SLOW = SLOW * 1e9
 #: The number of plugins that are named if they were timed one by one.
 _SLOWEST = 3
 
-#: To look up an enum member costs as much as all other work for a pod without log lines.
+#: Looking up an enum member costs as much as all other work for a pod without log lines.
 _ERROR, _SUCCESS = Result.ERROR, Code.SUCCESS
 
 _Fields = dict[str, object]
@@ -47,58 +47,70 @@ class Journal(Observer):
     def on_decision(self, decision: Decision) -> None:
         took = self._now() - decision.started
         if took >= _SLOW:
-            _log.log(NOTICE, "Scheduling took long", extra=self._of(decision) | _times(took, decision))
+            _log.log(
+                NOTICE, "Slow scheduling attempt", extra=self._common_fields(decision) | _timing_fields(took, decision)
+            )
         if _log.isEnabledFor(V2):
             if _log.isEnabledFor(logging.DEBUG):
-                fields = self._of(decision) | _said(decision) | _times(took, decision)
-                _log.debug("What the plugins said", extra=fields)
+                fields = self._common_fields(decision) | _answer_fields(decision) | _timing_fields(took, decision)
+                _log.debug("Plugin answers", extra=fields)
             if decision.result is Result.SCHEDULED:  # logged when it is bound
-                found: _Fields = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
-                self._binding[decision.attempt] = found
+                counts: _Fields = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
+                self._binding[decision.attempt] = counts
             elif decision.result is Result.UNSCHEDULABLE:
-                self._wait(decision)
+                self._log_unschedulable(decision)
             if decision.victims:
-                chosen = {"node": decision.nominated, "victims": decision.victims}
-                _log.log(V2, "The target node for the preemption is determined", extra=self._of(decision) | chosen)
+                preemption = {"node": decision.nominated, "victims": decision.victims}
+                _log.log(
+                    V2,
+                    "The target node for the preemption is determined",
+                    extra=self._common_fields(decision) | preemption,
+                )
         if decision.result is _ERROR:
-            _log.error("Error scheduling pod; retrying", extra=self._of(decision) | {"err": decision.message})
+            _log.error(
+                "Error scheduling pod; retrying", extra=self._common_fields(decision) | {"err": decision.message}
+            )
 
     def on_binding(self, binding: Binding) -> None:
-        chosen_from = self._binding.pop(binding.attempt, {})
+        counts = self._binding.pop(binding.attempt, {})
         if binding.code is _SUCCESS:
             if _log.isEnabledFor(V2):
-                _log.log(V2, "Successfully bound pod to node", extra=self._of(binding) | chosen_from)
+                _log.log(V2, "Successfully bound pod to node", extra=self._common_fields(binding) | counts)
         elif binding.code.is_rejected:
-            self._wait(binding)
+            self._log_unschedulable(binding)
         elif binding.code is not Code.SKIP:
             # A missing permission was logged when it was noticed, and need not be logged for every pod.
             level = V2 if is_denial(binding.message) else logging.ERROR
-            _log.log(level, "Error scheduling pod; retrying", extra=self._of(binding) | {"err": binding.message})
+            _log.log(
+                level, "Error scheduling pod; retrying", extra=self._common_fields(binding) | {"err": binding.message}
+            )
 
-    def _wait(self, record: Decision | Binding) -> None:
-        _log.log(V2, "Unable to schedule pod; no fit; waiting", extra=self._of(record) | {"err": record.message})
+    def _log_unschedulable(self, record: Decision | Binding) -> None:
+        _log.log(
+            V2, "Unable to schedule pod; no fit; waiting", extra=self._common_fields(record) | {"err": record.message}
+        )
 
-    def _of(self, record: Decision | Binding) -> _Fields:
+    def _common_fields(self, record: Decision | Binding) -> _Fields:
         """Return the fields that all lines about an attempt have."""
         trace_id = self._trace_id(record.attempt, record.draw)
         fields = {"pod": record.pod, "node": record.node, "attempt": record.attempt, "trace_id": trace_id}
         return {name: value for name, value in fields.items() if value}
 
 
-def _said(decision: Decision) -> _Fields:
+def _answer_fields(decision: Decision) -> _Fields:
     """Return the reasons against nodes, and the scores of the best ones."""
-    said: _Fields = {
+    answers: _Fields = {
         "reasons": decision.reasons,
         "rejectors": decision.rejectors,
         "pending": decision.pending,
         "top": dict(decision.top),
     }
     if decision.top:  # otherwise there was nothing to choose from, and nothing was scored
-        said |= {"score": decision.score, "ties": decision.ties}
-    return {name: value for name, value in said.items() if value or value == 0}
+        answers |= {"score": decision.score, "ties": decision.ties}
+    return {name: value for name, value in answers.items() if value or value == 0}
 
 
-def _times(took: int, decision: Decision) -> _Fields:
+def _timing_fields(took: int, decision: Decision) -> _Fields:
     """Return how long the whole and each extension point took, and the slowest plugins if they were timed, in ms."""
     slowest = sorted(decision.plugins, key=lambda timing: -timing[2])[:_SLOWEST]
     times: _Fields = {

@@ -30,7 +30,7 @@ R = TypeVar("R", Decision, Binding)
 class Recording:
     """A recording file; `plugins` are those of it that are not installed.
 
-    Each method reads the file again. Raises InputError if it is no recording, ConfigError if a method needs missing
+    Each method reads the file again. Raises InputError if it is not a recording, ConfigError if a method needs missing
     plugins.
     """
 

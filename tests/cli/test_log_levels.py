@@ -41,11 +41,11 @@ FROM_3 = [
     "Delete event for scheduled pod",
     "Updating pod condition and nominated node name",
 ]
-FROM_4 = ["What the plugins said"]
+FROM_4 = ["Plugin answers"]
 FROM_5 = ["Called the queueing hint of a plugin that rejected the pod", "Pod moved to an internal scheduling queue"]
 FROM_10 = ["Calculated node's final score for pod", "Plugin scored node for pod"]
 #: Whether an attempt is slow depends on the machine.
-SLOW = "Scheduling took long"
+SLOW = "Slow scheduling attempt"
 
 
 def log(result: Run) -> list[dict[str, object]]:
@@ -83,7 +83,7 @@ def test_an_attempt_reads_from_its_beginning_to_its_end(run: Command, cluster: P
         ("Add event for unscheduled pod", 3),
         ("Pod moved to an internal scheduling queue", 5),
         ("Attempting to schedule pod", 3),
-        ("What the plugins said", 4),
+        ("Plugin answers", 4),
         ("Successfully bound pod to node", 2),
         ("Add event for scheduled pod", 3),
         ("Delete event for scheduled pod", 3),

@@ -35,7 +35,7 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.objects.manifest import Manifest
-from kframework.observe.recording.pod_engine import recorded_by
+from kframework.observe.recording.pod_engine import recording_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
@@ -284,7 +284,10 @@ def test_example_decides_alike_in_every_environment(
         files = Files.of(world, url, tmp_path)
         observers = [simulated, recorder]
         with Simulation(
-            files.objects().objects, load_configuration(files.config), engine=recorded_by(recorder), observers=observers
+            files.objects().objects,
+            load_configuration(files.config),
+            engine=recording_factory(recorder),
+            observers=observers,
         ) as simulation:
             result = simulation.run().result
         recorder.close()

@@ -141,7 +141,7 @@ def test_all_that_goes_well_is_silent_without_verbosity(caplog: pytest.LogCaptur
 def test_a_slow_attempt_tells_its_steps(caplog: pytest.LogCaptureFixture, draw: float) -> None:
     slow = replace(DECISION, started=1_000_000, draw=draw)
     assert lines(caplog, NOTICE, slow, took=101_000_000) == [
-        'Scheduling took long pod="shop/web" node="a" attempt=7 milliseconds=100.0 steps={"filter":2.0,"score":0.5}'
+        'Slow scheduling attempt pod="shop/web" node="a" attempt=7 milliseconds=100.0 steps={"filter":2.0,"score":0.5}'
     ]
 
 
@@ -164,7 +164,7 @@ def test_a_slow_attempt_names_the_slowest_plugins_if_they_were_timed(caplog: pyt
 def test_what_the_plugins_said_is_there_at_4(caplog: pytest.LogCaptureFixture, decision: Decision, said: str) -> None:
     line = lines(caplog, logging.DEBUG, decision, took=3_000_000)[0]
     steps = 'milliseconds=3.0 steps={"filter":2.0,"score":0.5}'
-    assert line == f'What the plugins said pod="shop/web" {said} {steps}'
+    assert line == f'Plugin answers pod="shop/web" {said} {steps}'
 
 
 def test_the_trace_is_attached_to_what_is_traced(caplog: pytest.LogCaptureFixture) -> None:

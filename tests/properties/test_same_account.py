@@ -307,7 +307,7 @@ def explanations(accounts: Accounts) -> Iterator[str]:
 
 def log(accounts: Accounts) -> Iterator[str]:
     """A line tells of each attempt where its pod went, or why it has to wait; others count as the metrics do."""
-    lines = [each for each in accounts.log if each["msg"] not in ("Scheduling took long", PREEMPTION, MOVED)]
+    lines = [each for each in accounts.log if each["msg"] not in ("Slow scheduling attempt", PREEMPTION, MOVED)]
     told = Counter(
         (each["attempt"], each.get("node") if "err" not in each else None, each.get("err")) for each in lines
     )

@@ -24,7 +24,7 @@ T = TypeVar("T")
 Object = TypeVar("Object", bound=ApiObject)
 
 #: The annotations kept by default: those that our own plugins and tables read. `*` matches any suffix.
-KEPT = (
+KEPT_ANNOTATIONS = (
     "kframework.dev/*",
     "pv.kubernetes.io/*",
     "resource.kubernetes.io/extended-resource-claim",
@@ -50,36 +50,36 @@ class AnnotationNotRecorded(KFrameworkError):
         return f"the recording does not hold the annotation {self.key!r} of {self.owner}: {remedy}"
 
 
-def keeping(patterns: Iterable[str]) -> Callable[[str], bool]:
+def keep_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
     """Return a predicate for the keys that match one of these patterns."""
     any_of = re.compile("|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns) or "(?!)", re.DOTALL)
 
     @lru_cache(maxsize=4096)
-    def kept(key: str) -> bool:
+    def is_kept(key: str) -> bool:
         return any_of.fullmatch(key) is not None
 
-    return kept
+    return is_kept
 
 
-def without_values(obj: Object, kept: Callable[[str], bool], fingerprint: Callable[[str], str]) -> Object:
+def without_values(obj: Object, is_kept: Callable[[str], bool], fingerprint: Callable[[str], str]) -> Object:
     """Return the object with fingerprints in place of the annotations that are not kept."""
     annotations = obj.metadata.annotations
-    if all(map(kept, annotations)):
+    if all(map(is_kept, annotations)):
         return obj
-    shown = {key: value if kept(key) else _PREFIX + fingerprint(value) for key, value in annotations.items()}
-    return _with(obj, shown)
+    replaced = {key: value if is_kept(key) else _PREFIX + fingerprint(value) for key, value in annotations.items()}
+    return _with_annotations(obj, replaced)
 
 
-def guarded(obj: Object) -> Object:
+def guard_annotations(obj: Object) -> Object:
     """Return an object of a recording that raises AnnotationNotRecorded on reading an annotation that was not kept."""
     annotations = obj.metadata.annotations
     if not any(map(_WITHHELD.fullmatch, annotations.values())):
         return obj
     name = "/".join(filter(None, (obj.metadata.namespace, obj.metadata.name)))
-    return _with(obj, _GuardedAnnotations(annotations, f"{type(obj).__name__.lower()} {name}"))
+    return _with_annotations(obj, _GuardedAnnotations(annotations, f"{type(obj).__name__.lower()} {name}"))
 
 
-def _with(obj: Object, annotations: dict[str, str]) -> Object:
+def _with_annotations(obj: Object, annotations: dict[str, str]) -> Object:
     metadata = msgspec.structs.replace(obj.metadata, annotations=annotations)
     return msgspec.structs.replace(obj, metadata=metadata)
 

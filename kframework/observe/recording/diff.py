@@ -90,7 +90,7 @@ class DecisionDiff(msgspec.Struct, frozen=True, kw_only=True):
         if recorded is not None and replayed is not None:
             first = (_first_difference(name, getattr(recorded, name), getattr(replayed, name)) for name in self.fields)
             both = (f"{path} {now!r}, not {before!r}" for path, before, now in first)
-            return f"line {self.line}: {self.title} came to {'; '.join(both)}"
+            return f"line {self.line}: {self.title} got {'; '.join(both)}"
         return f"line {self.line}: {self.title} is in the {'recording' if recorded is not None else 'replay'} only"
 
 

@@ -42,30 +42,32 @@ class EngineKind(ABC, Generic[E]):
     name: ClassVar[str] = ""
     messages: ClassVar[Sequence[type[EngineMessage]]] = ()
     accounts: ClassVar[Mapping[str, type[msgspec.Struct]]] = {}
-    measured: ClassVar[frozenset[str]] = frozenset()
+    measured_fields: ClassVar[frozenset[str]] = frozenset()
     annotations: ClassVar[Sequence[str]] = ()
 
     @abstractmethod
-    def again(self, configuration: str, file: str, clock: Clock, host: Host) -> E:
+    def rebuild(self, configuration: str, file: str, clock: Clock, host: Host) -> E:
         """Create an engine from the configuration in a recording's header, a file of this name; raises ConfigError."""
 
-    def tell(self, engine: E, recorded: RecordingReader, line: Line) -> None:
+    def apply_line(self, engine: E, recorded: RecordingReader, line: Line) -> None:
         """Offer the message of a line to the engine; InputError for an unknown one."""
         own = next((kind for kind in self.messages if kind.__name__ == line.what), None)
         engine.offer(recorded.message(line) if own is None else recorded.read(line.body, own))
 
-    def recording(
-        self, recorder: Recorder, make: RecordingFactory[R], again: Callable[[Configuration], str]
+    def recording_factory(
+        self, recorder: Recorder, make: RecordingFactory[R], configuration_text: Callable[[Configuration], str]
     ) -> RecordingFactory[R]:
         """Return a factory of the same engine, with a recorder for its inputs."""
-        return recorder.recording(make, again, engine=self.name, offered_by=offered_by(self.name))
+        return recorder.recording_factory(
+            make, configuration_text, engine=self.name, distribution=distribution_of(self.name)
+        )
 
     def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
-        """Explain the object with this name, by the accounts of an engine so far, the newest first.
+        """Explain the object with this name, from the accounts of an engine so far, the newest first.
 
         Raises ExplainError.
         """
-        raise ExplainError(f"the engine {self.name!r} explains nothing")
+        raise ExplainError(f"the engine {self.name!r} has no explanations")
 
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
@@ -74,14 +76,14 @@ class EngineKind(ABC, Generic[E]):
 
         Raises ExplainError.
         """
-        raise ExplainError(f"the engine {self.name!r} explains nothing")
+        raise ExplainError(f"the engine {self.name!r} has no explanations")
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
         """Decide each record again with a configuration file of the engine, on the recorded state.
 
         After each, the recorded outcome is applied. Raises ConfigError.
         """
-        raise ConfigError(f"the engine {self.name!r} decides as it did or not at all: leave out --config")
+        raise ConfigError(f"the engine {self.name!r} supports only a strict replay: omit --config")
 
 
 def kind_of_recording(recorded: RecordingReader) -> EngineKind[Engine]:
@@ -89,7 +91,7 @@ def kind_of_recording(recorded: RecordingReader) -> EngineKind[Engine]:
     header = recorded.header
     kind = kind_named(header.engine)
     if kind is None:
-        distribution = header.offered_by.partition(" ")[0] or f"what offers it under {GROUP}"
+        distribution = header.distribution.partition(" ")[0] or f"a distribution that offers it under {GROUP}"
         raise recorded.error(f"is of the engine {header.engine!r}, which is not installed: install {distribution}")
     return kind
 
@@ -104,10 +106,10 @@ def kind_named(engine: str) -> EngineKind[Engine] | None:
         return None
     kind = offer.load()
     if not isinstance(kind, EngineKind):
-        raise InputError(f"{offer.target} of {offer.distribution} is no EngineKind")
+        raise InputError(f"{offer.target} of {offer.distribution} is not an EngineKind")
     return kind
 
 
-def offered_by(engine: str) -> str:
+def distribution_of(engine: str) -> str:
     """Return the installed distribution that offers an engine, as `name version`; "" if none does."""
     return next((offer.distribution for offer in installed_offers(GROUP) if offer.name == engine), "")

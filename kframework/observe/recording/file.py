@@ -27,26 +27,26 @@ import msgspec
 from kframework.core.cycle.records import Decision
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import encode
-from kframework.observe.recording.annotations import KEPT, keeping, without_values
+from kframework.observe.recording.annotations import KEPT_ANNOTATIONS, keep_matcher, without_values
 from kframework.state.inbox import BindingEnded, Deleted, Upserted
 
 _log = logging.getLogger(__name__)
 
 #: The default maximum size of all parts of a recording in bytes, and the number of parts.
-LIMIT, PARTS = 256 << 20, 4
+MAX_BYTES, MAX_PARTS = 256 << 20, 4
 
-#: The maximum number of entries that wait to be written; with more, the recording is given up.
-BACKLOG = 100_000
+#: The maximum number of entries that wait to be written; with more, the recording stops.
+MAX_BACKLOG = 100_000
 
 #: The number of entries that wakes the writer, and the seconds after which it wakes by itself: at most that much is
 #: lost if the process dies.
-_WORTHWHILE, _PAUSE = 2_000, 0.5
+_WAKE_ENTRIES, _WAKE_INTERVAL = 2_000, 0.5
 
 #: The number of lines compressed at a time; other threads may run in between.
-_PACK = 64
+_LINES_PER_PACK = 64
 
 #: The seconds that closing waits for the disk.
-_ENDING = 10.0
+_CLOSE_TIMEOUT = 10.0
 
 #: The time of an entry, and its content: a record, written under the name of its class, or only a name.
 Entry = tuple[float, msgspec.Struct | str]
@@ -71,15 +71,15 @@ class RecordingFile:
     be opened.
     """
 
-    def __init__(self, file: Path, limit: int = LIMIT, annotations: Sequence[str] = KEPT) -> None:
+    def __init__(self, file: Path, limit: int = MAX_BYTES, annotations: Sequence[str] = KEPT_ANNOTATIONS) -> None:
         self._file = file
-        self._limit = limit // PARTS
+        self._limit = limit // MAX_PARTS
         self.failed: bool = False
         self._raw: BinaryIO
         self._packed: gzip.GzipFile
         self._waiting: deque[Entry | PartStart] = deque()
-        self._scribe = LineEncoder(annotations)
-        self._begun = self._over = self._turning = self._closing = False
+        self._encoder = LineEncoder(annotations)
+        self._has_begun = self._limit_reached = self._rotating = self._closing = False
         self._wake = Event()
         self._rotates = file.is_file() or not file.exists()
         os.close(self._create(0))
@@ -89,7 +89,7 @@ class RecordingFile:
     # -- in the recorder's thread --------------------------------------------------------------------------------------
 
     @property
-    def behind(self) -> int:
+    def backlog(self) -> int:
         """The number of entries that wait to be written."""
         return len(self._waiting)
 
@@ -98,24 +98,24 @@ class RecordingFile:
         if self.failed or self._closing:
             return
         self._waiting.append(entry)
-        if len(self._waiting) > _WORTHWHILE:
+        if len(self._waiting) > _WAKE_ENTRIES:
             self._wake.set()
-            if len(self._waiting) > BACKLOG:
+            if len(self._waiting) > MAX_BACKLOG:
                 self._give_up("the disk is too slow")
 
     @property
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Whether it is time for a new part: `begin` it when that suits, or `end`."""
-        return self._over and not self._turning and not self._closing
+        return self._limit_reached and not self._rotating and not self._closing
 
-    def begin(self, opening: PartStart) -> None:
+    def begin(self, part_start: PartStart) -> None:
         """Write the beginning of the recording, or of a new part."""
-        self._turning = True
-        self._waiting.append(opening)
+        self._rotating = True
+        self._waiting.append(part_start)
 
     def end(self, why: str) -> None:
         """Write the waiting entries, and drop all later ones."""
-        _log.warning("the recording to %s ends here: %s; the scheduler works on without it", self._file, why)
+        _log.warning("recording to %s stopped: %s; scheduling continues", self._file, why)
         self._closing = True
         self._wake.set()
 
@@ -123,33 +123,33 @@ class RecordingFile:
         """Write the waiting entries, and finish the file; a disk that does not respond is not waited for."""
         self._closing = True
         self._wake.set()
-        self._thread.join(_ENDING)
+        self._thread.join(_CLOSE_TIMEOUT)
         if self._thread.is_alive():
-            self._give_up("the disk does not answer")
+            self._give_up("the disk does not respond")
 
     def _give_up(self, why: object) -> None:
         if not self.failed:
             self.failed = True
-            _log.warning("the recording to %s ends here: %s; the scheduler works on without it", self._file, why)
+            _log.warning("recording to %s stopped: %s; scheduling continues", self._file, why)
 
     # -- in the thread of the writer -----------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             while not self.failed and not (self._closing and not self._waiting):
-                self._wake.wait(_PAUSE)
+                self._wake.wait(_WAKE_INTERVAL)
                 self._wake.clear()
                 self._write_waiting()
-                if self._begun:
+                if self._has_begun:
                     self._packed.flush(zlib.Z_SYNC_FLUSH)
-                    self._over = self._is_full()
+                    self._limit_reached = self._exceeds_limit()
         except OSError as error:
             self._give_up(error.strerror or error)
         except Exception as error:  # an entry that cannot be encoded, such as text that is no Unicode
             self._give_up(error)
         finally:
             self._waiting.clear()
-            for file in (self._packed, self._raw) if self._begun else ():
+            for file in (self._packed, self._raw) if self._has_begun else ():
                 try:
                     file.close()
                 except OSError as error:
@@ -162,10 +162,10 @@ class RecordingFile:
             if isinstance(entry, PartStart):
                 self._pack(lines)
                 lines = []
-                self._turn_over(entry)
+                self._rotate(entry)
             else:
-                lines.append(self._scribe.line(entry))
-            if len(lines) == _PACK:
+                lines.append(self._encoder.line(entry))
+            if len(lines) == _LINES_PER_PACK:
                 self._pack(lines)
                 lines = []
         self._pack(lines)
@@ -174,30 +174,30 @@ class RecordingFile:
         if lines:
             self._packed.write(b"".join(lines))
 
-    def _turn_over(self, opening: PartStart) -> None:
-        if self._begun:
+    def _rotate(self, part_start: PartStart) -> None:
+        if self._has_begun:
             self._packed.close()
             self._raw.close()
         if self._rotates and self._file.stat().st_size:
             # Every existing part gets the next number, and the last one is deleted.
-            for number in range(PARTS - 1, 0, -1):
+            for number in range(MAX_PARTS - 1, 0, -1):
                 part = self._part(number - 1)
                 if part.exists():
                     part.replace(self._part(number))
         self._raw = open(self._create(os.O_TRUNC), "wb")
         # No name and no time go into it: the name of the file is its owner's, the times are the run's.
         self._packed = gzip.GzipFile(filename="", mode="wb", fileobj=self._raw, compresslevel=1, mtime=0)
-        self._begun = True
-        lines = self._scribe.opening(opening)
-        while some := list(islice(lines, _PACK)):
+        self._has_begun = True
+        lines = self._encoder.part_start(part_start)
+        while some := list(islice(lines, _LINES_PER_PACK)):
             self._pack(some)
         self._packed.flush(zlib.Z_SYNC_FLUSH)
-        self._opened_with = self._raw.tell()
-        self._over = self._turning = False
+        self._start_size = self._raw.tell()
+        self._limit_reached = self._rotating = False
 
-    def _is_full(self) -> bool:
+    def _exceeds_limit(self) -> bool:
         """Return whether the part is as large as it may be, yet not for its opening alone."""
-        return self._rotates and self._raw.tell() > max(self._limit, 2 * self._opened_with)
+        return self._rotates and self._raw.tell() > max(self._limit, 2 * self._start_size)
 
     def _create(self, more: int) -> int:
         """Open the file, created if missing; other users may not read a cluster's objects."""
@@ -213,8 +213,8 @@ class LineEncoder:
     Annotations are written if their keys match one of `annotations`.
     """
 
-    def __init__(self, annotations: Sequence[str] = KEPT) -> None:
-        self._kept = keeping(annotations)
+    def __init__(self, annotations: Sequence[str] = KEPT_ANNOTATIONS) -> None:
+        self._is_kept = keep_matcher(annotations)
         # So fingerprints cannot be guessed from outside this process.
         self._key = os.urandom(32)
         self._nodes: dict[str, bytes] = {}
@@ -228,8 +228,8 @@ class LineEncoder:
             return _line(moment, what)
         name = type(what).__name__
         if isinstance(what, Upserted | Deleted):
-            line = _line(moment, "Upserted" if isinstance(what, Upserted) else name, self._encoded(what.obj))
-            self._remember(what, line)
+            line = _line(moment, "Upserted" if isinstance(what, Upserted) else name, self._encode_object(what.obj))
+            self._keep_last(what, line)
             return line
         line = _line(moment, name, _encode(what))
         if isinstance(what, Decision):
@@ -238,7 +238,7 @@ class LineEncoder:
             self._decisions.pop(what.uid, None)
         return line
 
-    def _remember(self, what: Upserted | Deleted, line: bytes) -> None:
+    def _keep_last(self, what: Upserted | Deleted, line: bytes) -> None:
         obj, metadata = what.obj, what.obj.metadata
         # No other object that exists at the same time has this name.
         name = metadata.uid or f"{type(obj).__name__} {metadata.namespace}/{metadata.name}"
@@ -250,18 +250,18 @@ class LineEncoder:
         if isinstance(obj, Pod) and (isinstance(what, Deleted) or obj.spec.node_name):
             self._decisions.pop(metadata.uid, None)
 
-    def opening(self, opening: PartStart) -> Iterator[bytes]:
+    def part_start(self, part_start: PartStart) -> Iterator[bytes]:
         """Yield the lines that a part begins with."""
-        yield _encode(opening.header) + b"\n"
+        yield _encode(part_start.header) + b"\n"
         # In the order in which they are evaluated, so that the replay has the same order.
-        yield from (self._nodes[name] for name in opening.nodes if name in self._nodes)
+        yield from (self._nodes[name] for name in part_start.nodes if name in self._nodes)
         yield from self._objects.values()
-        yield from (self.line(entry) for entry in opening.before)
+        yield from (self.line(entry) for entry in part_start.before)
         yield from self._decisions.values()
-        yield from (self.line(entry) for entry in opening.after)
+        yield from (self.line(entry) for entry in part_start.after)
 
-    def _encoded(self, obj: ApiObject) -> bytes:
-        encoded = encode(without_values(obj, self._kept, self._fingerprint))
+    def _encode_object(self, obj: ApiObject) -> bytes:
+        encoded = encode(without_values(obj, self._is_kept, self._fingerprint))
         if type(obj).__name__ != "Secret":
             return encoded
         secret = msgspec.json.decode(encoded)

@@ -59,13 +59,13 @@ class PartState(msgspec.Struct, frozen=True):
     rotation: int
 
 
-def recorded_by(recorder: Recorder) -> MakeEngine[PodEngine]:
+def recording_factory(recorder: Recorder) -> MakeEngine[PodEngine]:
     """Return a factory of a configuration's engine, with a recorder for its inputs."""
 
-    def again(configuration: Configuration) -> str:
+    def configuration_text(configuration: Configuration) -> str:
         return effective_yaml(configuration, load_in_tree_args(configuration))
 
-    return recorder.recording(RecordingPodEngine.of, again)
+    return recorder.recording_factory(RecordingPodEngine.of, configuration_text)
 
 
 class RecordingPodEngine(RecordingEngine, PodEngine):
@@ -80,12 +80,12 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
         uid = reservation.pod.uid
 
         def listen(plugin: str, verdict: Status | None) -> None:
-            self.told(PermitAllowed(uid, plugin) if verdict is None else PermitDecided(uid, verdict))
+            self.record(PermitAllowed(uid, plugin) if verdict is None else PermitDecided(uid, verdict))
 
         reservation.reserved.on_change = listen
         super().start_binding(reservation)
 
-    def opening(self, header: Header, now: float) -> PartStart:
+    def part_start(self, header: Header, now: float) -> PartStart:
         nodes, nominator, queue = self.cluster.nodes, self.cluster.nominator, self.queue
         awake = (queued.pod.uid for queued in queue if not queue.waits_for_event(queued.pod.uid))
         nominated = (
@@ -120,26 +120,26 @@ class PodEngineKind(EngineKind[P]):
         self._engine = engine
         self._registry = registry
 
-    def again(self, configuration: str, file: str, clock: Clock, host: Host) -> P:
+    def rebuild(self, configuration: str, file: str, clock: Clock, host: Host) -> P:
         parsed = parse(configuration, file)
         profiles = profiles_factory(parsed, self._registry or Registry.from_installed(), host)
         return self._engine.of(parsed, clock, host, Extenders(), profiles)
 
-    def tell(self, engine: P, recorded: RecordingReader, line: Line) -> None:
+    def apply_line(self, engine: P, recorded: RecordingReader, line: Line) -> None:
         if line.what == "PermitAllowed":
             allowed = recorded.read(line.body, PermitAllowed)
             if (reserved := engine.cluster.waiting.get(allowed.uid)) is not None:
                 reserved.allow(allowed.plugin)
         elif line.what == "PermitDecided":
-            judged = recorded.read(line.body, PermitDecided)
-            if (reserved := engine.cluster.waiting.get(judged.uid)) is not None:
-                reserved.decide(judged.status)
+            decided = recorded.read(line.body, PermitDecided)
+            if (reserved := engine.cluster.waiting.get(decided.uid)) is not None:
+                reserved.decide(decided.status)
         elif line.what == "PartState":
-            continued = recorded.read(line.body, PartState)
-            engine.attempts = continued.attempts
-            engine.rotation.next_start_index = continued.rotation
+            part_state = recorded.read(line.body, PartState)
+            engine.attempts = part_state.attempts
+            engine.rotation.next_start_index = part_state.rotation
         else:
-            super().tell(engine, recorded, line)
+            super().apply_line(engine, recorded, line)
 
 
 class FollowingEngine(PodEngine):
@@ -151,7 +151,7 @@ class FollowingEngine(PodEngine):
 
     def follow(self, decision: Decision) -> None:
         """Run this attempt."""
-        queued = self._take(decision)
+        queued = self._pop_queued(decision)
         if queued is not None:
             self.attempts = decision.attempt - 1
             self._recorded = decision
@@ -164,14 +164,14 @@ class FollowingEngine(PodEngine):
         if decision.result is Result.SCHEDULED:
             self.follow(decision)
             return
-        queued = self._take(decision)
+        queued = self._pop_queued(decision)
         if queued is not None:
             # The nomination may have changed since; the part has a line of its own for it.
             self._recorded = msgspec.structs.replace(decision, nominated=None)
             self.failed(queued, Status(decision.code, (decision.message,)), None)
             self._recorded = None
 
-    def _take(self, decision: Decision) -> QueuedPod | None:
+    def _pop_queued(self, decision: Decision) -> QueuedPod | None:
         """Take the pod out of the queue, wherever in it the pod is; None if it is not in."""
         queued = self.queue.get(decision.uid)
         if queued is not None:

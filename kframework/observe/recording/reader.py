@@ -13,7 +13,7 @@ import msgspec
 from kframework.errors import InputError
 from kframework.objects import kind_named
 from kframework.objects.codec import decode
-from kframework.observe.recording.annotations import guarded
+from kframework.observe.recording.annotations import guard_annotations
 from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
 from kframework.state.inbox import Deleted, Message, Upserted
 
@@ -25,7 +25,7 @@ _PLAIN: dict[str, type[Message]] = {
 }
 
 
-class _Named(msgspec.Struct, frozen=True, rename="camel"):
+class _TypeMeta(msgspec.Struct, frozen=True, rename="camel"):
     """The apiVersion and kind of an object."""
 
     api_version: str
@@ -33,7 +33,7 @@ class _Named(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RecordingReader:
-    """A recording that is being read; InputError if it is none, or needs a newer kframework.
+    """A recording that is being read; InputError if it is not one, or needs a newer kframework.
 
     `cut_off`: it ends in the middle, because its writer died or is still at work. `number` is the line read last.
     """
@@ -42,7 +42,7 @@ class RecordingReader:
         self.file = file
         self.number: int = 0
         self.cut_off: bool = False
-        self._texts = self._whole()
+        self._texts = self._whole_lines()
         self.header: Header = self._header(next(self._texts, b""))
 
     def __iter__(self) -> Iterator[Line]:
@@ -54,15 +54,15 @@ class RecordingReader:
         if plain is not None:
             return self.read(line.body, plain)
         if about_object is None:
-            raise self.error(f"{line.what!r} is nothing that is known to happen")
-        named = self.read(line.body, _Named)
+            raise self.error(f"unknown line {line.what!r}")
+        named = self.read(line.body, _TypeMeta)
         kind = kind_named(named.api_version, named.kind)
         if kind is None:
             raise self.error(
-                f"{named.kind} of {named.api_version} is no known kind: install the plugin that declares it"
+                f"{named.kind} of {named.api_version} is an unknown kind: install the plugin that declares it"
             )
         try:
-            return about_object(guarded(decode(bytes(line.body), kind)))
+            return about_object(guard_annotations(decode(bytes(line.body), kind)))
         except InputError as error:
             raise self.error(str(error)) from error
 
@@ -71,7 +71,7 @@ class RecordingReader:
         try:
             return msgspec.json.decode(text, type=struct)
         except (ValueError, RecursionError) as error:
-            what = "is damaged from here on" if self.number > 1 else "is no recording"
+            what = "is damaged from here on" if self.number > 1 else "is not a recording"
             raise self.error(f"{what}: {error}") from error
 
     def error(self, message: str) -> InputError:
@@ -80,10 +80,10 @@ class RecordingReader:
 
     def _header(self, text: bytes) -> Header:
         if not text:
-            raise self.error("holds nothing yet")
+            raise self.error("is empty")
         head = self.read(text, _Head)
         if head.format != FORMAT:
-            raise self.error(f"is no recording: its format is {head.format!r}, not {FORMAT!r}")
+            raise self.error(f"is not a recording: its format is {head.format!r}, not {FORMAT!r}")
         if head.version > VERSION:
             raise self.error(
                 f"has version {head.version} of the format, and {VERSION} is the newest known: update kframework"
@@ -91,11 +91,11 @@ class RecordingReader:
         if head.version < VERSION:
             raise self.error(
                 f"has version {head.version} of the format, and only {VERSION} is known: "
-                "replay it with the kframework that made it"
+                "replay it with the kframework that wrote it"
             )
         return self.read(text, Header)
 
-    def _whole(self) -> Iterator[bytes]:
+    def _whole_lines(self) -> Iterator[bytes]:
         """Yield whole lines: if the writer died, its unfinished line is left out."""
         try:
             with gzip.open(self.file) as lines:
@@ -107,7 +107,7 @@ class RecordingReader:
         except EOFError:
             self.cut_off = True
         except (gzip.BadGzipFile, zlib.error) as error:
-            what = f"is damaged from here on: {error}" if self.number else "is no recording: it is not compressed"
+            what = f"is damaged from here on: {error}" if self.number else "is not a recording: it is not compressed"
             raise self.error(what) from error
 
 

@@ -2,7 +2,7 @@
 
 Only the choice of a node is made again: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
 on the state, so they are not called, and neither are PreEnqueue and QueueSort: the order of the pods is as recorded.
-Chance makes no difference: where the recorded choice is among the best, it is the choice.
+Random ties make no difference: where the recorded choice is among the best, it is the choice.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def reconsider(
 ) -> ReplayResult:
     """Decide every attempt of a recording again, by this configuration, or by the recorded one if none is given.
 
-    Raises InputError if it is no recording; ConfigError if the configuration cannot be used.
+    Raises InputError if it is not a recording; ConfigError if the configuration cannot be used.
     """
     replay = follow(file, registry)
     if configuration is None:
@@ -60,7 +60,7 @@ class Reconsiderer:
         self, followed: FollowingEngine, configuration: Configuration, registry: Registry | None = None
     ) -> None:
         if configuration.settings.extenders:
-            raise ConfigError("extenders cannot be asked what they would have said: leave them out of the --config")
+            raise ConfigError("extenders cannot be called in a replay: remove them from the --config")
         self._followed = followed
         options = configuration.options
         host = Host()
@@ -90,18 +90,18 @@ class Reconsiderer:
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
         """Run an attempt without side effects."""
         engine = self._engine
-        for turn in engine.sources.copy_from(self._followed.sources):
-            engine.on_source_update(turn)
+        for update in engine.sources.copy_from(self._followed.sources):
+            engine.on_source_update(update)
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
         clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.draw)
         attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
         with engine.isolated():
-            concluded = run_sync(engine.decide(attempt))
+            result = run_sync(engine.decide(attempt))
             engine.current_search = None
-        assert concluded is not None  # there is no run to join
-        return concluded[0]
+        assert result is not None  # there is no run to join
+        return result[0]
 
 
 class _DryAttempt(Attempt, kw_only=True):

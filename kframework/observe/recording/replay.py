@@ -42,8 +42,9 @@ class Mode(Enum):
 def replay(file: Path, registry: Registry | None = None) -> ReplayResult:
     """Replay a recording strictly.
 
-    `registry` has the plugins of the pod engine; other engines have their own. Raises InputError for what is no
-    recording, or a later part of one, or of an engine that is not installed; ConfigError where its plugins are not.
+    `registry` has the plugins of the pod engine; other engines have their own. Raises InputError for a file
+    that is not a recording, or a later part of one, or of an engine that is not installed; ConfigError for missing
+    plugins.
     """
     recorded = RecordingReader(file)
     if recorded.header.engine:
@@ -54,7 +55,7 @@ def replay(file: Path, registry: Registry | None = None) -> ReplayResult:
 def follow(file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> Replay[FollowingEngine]:
     """Return a recording of the pod engine at its beginning, to be followed.
 
-    Raises InputError if it is no recording of the pod engine, ConfigError if its plugins are not installed.
+    Raises InputError if it is not a recording of the pod engine, ConfigError if its plugins are not installed.
     """
     return Replay(RecordingReader(file), PodEngineKind(FollowingEngine, registry), Mode.FOLLOW, observers)
 
@@ -75,29 +76,29 @@ class Replay(Host, Generic[E]):
     ) -> None:
         header = recorded.header
         if mode is Mode.FOLLOW and header.engine:
-            raise recorded.error(f"is of the engine {header.engine!r}, which decides as it did or not at all")
+            raise recorded.error(f"is of the engine {header.engine!r}, which supports only a strict replay")
         if header.engine != kind.name:
             raise recorded.error(f"is a recording of {_engine(header.engine)} and not of {_engine(kind.name)}")
         if mode is Mode.STRICT and header.part > 1:
-            raise recorded.error("begins in the middle of a run, so nobody can decide by himself what comes next")
+            raise recorded.error("starts in the middle of a run, where a strict replay is impossible")
         self.recorded: RecordingReader = recorded
         #: The time at which the recording is.
         self.clock: FrozenClock = FrozenClock(SystemClock())
         self.clock.freeze(header.at)
-        self.engine: E = kind.again(header.configuration, str(recorded.file), self.clock, self)
+        self.engine: E = kind.rebuild(header.configuration, str(recorded.file), self.clock, self)
         #: The difference at which a strict replay ended before the recording did.
         self.difference: DecisionDiff | None = None
         self._kind = kind
         self._observers = tuple(observers)
-        self._nouns: dict[type[msgspec.Struct], str] = {Decision: ATTEMPT}
-        self._nouns |= {record: noun for noun, record in kind.accounts.items()}
-        self._structs: dict[str, type[msgspec.Struct]] = {record.__name__: record for record in self._nouns}
-        self._compared: dict[str, list[int | str]] = {noun: [] for noun in self._nouns.values()}
-        self._measured = kind.measured | _MEASURED
+        self._record_names: dict[type[msgspec.Struct], str] = {Decision: ATTEMPT}
+        self._record_names |= {record: record_name for record_name, record in kind.accounts.items()}
+        self._structs: dict[str, type[msgspec.Struct]] = {record.__name__: record for record in self._record_names}
+        self._compared: dict[str, list[int | str]] = {record_name: [] for record_name in self._record_names.values()}
+        self._measured = kind.measured_fields | _MEASURED
         #: Decisions of the engine that the recording has not reached yet.
-        self._made: deque[msgspec.Struct] = deque()
+        self._pending_records: deque[msgspec.Struct] = deque()
         self._steps = 0
-        self._records = self._decide() if mode is Mode.STRICT else self._follow()
+        self._records = self._replay_strictly() if mode is Mode.STRICT else self._replay_following()
 
     def __iter__(self) -> Iterator[msgspec.Struct]:
         """Replay to the end, record by record.
@@ -124,60 +125,66 @@ class Replay(Host, Generic[E]):
 
     # -- strict --------------------------------------------------------------------------------------------------------
 
-    def _decide(self) -> Iterator[msgspec.Struct]:
+    def _replay_strictly(self) -> Iterator[msgspec.Struct]:
         for line in self.recorded:
             struct = self._structs.get(line.what)
             recorded = None if struct is None else self.recorded.read(line.body, struct)
-            if recorded is not None or self._made:
-                made = self._compare(recorded)
-                if made is None:
+            if recorded is not None or self._pending_records:
+                replayed = self._compare(recorded)
+                if replayed is None:
                     return
-                yield made
+                yield replayed
             elif line.what == "Step":
                 self._steps += 1
                 self.clock.freeze(line.at)
                 self.engine.step()
             else:
                 self._apply(line)
-        if self._made and not self.recorded.cut_off:
+        if self._pending_records and not self.recorded.cut_off:
             self._compare(None)
 
     def _compare(self, recorded: msgspec.Struct | None) -> msgspec.Struct | None:
         """Return the next record that the engine has made, if it is the recorded one; otherwise set the difference."""
-        made = self._made.popleft() if self._made else None
-        if recorded is None or type(made) is not type(recorded):
-            self._differ(recorded, made if recorded is None else None)
+        replayed = self._pending_records.popleft() if self._pending_records else None
+        if recorded is None or type(replayed) is not type(recorded):
+            self._set_difference(recorded, replayed if recorded is None else None)
             return None
-        self._compared[self._nouns[type(recorded)]].append(_name(recorded))
+        self._compared[self._record_names[type(recorded)]].append(_name(recorded))
         fields = tuple(
             name
             for name in recorded.__struct_fields__
-            if name not in self._measured and getattr(recorded, name) != getattr(made, name)
+            if name not in self._measured and getattr(recorded, name) != getattr(replayed, name)
         )
         if fields:
-            self._differ(recorded, made, fields)
+            self._set_difference(recorded, replayed, fields)
             return None
-        assert made is not None
-        self._observe(made)
-        return made
+        assert replayed is not None
+        self._observe(replayed)
+        return replayed
 
-    def _differ(
-        self, recorded: msgspec.Struct | None, made: msgspec.Struct | None, fields: tuple[str, ...] = ()
+    def _set_difference(
+        self, recorded: msgspec.Struct | None, replayed: msgspec.Struct | None, fields: tuple[str, ...] = ()
     ) -> None:
-        record = recorded if recorded is not None else made
+        record = recorded if recorded is not None else replayed
         assert record is not None
-        noun, line = self._nouns[type(record)], self.recorded.number
-        kind = ", ".join(fields) or f"no such {noun}"
-        if isinstance(recorded, Decision | None) and isinstance(made, Decision | None):
-            self.difference = DecisionDiff.from_attempt(kind, recorded, made, line=line, fields=fields)
+        record_name, line = self._record_names[type(record)], self.recorded.number
+        kind = ", ".join(fields) or f"no such {record_name}"
+        if isinstance(recorded, Decision | None) and isinstance(replayed, Decision | None):
+            self.difference = DecisionDiff.from_attempt(kind, recorded, replayed, line=line, fields=fields)
         else:
             self.difference = DecisionDiff(
-                record=noun, name=_name(record), kind=kind, recorded=recorded, replayed=made, line=line, fields=fields
+                record=record_name,
+                name=_name(record),
+                kind=kind,
+                recorded=recorded,
+                replayed=replayed,
+                line=line,
+                fields=fields,
             )
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    def _follow(self) -> Iterator[Decision]:
+    def _replay_following(self) -> Iterator[Decision]:
         engine = self.engine
         assert isinstance(engine, FollowingEngine)
         stepping = False
@@ -188,7 +195,7 @@ class Replay(Host, Generic[E]):
                     self._compared[ATTEMPT].append(decision.attempt)
                     yield decision
                     engine.follow(decision)
-                    self._made.clear()
+                    self._pending_records.clear()
                 else:  # a later part begins with the last decision on each pod
                     self.clock.freeze(line.at)
                     engine.restore_pod(decision)
@@ -214,7 +221,7 @@ class Replay(Host, Generic[E]):
         if line.what == "CatchUp":
             self.engine.apply_messages()
         else:
-            self._kind.tell(self.engine, self.recorded, line)
+            self._kind.apply_line(self.engine, self.recorded, line)
 
     def _observe(self, record: msgspec.Struct) -> None:
         for observer in self._observers:
@@ -224,10 +231,10 @@ class Replay(Host, Generic[E]):
                 observer.on_account(record)
 
     def report_decision(self, decision: Decision) -> None:
-        self._made.append(decision)
+        self._pending_records.append(decision)
 
     def report_account(self, account: msgspec.Struct) -> None:
-        self._made.append(account)
+        self._pending_records.append(account)
 
 
 def _engine(name: str) -> str:

@@ -31,8 +31,8 @@ from kframework.core.cycle.records import AccountObserver, Binding, Decision, Ob
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.errors import ConfigError
-from kframework.observe.recording.annotations import KEPT
-from kframework.observe.recording.file import LIMIT, PartStart, RecordingFile
+from kframework.observe.recording.annotations import KEPT_ANNOTATIONS
+from kframework.observe.recording.file import MAX_BYTES, PartStart, RecordingFile
 from kframework.scheduler.extenders import Extenders
 from kframework.state.inbox import Inbox, Message
 
@@ -47,13 +47,13 @@ FORMAT = "kframework.dev/recording"
 #: The version that is written, and that can be replayed.
 VERSION = 3
 
-_NOTHING = msgspec.Raw(b"{}")
+_EMPTY_BODY = msgspec.Raw(b"{}")
 
 
 class Header(msgspec.Struct, frozen=True, rename="camel"):
     """The first line of a recording: its part of a run, the time of the engine's creation, and the writer's version.
 
-    `engine` is its name in the entry-point group `kframework.engines`, and `offered_by` the distribution that has
+    `engine` is its name in the entry-point group `kframework.engines`, and `distribution` the distribution that has
     it, with its version; the pod engine has neither. `configuration` can create the engine again; that of the pod
     engine is the effective one, in YAML.
     """
@@ -65,7 +65,7 @@ class Header(msgspec.Struct, frozen=True, rename="camel"):
     made_by: str = ""
     part: int = 1
     engine: str = ""
-    offered_by: str = ""
+    distribution: str = ""
 
 
 class Line(msgspec.Struct, frozen=True, omit_defaults=True, rename={"body": "with"}):
@@ -73,7 +73,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True, rename={"body": "wit
 
     at: float
     what: str
-    body: msgspec.Raw = _NOTHING
+    body: msgspec.Raw = _EMPTY_BODY
 
 
 class FrozenClock(Clock):
@@ -107,23 +107,23 @@ class Recorder(Observer, AccountObserver):
     part of a key. OSError if the file cannot be opened.
     """
 
-    def __init__(self, file: Path, *, limit: int = LIMIT, annotations: Sequence[str] = KEPT) -> None:
+    def __init__(self, file: Path, *, limit: int = MAX_BYTES, annotations: Sequence[str] = KEPT_ANNOTATIONS) -> None:
         self._file = RecordingFile(file, limit, annotations)
 
-    def recording(
+    def recording_factory(
         self,
         make: RecordingFactory[R],
-        again: Callable[[Configuration], str],
+        configuration_text: Callable[[Configuration], str],
         *,
         engine: str = "",
-        offered_by: str = "",
+        distribution: str = "",
     ) -> RecordingFactory[R]:
         """Return a factory of the engine that records its inputs; it raises ConfigError with extenders.
 
-        `again` returns a configuration to create the engine again; the rest is as in the Header.
+        `configuration_text` returns a configuration to create the engine again; the rest is as in the Header.
         """
 
-        def made(
+        def create(
             configuration: Configuration,
             clock: Clock,
             host: Host,
@@ -137,11 +137,11 @@ class Recorder(Observer, AccountObserver):
             self._header = Header(
                 FORMAT,
                 VERSION,
-                again(configuration),
+                configuration_text(configuration),
                 self.clock.now(),
                 f"kframework {__version__}",
                 engine=engine,
-                offered_by=offered_by,
+                distribution=distribution,
             )
             self._file.begin(PartStart(self._header))
             # The engine's parts are created at the time at which the recording begins.
@@ -150,34 +150,34 @@ class Recorder(Observer, AccountObserver):
                 recorded = make(configuration, self.clock, host, extenders, profiles)
             finally:
                 self.clock.resume()
-            recorded.record(self)
+            recorded.record_to(self)
             return recorded
 
-        return made
+        return create
 
-    def happened(self, what: msgspec.Struct | str) -> None:
-        """Write that this happens now: a record under the name of its class, or nothing but a name."""
-        self._file.put((self.clock.now(), what))
+    def write(self, entry: msgspec.Struct | str) -> None:
+        """Write an entry with the current time: a record under the name of its class, or only a name."""
+        self._file.put((self.clock.now(), entry))
 
     def on_decision(self, decision: Decision) -> None:
-        self.happened(decision)
+        self.write(decision)
 
     def on_binding(self, binding: Binding) -> None:
-        self.happened(binding)
+        self.write(binding)
 
     def on_account(self, account: msgspec.Struct) -> None:
-        self.happened(account)
+        self.write(account)
 
     def rotate_if_full(self, engine: RecordingEngine) -> None:
-        """Go on in a new part if it is time to, or end where that cannot be; all that has arrived is applied."""
-        if not self._file.full:
+        """Start a new part if the current one is full, or stop if the engine has no parts; the inbox is empty."""
+        if not self._file.is_full:
             return
         self._header = msgspec.structs.replace(self._header, part=self._header.part + 1)
-        opening = engine.opening(self._header, self.clock.now())
-        if opening is None:
-            self._file.end("it has as many bytes as one part may have, and this engine's recordings have no other")
+        part_start = engine.part_start(self._header, self.clock.now())
+        if part_start is None:
+            self._file.end("it is full, and recordings of this engine have only one part")
         else:
-            self._file.begin(opening)
+            self._file.begin(part_start)
 
     def close(self) -> None:
         """Finish the file."""
@@ -193,7 +193,7 @@ class RecordingEngine:
     inbox: Inbox
     _recorder: Recorder | None = None
 
-    def record(self, recorder: Recorder) -> None:
+    def record_to(self, recorder: Recorder) -> None:
         """Pass all inputs from now on to this recorder, whose clock is the engine's.
 
         Requests of plugins during their creation are not recorded: a replay creates them too.
@@ -202,7 +202,7 @@ class RecordingEngine:
 
     def offer(self, message: Message) -> None:
         """Take a message in."""
-        self.told(message)
+        self.record(message)
         super().offer(message)  # type: ignore[misc]  # of the engine's class, which comes next
 
     def step(self) -> bool:
@@ -223,7 +223,7 @@ class RecordingEngine:
         assert recorder is not None
         recorder.clock.freeze()
         try:
-            recorder.happened(what)
+            recorder.write(what)
             done = act()
         finally:
             recorder.clock.resume()
@@ -231,11 +231,11 @@ class RecordingEngine:
             recorder.rotate_if_full(self)
         return done
 
-    def told(self, what: msgspec.Struct) -> None:
+    def record(self, what: msgspec.Struct) -> None:
         """Record an input from outside; inputs during a step are not recorded, as a replay produces them again."""
         if self._recorder is not None and not self._recorder.clock.is_frozen:
-            self._recorder.happened(what)
+            self._recorder.write(what)
 
-    def opening(self, header: Header, now: float) -> PartStart | None:
+    def part_start(self, header: Header, now: float) -> PartStart | None:
         """Return the beginning of a new part; None if there can be none, and the recording is to end."""
         return None

@@ -2,7 +2,7 @@
 
 One trace per attempt; `docs/reference/traces.md` is its contract. Spans start at the Clock's time, virtual or not, and
 last as long as this machine took. A binding cycle, concurrent with the next attempts, or a log line finds its trace by
-the number of the attempt. Engines that do more than single attempts add their own traces (`tell`).
+the number of the attempt. Engines that do more than single attempts add their own traces (`record_span`).
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from opentelemetry.trace import (
 from kframework.config.configuration import Tracing as TracingOptions
 from kframework.core.cycle.records import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
-from kframework.observe.tracing.traces import UNSET, Attributes, Traces, context, otlp_exporter, otlp_line
+from kframework.observe.tracing.traces import UNSET, SpanAttributes, Traces, otlp_exporter, otlp_line, span_context
 from kframework.values.status import Code
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 #: The sampling rate, per million, at which every attempt is traced.
 SAMPLE_ALL: Final = 1_000_000
 
-#: The places of the spans in their trace, from which their ids are made; points are counted
-#: from two of them on where they come again, and named from the last one on.
+#: The indexes of the spans in their trace, from which their ids are derived: repeated points count from `_POINTS` or
+#: `_STEPS`, others hash their name above `_NAMED`.
 _ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS, _NAMED = 0, 1, 2, 3, 16, 1 << 16, 1 << 32
 
 #: The points of the hooks that are none themselves.
@@ -99,42 +99,47 @@ class Tracing(Observer):
         """Return the id of an attempt's trace in hexadecimal; empty if an attempt with this draw is not traced."""
         return format_trace_id(self._traces.trace(attempt)) if draw < self.share else ""
 
-    def tell(self, name: str, draw: float, make: Callable[[], Span]) -> None:
+    def record_span(self, name: str, draw: float, make_span: Callable[[], Span]) -> None:
         """Trace an operation of an engine, if its draw is in the sample; `name` is unique in this run."""
         if draw < self.share:
-            make().end(self._traces, self._traces.trace(name))
+            make_span().export(self._traces, self._traces.trace(name))
 
     def on_decision(self, decision: Decision) -> None:
         if decision.draw >= self.share:
             return
         trace = self._traces.trace(decision.attempt)
-        root, cycle = context(trace, _ATTEMPT), context(trace, _CYCLE)
+        root, cycle = span_context(trace, _ATTEMPT), span_context(trace, _CYCLE)
         pod = _attributes_of_pod(decision)
         queued, popped = _nanoseconds(decision.queued_at), _nanoseconds(decision.popped_at)
         ended = popped + sum(nanoseconds for _, nanoseconds, _ in decision.timings)
         failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else UNSET
-        self._traces.end("queue_wait", context(trace, _QUEUE_WAIT), root, (queued, popped))
-        left = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
-        said = pod | _attributes_of_decision(decision) | left
-        self._traces.end("scheduling_cycle", cycle, root, (popped, ended), said, failed)
+        self._traces.export("queue_wait", span_context(trace, _QUEUE_WAIT), root, (queued, popped))
+        remaining = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
+        attributes = pod | _attributes_of_decision(decision) | remaining
+        self._traces.export("scheduling_cycle", cycle, root, (popped, ended), attributes, failed)
         tries: _Attributes = {"kframework.tries": decision.tries}
-        self._traces.end("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
+        self._traces.export("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
     def on_binding(self, binding: Binding) -> None:
         if binding.draw >= self.share:
             return
         trace = self._traces.trace(binding.attempt)
-        own, links = context(trace, _BINDING), (Link(context(trace, _CYCLE)),)
-        started, steps = _nanoseconds(binding.started_at), _with_permit_on_the_clock(binding)
+        own, links = span_context(trace, _BINDING), (Link(span_context(trace, _CYCLE)),)
+        started, steps = _nanoseconds(binding.started_at), _steps_in_clock_time(binding)
         ended = started + sum(nanoseconds for _, nanoseconds, _ in steps)
         moments = started, max(ended, _nanoseconds(binding.ended_at))
         faulty = binding.code is not Code.SUCCESS and not binding.code.is_rejected
         failed = Status(StatusCode.ERROR, binding.message) if faulty else UNSET
-        left = self._points(own, _STEPS, started, steps, binding.plugins)
-        said = _attributes_of_pod(binding) | {K8S_NODE_NAME: binding.node, "kframework.result": binding.code.title}
+        remaining = self._points(own, _STEPS, started, steps, binding.plugins)
+        attributes = _attributes_of_pod(binding) | {
+            K8S_NODE_NAME: binding.node,
+            "kframework.result": binding.code.title,
+        }
         if binding.message:
-            said["kframework.message"] = binding.message
-        self._traces.end("binding_cycle", own, context(trace, _ATTEMPT), moments, said | left, failed, links)
+            attributes["kframework.message"] = binding.message
+        self._traces.export(
+            "binding_cycle", own, span_context(trace, _ATTEMPT), moments, attributes | remaining, failed, links
+        )
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
         """Return the context of an attempt's hooks, in which their span is current; None if it is not traced."""
@@ -142,10 +147,10 @@ class Tracing(Observer):
             return None
         trace = self._traces.trace(attempt)
 
-        def within(hook: str) -> AbstractContextManager[object]:
-            return use_span(NonRecordingSpan(_point(trace, _POINT_OF.get(hook, hook))), record_exception=False)
+        def hook_span(hook: str) -> AbstractContextManager[object]:
+            return use_span(NonRecordingSpan(_point_context(trace, _POINT_OF.get(hook, hook))), record_exception=False)
 
-        return within
+        return hook_span
 
     def _points(
         self,
@@ -156,28 +161,28 @@ class Tracing(Observer):
         plugins: Sequence[PluginTiming],
     ) -> _Attributes:
         """Create a span for each point in turn; return the attributes of plugins whose point has none."""
-        asked: dict[str, list[PluginTiming]] = {}
+        timings_by_point: dict[str, list[PluginTiming]] = {}
         for timing in plugins:
-            asked.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
-        made = set()
-        for place, (point, nanoseconds, code) in enumerate(timings, first):
-            begun, start = start, start + nanoseconds
-            if point in _OFTEN_EMPTY and point not in asked and code is _SUCCESS:
+            timings_by_point.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
+        created = set()
+        for index, (point, nanoseconds, code) in enumerate(timings, first):
+            began, start = start, start + nanoseconds
+            if point in _OFTEN_EMPTY and point not in timings_by_point and code is _SUCCESS:
                 continue
             # Success, the most frequent code, is omitted, as every attribute costs something.
-            said: _Attributes = {} if code is _SUCCESS else {"kframework.status": code.title}
-            said |= _attributes_of_plugins(asked.pop(point, ()))
+            attributes: _Attributes = {} if code is _SUCCESS else {"kframework.status": code.title}
+            attributes |= _attributes_of_plugins(timings_by_point.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
-            # Spans that a plugin began inside refer to the first span of its point; a second one is known by its place.
-            own = context(parent.trace_id, place) if point in made else _point(parent.trace_id, point)
-            made.add(point)
-            self._traces.end(point, own, parent, (begun, start), said, status)
-        return _attributes_of_plugins(chain.from_iterable(asked.values()))
+            # Spans that a plugin began inside refer to the first span of its point; a second one uses its index.
+            own = span_context(parent.trace_id, index) if point in created else _point_context(parent.trace_id, point)
+            created.add(point)
+            self._traces.export(point, own, parent, (began, start), attributes, status)
+        return _attributes_of_plugins(chain.from_iterable(timings_by_point.values()))
 
 
-def _point(trace: int, point: str) -> SpanContext:
+def _point_context(trace: int, point: str) -> SpanContext:
     """Return the context of a point's span, even before it is created."""
-    return context(trace, _NAMED + crc32(point.encode()))
+    return span_context(trace, _NAMED + crc32(point.encode()))
 
 
 def _attributes_of_decision(decision: Decision) -> _Attributes:
@@ -189,14 +194,14 @@ def _attributes_of_decision(decision: Decision) -> _Attributes:
     }
     if decision.top:  # otherwise there was nothing to choose from, and nothing was scored
         attributes |= {"kframework.score": decision.score, "kframework.ties": decision.ties}
-    said: _Attributes = {
+    optional: _Attributes = {
         K8S_NODE_NAME: decision.node,
         "kframework.nominated_node": decision.nominated or "",
         "kframework.message": decision.message,
         "kframework.rejectors": decision.rejectors,
         "kframework.victims": decision.victims,
     }
-    return attributes | {name: value for name, value in said.items() if value}
+    return attributes | {name: value for name, value in optional.items() if value}
 
 
 def _attributes_of_plugins(timings: Iterable[PluginTiming]) -> _Attributes:
@@ -222,7 +227,7 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
     }
 
 
-def _with_permit_on_the_clock(binding: Binding) -> list[PointTiming]:
+def _steps_in_clock_time(binding: Binding) -> list[PointTiming]:
     """Set the wait in Permit to its duration on the Clock: in virtual time this machine did not wait at all.
 
     Omit it if there was none.
@@ -249,17 +254,17 @@ class Span:
     name: str
     start: int
     took: int
-    attributes: Attributes = field(default_factory=dict)
+    attributes: SpanAttributes = field(default_factory=dict)
     parts: tuple[Span, ...] = ()
     failure: str = ""
 
-    def end(self, traces: Traces, trace: int) -> None:
+    def export(self, traces: Traces, trace: int) -> None:
         """Export a whole trace with this span as its root."""
-        self._end(traces, trace, count(), None)
+        self._export_part(traces, trace, count(), None)
 
-    def _end(self, traces: Traces, trace: int, places: Iterator[int], parent: SpanContext | None) -> None:
-        own = context(trace, next(places))
+    def _export_part(self, traces: Traces, trace: int, indexes: Iterator[int], parent: SpanContext | None) -> None:
+        own = span_context(trace, next(indexes))
         for part in self.parts:
-            part._end(traces, trace, places, own)
+            part._export_part(traces, trace, indexes, own)
         status = Status(StatusCode.ERROR, self.failure) if self.failure else UNSET
-        traces.end(self.name, own, parent, (self.start, self.start + self.took), self.attributes, status)
+        traces.export(self.name, own, parent, (self.start, self.start + self.took), self.attributes, status)

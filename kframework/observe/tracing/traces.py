@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 #: The attributes of a span by name.
-Attributes = Mapping[str, str | int | float | tuple[str, ...]]
+SpanAttributes = Mapping[str, str | int | float | tuple[str, ...]]
 
 UNSET = Status(StatusCode.UNSET)
 
@@ -49,31 +49,31 @@ class Traces:
 
         self._run = secrets.randbits(64) if seed is None else Seeds(seed).generator("traces").getrandbits(64)
         self._processor = processor
-        self._resource = resource()
+        self._resource = trace_resource()
         self._scope = InstrumentationScope("kframework", __version__)
         self._span = ReadableSpan
 
-    def trace(self, of: int | str) -> int:
+    def trace(self, subject: int | str) -> int:
         """Return the number of a trace, of an attempt by its number or of something else by its name.
 
         Its digits are random enough for sampling by them, as in the standard.
         """
-        return int.from_bytes(blake2b(f"{self._run}/{of}".encode(), digest_size=16).digest(), "big")
+        return int.from_bytes(blake2b(f"{self._run}/{subject}".encode(), digest_size=16).digest(), "big")
 
-    def end(
+    def export(
         self,
         name: str,
-        context: SpanContext,
+        span_context: SpanContext,
         parent: SpanContext | None,
         moments: tuple[int, int],
-        attributes: Attributes | None = None,
+        attributes: SpanAttributes | None = None,
         status: Status = UNSET,
         links: Sequence[Link] = (),
     ) -> None:
-        """Hand on a span, which has ended: here everything has."""
+        """Pass an ended span to the processor."""
         span = self._span(
             name,
-            context,
+            span_context,
             parent,
             self._resource,
             attributes or {},
@@ -90,31 +90,31 @@ class Traces:
         self._processor.shutdown()
 
 
-def context(trace: int, place: int) -> SpanContext:
-    """Return the context of the span at this place of its trace."""
-    return SpanContext(trace, (trace + place) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
+def span_context(trace: int, index: int) -> SpanContext:
+    """Return the context of the span with this index in its trace."""
+    return SpanContext(trace, (trace + index) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
 
 
 #: OpenTelemetry's default endpoint.
 _LOCAL = "http://localhost:4318"
 
 
-def resource() -> Resource:
+def trace_resource() -> Resource:
     """Return the source of the spans; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES override it."""
     from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 
-    class Ours(Resource):
+    class HashedResource(Resource):
         """A resource that is hashed once: exporters hash that of every span, which takes a fifth of their time."""
 
-        def __init__(self, told: Resource) -> None:
-            super().__init__(told.attributes, told.schema_url)
-            self._hash = hash(told)
+        def __init__(self, resource: Resource) -> None:
+            super().__init__(resource.attributes, resource.schema_url)
+            self._hash = hash(resource)
 
         def __hash__(self) -> int:
             return self._hash
 
-    named = Resource.create({"service.name": "kframework", "service.version": __version__})
-    return Ours(named.merge(OTELResourceDetector().detect()))
+    own = Resource.create({"service.name": "kframework", "service.version": __version__})
+    return HashedResource(own.merge(OTELResourceDetector().detect()))
 
 
 def otlp_line(span: ReadableSpan) -> str:
@@ -122,10 +122,10 @@ def otlp_line(span: ReadableSpan) -> str:
 
     It is protobuf's JSON form: ids in hexadecimal, 64-bit integers as text.
     """
-    context, scope = span.get_span_context(), span.instrumentation_scope
-    assert context is not None  # only a span that was never started has none
-    written = {
-        **_otlp_ids(context),
+    span_context, scope = span.get_span_context(), span.instrumentation_scope
+    assert span_context is not None  # only a span that was never started has none
+    fields = {
+        **_otlp_ids(span_context),
         "parentSpanId": format_span_id(span.parent.span_id) if span.parent else "",
         "name": span.name,
         "kind": span.kind.value + 1,  # the protocol counts from "unspecified"
@@ -135,14 +135,14 @@ def otlp_line(span: ReadableSpan) -> str:
         "links": [_otlp_ids(link.context) for link in span.links],
         "status": {"code": span.status.status_code.value, "message": span.status.description or ""},
     }
-    scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": [written]}]
-    resource = {"attributes": _otlp_attributes(span.resource.attributes)}
-    line = {"resourceSpans": [{"resource": resource, "scopeSpans": scope_spans}]}
+    scope_spans = [{"scope": {"name": scope.name, "version": scope.version} if scope else {}, "spans": [fields]}]
+    trace_resource = {"attributes": _otlp_attributes(span.resource.attributes)}
+    line = {"resourceSpans": [{"resource": trace_resource, "scopeSpans": scope_spans}]}
     return escape_json(msgspec.json.encode(line).decode()) + "\n"
 
 
-def _otlp_ids(context: SpanContext) -> dict[str, object]:
-    return {"traceId": format_trace_id(context.trace_id), "spanId": format_span_id(context.span_id)}
+def _otlp_ids(span_context: SpanContext) -> dict[str, object]:
+    return {"traceId": format_trace_id(span_context.trace_id), "spanId": format_span_id(span_context.span_id)}
 
 
 def _otlp_attributes(attributes: Mapping[str, object]) -> list[object]:

@@ -45,7 +45,7 @@ class Tea(EngineKind[Engine]):
         self._result = ReplayResult(compared={"brew": BREWS}, differences=found, cut_off=cut_off)
         self.asked: list[tuple[str, str]] = []
 
-    def again(self, *made_of: object) -> Engine:
+    def rebuild(self, *made_of: object) -> Engine:
         raise AssertionError(made_of)
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
@@ -76,7 +76,7 @@ def recorded(run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> I
         )
 
         def rename(lines: list[Line]) -> None:
-            lines[0] |= {"engine": kind.name, "offeredBy": offer.distribution}
+            lines[0] |= {"engine": kind.name, "distribution": offer.distribution}
 
         return changed(tmp_path / "run.rec", tmp_path / "tea.rec", rename)
 
@@ -158,4 +158,4 @@ class Stubborn(Tea):
 def test_an_engine_that_cannot_be_asked_says_so(run: Command, recorded: Install) -> None:
     done = run("replay", recorded(Stubborn()), "--config", "s")
     assert done.code == 1
-    assert done.errors[-1] == "error: the engine 'tea' decides as it did or not at all: leave out --config"
+    assert done.errors[-1] == "error: the engine 'tea' supports only a strict replay: omit --config"

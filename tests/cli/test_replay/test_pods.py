@@ -91,7 +91,7 @@ def test_a_decision_that_differs_ends_with_code_1(run: Command, recorded: Path, 
 
     done = run("replay", changed(recorded, tmp_path / "changed", elsewhere))
     assert done.code == 1
-    assert "attempt 1 at pod shop/web came to node 'large', not 'small'" in done.errors[0]
+    assert "attempt 1 at pod shop/web got node 'large', not 'small'" in done.errors[0]
     assert done.out.splitlines()[1].split()[:5] == ["1", "shop/web", "small", "large", "node"]
 
 
@@ -105,7 +105,7 @@ def test_a_part_in_the_middle_is_checked_attempt_by_attempt(run: Command, record
 
     done = run("replay", changed(recorded, tmp_path / "later", later))
     assert done.code == 0
-    assert done.errors[0] == "notice: part 3 of a recording; starts from the state at the end of the part before"
+    assert done.errors[0] == "notice: part 3 of a recording; starts from the state at the end of part 2"
     assert run("replay", changed(recorded, tmp_path / "other", later_and_elsewhere)).code == 1
 
 
@@ -133,13 +133,13 @@ def test_a_report(run: Command, recorded: Path, tmp_path: Path) -> None:
 
 
 def test_what_is_no_recording_is_told(run: Command, packed: Path, tmp_path: Path) -> None:
-    assert run("replay", packed) == (1, "", f"error: {packed}: is no recording: it is not compressed\n")
+    assert run("replay", packed) == (1, "", f"error: {packed}: is not a recording: it is not compressed\n")
     assert run("replay", tmp_path / "none").errors == [f"error: {tmp_path / 'none'}: No such file or directory"]
 
 
 def test_an_engine_that_is_not_installed_is_named(run: Command, recorded: Path, tmp_path: Path) -> None:
     def other_engine(lines: list[Line]) -> None:
-        lines[0] |= {"engine": "tea", "offeredBy": "kframework-tea 1.2"}
+        lines[0] |= {"engine": "tea", "distribution": "kframework-tea 1.2"}
 
     tea = changed(recorded, tmp_path / "tea.rec", other_engine)
     done = run("replay", tea)

@@ -187,7 +187,7 @@ def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "written"),
+    ("number", "text"),
     [
         (0.0, "0"),
         (1, "1"),
@@ -201,8 +201,8 @@ def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
         (1e21, "1e+21"),
     ],
 )
-def test_numbers_are_written_as_go_writes_them(number: float, format_series: str) -> None:
-    assert format_go_float(number) == format_series
+def test_numbers_are_written_as_go_writes_them(number: float, text: str) -> None:
+    assert format_go_float(number) == text
 
 
 @given(st.floats(min_value=0, allow_nan=False, allow_infinity=False))

@@ -12,8 +12,14 @@ from kframework import Plugin, Status, hookimpl
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
-from kframework.observe.recording.annotations import KEPT, AnnotationNotRecorded, guarded, keeping, without_values
-from kframework.observe.recording.pod_engine import recorded_by
+from kframework.observe.recording.annotations import (
+    KEPT_ANNOTATIONS,
+    AnnotationNotRecorded,
+    guard_annotations,
+    keep_matcher,
+    without_values,
+)
+from kframework.observe.recording.pod_engine import recording_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
@@ -26,14 +32,14 @@ from tests.faults.recording_lines import lines_of
 @pytest.mark.parametrize(
     ("patterns", "key", "kept"),
     [
-        (KEPT, "kframework.dev/run-seconds", True),
-        (KEPT, "pv.kubernetes.io/bind-completed", True),
-        (KEPT, "volume.kubernetes.io/selected-node", True),
-        (KEPT, EXTENDED_RESOURCE_CLAIM, True),
-        (KEPT, "kubectl.kubernetes.io/last-applied-configuration", False),
-        (KEPT, "example.com/token", False),
-        (KEPT, "evil.example/pv.kubernetes.io/", False),
-        (KEPT, "pvxkubernetes.io/bind-completed", False),
+        (KEPT_ANNOTATIONS, "kframework.dev/run-seconds", True),
+        (KEPT_ANNOTATIONS, "pv.kubernetes.io/bind-completed", True),
+        (KEPT_ANNOTATIONS, "volume.kubernetes.io/selected-node", True),
+        (KEPT_ANNOTATIONS, EXTENDED_RESOURCE_CLAIM, True),
+        (KEPT_ANNOTATIONS, "kubectl.kubernetes.io/last-applied-configuration", False),
+        (KEPT_ANNOTATIONS, "example.com/token", False),
+        (KEPT_ANNOTATIONS, "evil.example/pv.kubernetes.io/", False),
+        (KEPT_ANNOTATIONS, "pvxkubernetes.io/bind-completed", False),
         (["example.com/*"], "example.com/zone\nmore", True),
         (["example.com/zone"], "example.com/zones", False),
         (["*"], "anything", True),
@@ -41,14 +47,14 @@ from tests.faults.recording_lines import lines_of
     ],
 )
 def test_which_are_kept(patterns: list[str], key: str, kept: bool) -> None:
-    assert keeping(patterns)(key) is kept
+    assert keep_matcher(patterns)(key) is kept
 
 
 def recorded(annotations: Mapping[str, str]) -> dict[str, str]:
     """Return annotations as a replay has them, of which those of example.com were not recorded."""
     pod = make_pod("p", annotations=annotations)
     marked = without_values(pod, lambda key: not key.startswith("example.com"), lambda value: f"{len(value):024x}")
-    return guarded(marked).metadata.annotations
+    return guard_annotations(marked).metadata.annotations
 
 
 MIXED = {"example.com/secret": "hunter2", "open": "o"}
@@ -89,7 +95,7 @@ def test_all_else_may_be_asked() -> None:
 
 def test_an_object_of_which_all_is_there_is_the_same() -> None:
     pod = make_pod("p", annotations={"open": "o"})
-    assert guarded(pod) is without_values(pod, lambda key: True, str) is pod
+    assert guard_annotations(pod) is without_values(pod, lambda key: True, str) is pod
 
 
 class Reads(Plugin):
@@ -110,7 +116,9 @@ def run(file: Path, **options: Any) -> None:
     registry = Registry.with_plugins(Reads)
     configuration = parse(alone(Reads), "config")
     objects = [*nodes, pod]
-    Simulation(objects, configuration, registry=registry, observers=[recorder], engine=recorded_by(recorder)).run()
+    Simulation(
+        objects, configuration, registry=registry, observers=[recorder], engine=recording_factory(recorder)
+    ).run()
     recorder.close()
 
 

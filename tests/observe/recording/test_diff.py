@@ -67,13 +67,13 @@ class Brew(msgspec.Struct):
 @pytest.mark.parametrize(
     ("now", "fields", "text"),
     [
-        (Brew("green", (1, 3)), ("cups",), "line 9: brew 1 came to cups[1] 3, not 2"),
-        (Brew("green", (1,)), ("cups",), "line 9: brew 1 came to cups (1,), not (1, 2)"),
-        (Brew("green", (1, 2), {"mint": "no"}), ("herbs",), "line 9: brew 1 came to herbs['mint'] 'no', not None"),
+        (Brew("green", (1, 3)), ("cups",), "line 9: brew 1 got cups[1] 3, not 2"),
+        (Brew("green", (1,)), ("cups",), "line 9: brew 1 got cups (1,), not (1, 2)"),
+        (Brew("green", (1, 2), {"mint": "no"}), ("herbs",), "line 9: brew 1 got herbs['mint'] 'no', not None"),
         (
             Brew("black", (0, 2)),
             ("name", "cups"),
-            "line 9: brew 1 came to name 'black', not 'green'; cups[0] 0, not 1",
+            "line 9: brew 1 got name 'black', not 'green'; cups[0] 0, not 1",
         ),
         (None, (), "line 9: brew 1 is in the recording only"),
     ],

@@ -10,7 +10,7 @@ from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Offer
 from kframework.errors import ConfigError, InputError
 from kframework.observe.recording import engines
-from kframework.observe.recording.engines import EngineKind, kind_of_recording, offered_by
+from kframework.observe.recording.engines import EngineKind, distribution_of, kind_of_recording
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import follow, replay
 from tests.faults.recording_lines import Line, changed
@@ -25,11 +25,11 @@ def file(tmp_path: Path) -> Path:
     return recorded.file
 
 
-def of_engine(file: Path, name: str, offered_by: str = "") -> Path:
+def of_engine(file: Path, name: str, distribution_of: str = "") -> Path:
     """Write the same recording as that of another engine."""
 
     def rename(lines: list[Line]) -> None:
-        lines[0] |= {"engine": name, "offeredBy": offered_by}
+        lines[0] |= {"engine": name, "distribution": distribution_of}
 
     return changed(file, file.with_name(name), rename)
 
@@ -38,7 +38,7 @@ def of_engine(file: Path, name: str, offered_by: str = "") -> Path:
     ("distribution", "remedy"),
     [
         ("kframework-tea 1.2", "install kframework-tea"),
-        ("", "install what offers it under kframework.engines"),
+        ("", "install a distribution that offers it under kframework.engines"),
     ],
 )
 def test_an_engine_that_is_not_installed_is_named(file: Path, distribution: str, remedy: str) -> None:
@@ -52,7 +52,7 @@ def test_recordings_without_a_name_are_the_pod_engines(file: Path, tmp_path: Pat
     """So were all, before there were others."""
 
     def older(lines: list[Line]) -> None:
-        del lines[0]["engine"], lines[0]["offeredBy"]
+        del lines[0]["engine"], lines[0]["distribution"]
 
     assert replay(changed(file, tmp_path / "older", older)).difference is None
 
@@ -61,13 +61,13 @@ def test_what_is_installed_is_found(file: Path) -> None:
     recorded = RecordingReader(of_engine(file, "batch"))
     kind = kind_of_recording(recorded)
     assert isinstance(kind, EngineKind) and kind.name == "batch"
-    assert offered_by("batch").startswith("kframework-batch ") and offered_by("tea") == ""
+    assert distribution_of("batch").startswith("kframework-batch ") and distribution_of("tea") == ""
 
 
 def test_who_offers_something_else_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer = Offer("tea", lambda: "a pot", "kframework-tea 1.2", "tea:POT")
     monkeypatch.setattr(engines, "installed_offers", lambda group: [offer] if group == "kframework.engines" else [])
-    with pytest.raises(InputError, match=r"tea:POT of kframework-tea 1\.2 is no EngineKind"):
+    with pytest.raises(InputError, match=r"tea:POT of kframework-tea 1\.2 is not an EngineKind"):
         replay(of_engine(file, "tea"))
 
 
@@ -75,13 +75,13 @@ def test_another_configuration_is_asked_only_where_the_engine_can(file: Path) ->
     class Tea(EngineKind[Engine]):
         name = "tea"
 
-        def again(self, *made_of: object) -> Engine:
+        def rebuild(self, *made_of: object) -> Engine:
             raise AssertionError(made_of)
 
-    with pytest.raises(ConfigError, match="the engine 'tea' decides as it did or not at all: leave out --config"):
+    with pytest.raises(ConfigError, match="the engine 'tea' supports only a strict replay: omit --config"):
         Tea().reconsider(file, "strong.yaml")
 
 
 def test_nobody_else_is_followed(file: Path) -> None:
-    with pytest.raises(InputError, match="is of the engine 'batch', which decides as it did or not at all"):
+    with pytest.raises(InputError, match="is of the engine 'batch', which supports only a strict replay"):
         follow(of_engine(file, "batch"))

@@ -61,7 +61,7 @@ def test_a_new_part_begins_between_two_steps_and_while_standing_by(file: Path, m
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
-    monkeypatch.setattr(RecordingFile, "full", True)
+    monkeypatch.setattr(RecordingFile, "is_full", True)
     engine.apply_messages()
     engine.step()
     recorded.recorder.close()

@@ -106,10 +106,10 @@ def undecodable(lines: list[Line]) -> None:
             rf"1: has version {VERSION - 1} of the format, and only {VERSION} is known: replay it with the kframework",
         ),
         (newer, rf"1: has version {VERSION + 1} of the format, and {VERSION} is the newest known: update kframework"),
-        (foreign, rf"1: is no recording: its format is 'something else', not '{FORMAT}'"),
-        (unheard_of, "4: 'Miracle' is nothing that is known to happen"),
+        (foreign, rf"1: is not a recording: its format is 'something else', not '{FORMAT}'"),
+        (unheard_of, "4: unknown line 'Miracle'"),
         (timeless, "4: is damaged from here on: Object missing required field `at`"),
-        (no_kind, "Widget of example.com/v1 is no known kind: install the plugin that declares it"),
+        (no_kind, "Widget of example.com/v1 is an unknown kind: install the plugin that declares it"),
         (undecodable, r"\d+: \w+: metadata: expected"),
     ],
 )
@@ -125,11 +125,11 @@ def test_what_cannot_be_read_is_told_with_its_line(
 @pytest.mark.parametrize(
     ("data", "error"),
     [
-        (b"apiVersion: v1", "is no recording: it is not compressed"),
-        (gzip.compress(b"{}\n", mtime=0), "is no recording: its format is ''"),
-        (b"", "holds nothing yet"),
-        (gzip.compress(b"", mtime=0), "holds nothing yet"),
-        (gzip.compress(b"not JSON\n", mtime=0), "1: is no recording: JSON is malformed"),
+        (b"apiVersion: v1", "is not a recording: it is not compressed"),
+        (gzip.compress(b"{}\n", mtime=0), "is not a recording: its format is ''"),
+        (b"", "is empty"),
+        (gzip.compress(b"", mtime=0), "is empty"),
+        (gzip.compress(b"not JSON\n", mtime=0), "1: is not a recording: JSON is malformed"),
     ],
 )
 def test_another_file_is_refused(tmp_path: Path, data: bytes, error: str) -> None:

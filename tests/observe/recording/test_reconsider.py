@@ -17,7 +17,7 @@ from kframework.objects import ApiObject
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
 from kframework.observe.recording.file import RecordingFile
-from kframework.observe.recording.pod_engine import recorded_by
+from kframework.observe.recording.pod_engine import recording_factory
 from kframework.observe.recording.reconsider import Reconsiderer, reconsider
 from kframework.observe.recording.replay import follow
 from kframework.observe.recording.writer import Recorder
@@ -51,7 +51,9 @@ def record(
 ) -> Path:
     """Record a simulation."""
     recorder = Recorder(file)
-    Simulation(objects, configuration, registry=registry, engine=recorded_by(recorder), observers=[recorder]).run()
+    Simulation(
+        objects, configuration, registry=registry, engine=recording_factory(recorder), observers=[recorder]
+    ).run()
     recorder.close()
     return file
 
@@ -172,7 +174,7 @@ def test_what_plugins_ask_for_is_not_done(file: Path) -> None:
 
 
 def test_extenders_are_not_asked(file: Path) -> None:
-    with pytest.raises(ConfigError, match="leave them out of the --config"):
+    with pytest.raises(ConfigError, match="remove them from the --config"):
         reconsider(record(file, [LARGE, POD]), EXTENDED)
 
 

@@ -16,7 +16,7 @@ from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.observe.recording.file import RecordingFile
-from kframework.observe.recording.pod_engine import recorded_by
+from kframework.observe.recording.pod_engine import recording_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import FORMAT, VERSION, FrozenClock, Recorder, RecordingEngine
 from kframework.scheduler.extender import Extender
@@ -65,7 +65,7 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     recorder = Recorder(file)
     configuration, host = parse(text), Host()
     profiles = profiles_factory(configuration, Registry.with_plugins(), host)
-    recorded_by(recorder)(configuration, Ticking(), host, Extenders(), profiles)
+    recording_factory(recorder)(configuration, Ticking(), host, Extenders(), profiles)
     recorder.close()
     (header,) = read(file)
     assert header["configuration"] == effective_yaml(configuration, load_in_tree_args(configuration))
@@ -130,7 +130,7 @@ def test_a_run_with_extenders_is_refused(file: Path) -> None:
     (settings,) = parse(EXTENDED).settings.extenders
     extenders = Extenders([Extender(settings, HttpExtenderTransport(settings))])
     with pytest.raises(ConfigError, match="with extenders cannot be recorded"):
-        recorded_by(recorder)(default_configuration(), Ticking(), Host(), extenders, unmade)
+        recording_factory(recorder)(default_configuration(), Ticking(), Host(), extenders, unmade)
     recorder.close()
 
 
@@ -139,7 +139,7 @@ def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
         recorder = Recorder(tmp_path / name)
         configuration, host = default_configuration(), Host()
         profiles = profiles_factory(configuration, Registry.with_plugins(), host)
-        engine = recorded_by(recorder)(configuration, Ticking(), host, Extenders(), profiles)
+        engine = recording_factory(recorder)(configuration, Ticking(), host, Extenders(), profiles)
         engine.offer(Upserted(NODE))
         recorder.close()
         return (tmp_path / name).read_bytes()
@@ -157,12 +157,12 @@ def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
     recorder, configuration, host = Recorder(file), default_configuration(), Host()
     host.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
     profiles = profiles_factory(configuration, Registry.with_plugins(), host)
-    make = recorder.recording(Modest.of, lambda configuration: effective_yaml(configuration, {}))
+    make = recorder.recording_factory(Modest.of, lambda configuration: effective_yaml(configuration, {}))
     engine = make(configuration, Ticking(), host, Extenders(), profiles)
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)
-    monkeypatch.setattr(RecordingFile, "_is_full", lambda self: True)
-    while not recorder._file.full:
+    monkeypatch.setattr(RecordingFile, "_exceeds_limit", lambda self: True)
+    while not recorder._file.is_full:
         assert not recorder._file.failed
     engine.step()
     for gone in (Deleted(POD), Deleted(NODE)):
@@ -171,8 +171,8 @@ def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
     recorder.close()
     (notice,) = caplog.messages
     assert notice == (
-        f"the recording to {file} ends here: it has as many bytes as one part may have, and this engine's recordings "
-        "have no other; the scheduler works on without it"
+        f"recording to {file} stopped: it is full, and recordings of this engine "
+        "have only one part; scheduling continues"
     )
     assert [line["what"] for line in list(read(file))[1:]] == ["Upserted", "Upserted", "Synced", "Step", "Decision"]
     assert replay(file).difference is None

@@ -90,7 +90,7 @@ def test_plugin_without_state_of_its_own_passes(plugin: type[Plugin], test: str)
         (Remembers, RELOAD, "a new instance: all hooks of pod", ", not ", "base answers on the handle"),
         (Shares, RELOAD, "after the old one is closed: all hooks of pod", "closed", "a class attribute is shared"),
         (ClosesBadly, RELOAD, "close", "raises OSError: it was never open", "release what `start` took"),
-        (Counts, REPLAY, "in a replay", "came to", "keep nothing in the class"),
+        (Counts, REPLAY, "in a replay", "got", "keep nothing in the class"),
         (Chances, REPLAY, "in a replay", "attempt", "chance from handle.random"),
     ],
 )

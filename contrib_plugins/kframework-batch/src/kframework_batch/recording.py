@@ -64,7 +64,7 @@ class BatchEngines(EngineKind[BatchEngine]):
     name: ClassVar[str] = "batch"
     messages: ClassVar[Sequence[type[EngineMessage]]] = (EvictionFailed, Reconfigured, StatusNotWritten)
     accounts: ClassVar[Mapping[str, type[msgspec.Struct]]] = {"session": SessionAccount}
-    measured: ClassVar[frozenset[str]] = MEASURED
+    measured_fields: ClassVar[frozenset[str]] = MEASURED
     annotations: ClassVar[Sequence[str]] = (
         "volcano.sh/*",
         "scheduling.volcano.sh/*",
@@ -75,7 +75,7 @@ class BatchEngines(EngineKind[BatchEngine]):
     def __init__(self, engine: type[BatchEngine] = BatchEngine) -> None:
         self._engine = engine
 
-    def again(self, configuration: str, file: str, clock: Clock, host: Host) -> BatchEngine:
+    def rebuild(self, configuration: str, file: str, clock: Clock, host: Host) -> BatchEngine:
         said = msgspec.json.decode(configuration, type=_SettingsHeader)
         program = compile_program(parse(said.program, f"{file}: configuration"))
         settings = Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
@@ -118,7 +118,7 @@ def recording_factory(settings: Settings, recorder: Recorder) -> MakeEngine[Batc
     said = _SettingsHeader(
         settings.program.text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed
     )
-    return ENGINES.recording(recorder, make, lambda configuration: msgspec.json.encode(said).decode())
+    return ENGINES.recording_factory(recorder, make, lambda configuration: msgspec.json.encode(said).decode())
 
 
 class _SettingsHeader(msgspec.Struct, frozen=True, rename="camel"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain, repeat
 
-from kframework.engine import Attributes, Span, Tracing
+from kframework.engine import Span, SpanAttributes, Tracing
 from kframework_batch.account import Part, SessionAccount, SessionObserver, Turn, Verdict
 from kframework_batch.account_rows import format_reasons
 
@@ -24,7 +24,7 @@ class SessionSpans(SessionObserver):
         self._tracing = tracing
 
     def session_ended(self, account: SessionAccount) -> None:
-        self._tracing.tell(f"session {account.uid}", account.draw, lambda: span_of(account))
+        self._tracing.record_span(f"session {account.uid}", account.draw, lambda: span_of(account))
 
 
 def span_of(account: SessionAccount) -> Span:
@@ -45,7 +45,7 @@ def span_of(account: SessionAccount) -> Span:
             plugins = {f"kframework.plugin.{part.name}": part.took / 1e9 for part in of_kind}
             parts.append(Span(_SPAN_NAMES[kind], began, sum(part.took for part in of_kind), plugins))
             began += parts[-1].took
-    attributes: Attributes = {
+    attributes: SpanAttributes = {
         "kframework.session": account.uid,
         "kframework.nodes.total": account.nodes,
         "kframework.turns": len(account.turns),
@@ -56,7 +56,7 @@ def span_of(account: SessionAccount) -> Span:
 
 
 def _action(part: Part, start: int, turns: list[tuple[Turn, int]]) -> Span:
-    attributes: Attributes = {"kframework.action": part.name, "kframework.turns": len(turns)}
+    attributes: SpanAttributes = {"kframework.action": part.name, "kframework.turns": len(turns)}
     spans, began = list[Span](), start
     for turn, took in turns:
         spans.append(Span("turn", began, took, _attributes(turn)))
@@ -64,10 +64,10 @@ def _action(part: Part, start: int, turns: list[tuple[Turn, int]]) -> Span:
     return Span("action", start, part.took, attributes, tuple(spans))
 
 
-def _attributes(turn: Turn) -> Attributes:
+def _attributes(turn: Turn) -> SpanAttributes:
     verdicts = Counter(map(_verdict, turn.verdicts))
     rejectors = dict.fromkeys((turn.plugin, *(verdict.plugin for verdict in turn.verdicts)))
-    said: Attributes = {
+    said: SpanAttributes = {
         "kframework.message": format_reasons(turn),
         "kframework.rejectors": tuple(filter(None, rejectors)),
         "kframework.victims": tuple(victim.pod for victim in turn.victims),

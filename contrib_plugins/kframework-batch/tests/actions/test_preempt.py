@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
 from kframework.objects import Node, ObjectMeta, Pod, PodCondition, PriorityClass
-from kframework.observe.recording.annotations import guarded, without_values
+from kframework.observe.recording.annotations import guard_annotations, without_values
 from kframework.testing import make_pod
 
 CONFIGURATION = """
@@ -383,7 +383,7 @@ def test_victims_are_evicted_only_if_a_gang_needs_each_of_them(
 
 def test_annotations_without_recorded_values_are_compared_but_not_read() -> None:
     group, pods = make_gang("high", 2, priority_class="p9", annotations={"example.com/token": "secret"})
-    guarded_group = guarded(without_values(group, lambda key: False, lambda text: "0" * 24))
+    guarded_group = guard_annotations(without_values(group, lambda key: False, lambda text: "0" * 24))
     assert counts(staged([make_node("n1", cpu=4)], low(4), (guarded_group, pods))) == {"low": 2}
 
 

@@ -20,7 +20,7 @@ from kframework import ConfigError
 from kframework.core.cycle.records import Decision
 from kframework.errors import InputError
 from kframework.observe.history import History
-from kframework.observe.recording.pod_engine import recorded_by
+from kframework.observe.recording.pod_engine import recording_factory
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
@@ -64,7 +64,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_header_has_the_settings_of_the_engine(file: Path) -> None:
     header = RecordingReader(file).header
     assert (header.engine, header.part) == ("batch", 1)
-    assert header.offered_by.startswith("kframework-batch ")
+    assert header.distribution.startswith("kframework-batch ")
     assert json.loads(header.configuration) == {
         "program": CONFIGURATION,
         "schedulerNames": ["volcano", "other"],
@@ -133,10 +133,10 @@ def no_decision(lines: list[Line]) -> None:
     ("change", "told"),
     [
         (other_node, "].node '"),
-        (other_queue, "session 2 came to queues[0].weight 1, not 9"),
+        (other_queue, "session 2 got queues[0].weight 1, not 9"),
         (one_more, "session 2 is in the recording only"),
         (one_less, "session 2 is in the replay only"),
-        (no_decision, "came to attempt 1, not 2"),
+        (no_decision, "got attempt 1, not 2"),
     ],
 )
 def test_planted_difference_is_found(
@@ -184,7 +184,7 @@ def test_decisions_and_bindings_are_available_as_tables(file: Path) -> None:
 def test_recording_of_another_engine_is_rejected(tmp_path: Path) -> None:
     pods = tmp_path / "pods.rec"
     recorder = Recorder(pods)
-    Simulation([make_node("a")], engine=recorded_by(recorder), observers=[recorder]).run()
+    Simulation([make_node("a")], engine=recording_factory(recorder), observers=[recorder]).run()
     recorder.close()
     with pytest.raises(InputError, match="is a recording of the pod engine and not of the engine 'batch'"):
         Recording(pods).replay_to(ENGINES)

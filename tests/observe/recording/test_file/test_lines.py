@@ -36,7 +36,7 @@ def told(scribe: LineEncoder, *happened: msgspec.Struct | str) -> list[dict[str,
 def opening(scribe: LineEncoder, *nodes: str) -> list[tuple[str, str]]:
     """Open a part; return what it tells, and of whom, without the header."""
     after = [(8.0, "After")]
-    header, *lines = scribe.opening(PartStart(Header(), nodes, before=[(8.0, Synced())], after=after))
+    header, *lines = scribe.part_start(PartStart(Header(), nodes, before=[(8.0, Synced())], after=after))
     assert header == b'{"part":2}\n'
     found = map(msgspec.json.decode, lines)
     return [(line["what"], line.get("with", {}).get("metadata", {}).get("name", "")) for line in found]
@@ -67,7 +67,7 @@ def test_a_part_begins_with_the_nodes_in_their_order_and_all_objects() -> None:
 def test_an_object_is_told_as_it_was_last() -> None:
     scribe = LineEncoder()
     told(scribe, Upserted(make_node("a", cpu=1)), Upserted(make_node("a", cpu=2)))
-    _, line, *_ = scribe.opening(PartStart(Header(), ["a"]))
+    _, line, *_ = scribe.part_start(PartStart(Header(), ["a"]))
     assert msgspec.json.decode(line)["with"]["status"]["allocatable"]["cpu"] == 2
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from kframework import unschedulable
 from kframework.observe.recording import file as recording_file
-from kframework.observe.recording.file import LIMIT, PARTS, PartStart, RecordingFile
+from kframework.observe.recording.file import MAX_BYTES, MAX_PARTS, PartStart, RecordingFile
 from kframework.observe.recording.pod_engine import PermitDecided
 from tests.faults.recording_lines import read_unfinished
 
@@ -23,7 +23,7 @@ from tests.faults.recording_lines import read_unfinished
 @pytest.fixture(autouse=True)
 def eager(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the writer come at once."""
-    monkeypatch.setattr(recording_file, "_PAUSE", 0.001)
+    monkeypatch.setattr(recording_file, "_WAKE_INTERVAL", 0.001)
 
 
 @pytest.fixture
@@ -39,8 +39,8 @@ def read(file: Path) -> list[bytes]:
 def until_full(recording: RecordingFile) -> list[str]:
     """Write until it is time for a new part; return what was written."""
     written = []
-    while not recording.full:
-        if recording.behind < 100:
+    while not recording.is_full:
+        if recording.backlog < 100:
             written.append(noise())
             recording.put((0.0, written[-1]))
     return written
@@ -56,7 +56,7 @@ def names(file: Path) -> list[str]:
     return [msgspec.json.decode(line)["what"] for line in read(file)[1:]]
 
 
-def opened(file: Path, part: int = 1, limit: int = LIMIT) -> RecordingFile:
+def opened(file: Path, part: int = 1, limit: int = MAX_BYTES) -> RecordingFile:
     """Open a recording."""
     recording = RecordingFile(file, limit)
     recording.begin(PartStart(Part(part)))
@@ -92,14 +92,14 @@ def test_what_stood_there_is_kept(file: Path) -> None:
 
 def test_what_never_begins_costs_nobody_a_recording(file: Path) -> None:
     opened(file, 1).close()
-    for _ in range(2 * PARTS):
+    for _ in range(2 * MAX_PARTS):
         RecordingFile(file).close()
     opened(file, 2).close()
     assert [read(part) for part in parts(file)] == [[b'{"part":%d}\n' % number] for number in (2, 1)]
 
 
 def parts(file: Path) -> list[Path]:
-    found = [file, *(file.with_name(f"{file.name}.{number}") for number in range(1, PARTS + 1))]
+    found = [file, *(file.with_name(f"{file.name}.{number}") for number in range(1, MAX_PARTS + 1))]
     return [part for part in found if part.exists()]
 
 
@@ -107,19 +107,21 @@ def test_all_parts_together_are_bounded(file: Path) -> None:
     limit = 1 << 20
     recording = opened(file, 0, limit)
     written = [until_full(recording)]
-    for number in range(1, 2 * PARTS):
+    for number in range(1, 2 * MAX_PARTS):
         recording.begin(PartStart(Part(number)))
         written.append(until_full(recording))
     recording.close()
     found = parts(file)
-    assert len(found) == PARTS
+    assert len(found) == MAX_PARTS
     assert sum(part.stat().st_size for part in found) < 2 * limit  # a writer may lag behind what is written meanwhile
-    assert [names(part) for part in reversed(found)] == written[-PARTS:]
-    assert [read(part)[0] for part in found] == [b'{"part":%d}\n' % (2 * PARTS - 1 - age) for age in range(PARTS)]
+    assert [names(part) for part in reversed(found)] == written[-MAX_PARTS:]
+    assert [read(part)[0] for part in found] == [
+        b'{"part":%d}\n' % (2 * MAX_PARTS - 1 - age) for age in range(MAX_PARTS)
+    ]
 
 
 def test_it_is_not_full_for_its_opening_alone(file: Path) -> None:
-    recording = RecordingFile(file, PARTS * 1000)
+    recording = RecordingFile(file, MAX_PARTS * 1000)
     recording.begin(PartStart(Part(1), before=[(0.0, noise()) for _ in range(100)]))
     assert len(until_full(recording)) > 90
     recording.close()
@@ -145,7 +147,7 @@ def test_a_full_disk_ends_the_recording_with_one_warning(caplog: pytest.LogCaptu
         recording.put((0.0, noise()))
     recording.close()
     assert warnings(caplog) == [
-        f"the recording to /dev/full ends here: {os.strerror(errno.ENOSPC)}; the scheduler works on without it"
+        f"recording to /dev/full stopped: {os.strerror(errno.ENOSPC)}; scheduling continues"
     ]
 
 
@@ -157,9 +159,9 @@ def test_what_cannot_be_written_down_ends_the_recording_with_one_warning(
     recording.put((0.0, PermitDecided("u", unschedulable("no Unicode: \udce9"))))
     recording.close()
     assert recording.failed
-    assert recording.behind == 0
+    assert recording.backlog == 0
     (warning,) = warnings(caplog)
-    assert warning.startswith(f"the recording to {file} ends here: 'utf-8' codec can't encode")
+    assert warning.startswith(f"recording to {file} stopped: 'utf-8' codec can't encode")
 
 
 def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -171,8 +173,8 @@ def test_a_disk_that_is_too_slow_is_given_up(
 ) -> None:
     disk = Event()
     monkeypatch.setattr(RecordingFile, "_write_waiting", lambda self: disk.wait())
-    monkeypatch.setattr(recording_file, "BACKLOG", 10)
-    monkeypatch.setattr(recording_file, "_WORTHWHILE", 5)
+    monkeypatch.setattr(recording_file, "MAX_BACKLOG", 10)
+    monkeypatch.setattr(recording_file, "_WAKE_ENTRIES", 5)
     recording = opened(file)
     for _ in range(11):
         recording.put((0.0, "Step"))
@@ -188,12 +190,12 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
 ) -> None:
     disk = Event()
     monkeypatch.setattr(RecordingFile, "_write_waiting", lambda self: disk.wait())
-    monkeypatch.setattr(recording_file, "_ENDING", 0.01)
+    monkeypatch.setattr(recording_file, "_CLOSE_TIMEOUT", 0.01)
     recording = opened(file)
     recording.close()
     disk.set()
     (warning,) = warnings(caplog)
-    assert "the disk does not answer" in warning
+    assert "the disk does not respond" in warning
 
 
 def test_no_part_follows_where_the_file_is_no_file() -> None:
@@ -201,5 +203,5 @@ def test_no_part_follows_where_the_file_is_no_file() -> None:
     for _ in range(3):
         recording.put((0.0, noise()))
     recording.close()
-    assert not recording.full and not recording.failed
+    assert not recording.is_full and not recording.failed
     assert Path(os.devnull).is_char_device()

@@ -16,7 +16,7 @@ def walk() -> Span:
 
 def test_a_span_is_handed_on_with_its_parts() -> None:
     traced = Traced()
-    traced.tracing.tell("walk 1", 0.0, walk)
+    traced.tracing.record_span("walk 1", 0.0, walk)
     assert tree(traced.spans) == {"walk": None, "go": "walk", "rest": "walk"}
     assert {span.name: times(span) for span in traced.spans} == {
         "walk": (0, 1_000),
@@ -31,7 +31,7 @@ def test_a_span_is_handed_on_with_its_parts() -> None:
 
 def test_what_broke_is_an_error() -> None:
     traced = Traced()
-    traced.tracing.tell("walk 1", 0.0, walk)
+    traced.tracing.record_span("walk 1", 0.0, walk)
     statuses = {span.name: (span.status.status_code, span.status.description) for span in traced.spans}
     assert statuses == {
         "walk": (StatusCode.UNSET, None),
@@ -46,6 +46,6 @@ def test_what_is_not_of_the_sample_is_not_even_made() -> None:
     def make() -> Span:
         raise AssertionError
 
-    traced.tracing.tell("walk 1", 0.5, make)
-    traced.tracing.tell("walk 2", 0.4, walk)
+    traced.tracing.record_span("walk 1", 0.5, make)
+    traced.tracing.record_span("walk 2", 0.4, walk)
     assert [span.name for span in traced.spans] == ["go", "rest", "walk"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from kframework.observe.tracing.traces import Traces, context
+from kframework.observe.tracing.traces import Traces, span_context
 
 
 def traces(seed: int | None) -> Traces:
@@ -21,6 +21,6 @@ def test_a_trace_is_known_by_what_it_is_of() -> None:
 
 def test_spans_of_a_trace_are_known_by_their_place() -> None:
     last = (1 << 64) - 1
-    ids = [context(last, place).span_id for place in (0, 1, 2)]
+    ids = [span_context(last, place).span_id for place in (0, 1, 2)]
     assert ids == [last, 0, 1]
-    assert context(last, 1).trace_id == last
+    assert span_context(last, 1).trace_id == last
