@@ -27,7 +27,7 @@ from kframework.objects import (
     Toleration,
     Volume,
 )
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import MakeEngine
 from kframework.simulation.simulation import Simulation
@@ -85,7 +85,7 @@ def _cost(engine: MakeEngine, observers: list[Observer]) -> tuple[float, int]:
 def _recording_cost(file: Path) -> tuple[float, float, float]:
     """Return the cost with a recording, the same with its end, and its bytes per decision."""
     recorder = Recorder(file)
-    cost, decisions = _cost(recording_factory(recorder), [recorder])
+    cost, decisions = _cost(recording_pod_engine_factory(recorder), [recorder])
     ending = process_time()
     recorder.close()
     return cost, cost + (process_time() - ending) / decisions * 1e6, file.stat().st_size / decisions

@@ -76,13 +76,13 @@ def with_read_only(recorded: Recording) -> Recording:
 def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[Recording]:
     """Record into a file while inside, if one is given; of annotations those that go in by themselves, and these."""
     from kframework.core.pod_engine import PodEngine
-    from kframework.observe.recording.pod_engine import recording_factory
+    from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 
     with recorder_to(file, limit, annotations) as recorder:
         if recorder is None:
             yield Recording(PodEngine.of, [])
         else:
-            yield Recording(recording_factory(recorder), [recorder])
+            yield Recording(recording_pod_engine_factory(recorder), [recorder])
 
 
 @contextmanager

@@ -35,7 +35,7 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.objects.manifest import Manifest
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
@@ -286,7 +286,7 @@ def test_example_decides_alike_in_every_environment(
         with Simulation(
             files.objects().objects,
             load_configuration(files.config),
-            engine=recording_factory(recorder),
+            engine=recording_pod_engine_factory(recorder),
             observers=observers,
         ) as simulation:
             result = simulation.run().result

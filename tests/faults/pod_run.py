@@ -10,7 +10,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.fake_api.controllers.disruption_controller import DisruptionController
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.volume_controller import VolumeController
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
 from tests.faults.device_invariants import DeviceChecker
 from tests.faults.disruptive_plugins import RandomErrors
@@ -61,7 +61,7 @@ class PodRun(FaultyRun[PodEngine]):
             self.clock,
             self.random(f"client {number}" if number else "client"),
             registry=PLUGINS,
-            engine=PodEngine.of if recorder is None else recording_factory(recorder),
+            engine=PodEngine.of if recorder is None else recording_pod_engine_factory(recorder),
             recorder=recorder,
             extender=self._extender,
         )

@@ -25,7 +25,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Node, Pod
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
@@ -209,7 +209,7 @@ class SourceRun(Observer):
             registry=self._world.registry,
             observers=[self, recorder],
             slice=0.0,
-            engine=recording_factory(recorder),
+            engine=recording_pod_engine_factory(recorder),
         )
         books, faults = EngineChecker(scheduler.engine), list[PluginError]()
         try:

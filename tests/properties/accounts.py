@@ -40,7 +40,7 @@ from kframework.observe.journal import Journal
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
 from kframework.observe.tracing.spans import Tracing
 from kframework.process.http.endpoints import Listener, serve
@@ -157,7 +157,7 @@ class _Run:
                 registry=Registry.with_plugins(Clumsy, RandomPermit, SecondPermit),
                 observers=[recorder, history, metrics.attempts, tracing, Journal(tracing.trace_id)],
                 slice=0.0,
-                engine=recording_factory(recorder),
+                engine=recording_pod_engine_factory(recorder),
                 timed_share=TIMED_SHARE,
             )
             routes = [

@@ -8,7 +8,7 @@ import pytest
 
 import kframework
 from kframework import ExplainError, InputError, Recording
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
 from kframework.testing import make_node, make_pod
 
@@ -17,7 +17,9 @@ from kframework.testing import make_node, make_pod
 def recording(tmp_path: Path) -> Recording:
     recorder = Recorder(tmp_path / "run.rec")
     objects = [make_node("a", cpu=1), make_pod("one", cpu=1), make_pod("two", cpu=1)]
-    with kframework.Simulation(objects, engine=recording_factory(recorder), observers=[recorder]) as simulation:
+    with kframework.Simulation(
+        objects, engine=recording_pod_engine_factory(recorder), observers=[recorder]
+    ) as simulation:
         simulation.run()
     recorder.close()
     return Recording(tmp_path / "run.rec")

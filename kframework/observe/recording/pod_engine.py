@@ -59,7 +59,7 @@ class PartState(msgspec.Struct, frozen=True):
     rotation: int
 
 
-def recording_factory(recorder: Recorder) -> MakeEngine[PodEngine]:
+def recording_pod_engine_factory(recorder: Recorder) -> MakeEngine[PodEngine]:
     """Return a factory of a configuration's engine, with a recorder for its inputs."""
 
     def configuration_text(configuration: Configuration) -> str:

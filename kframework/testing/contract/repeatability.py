@@ -18,7 +18,7 @@ from kframework.core.plugin_handle import profiles_factory
 from kframework.core.runtime.registry import Registry
 from kframework.errors import format_error
 from kframework.framework.plugin import Plugin
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
@@ -116,7 +116,7 @@ class _RecordedRun(RandomHost, Clock):
         profiles = profiles_factory(configuration, Registry.with_plugins(subject.plugin), self)
         self._recorder, self.engine = (
             recorder,
-            recording_factory(recorder)(configuration, self, self, Extenders(), profiles),
+            recording_pod_engine_factory(recorder)(configuration, self, self, Extenders(), profiles),
         )
         try:
             self._run()

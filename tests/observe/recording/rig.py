@@ -15,7 +15,7 @@ from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
 from tests.extension_points.scripted import alone
@@ -44,7 +44,7 @@ class RecordedRun:
         self.host.report_decision = self.recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
         configuration = parse(alone(*plugins))
         profiles = profiles_factory(configuration, Registry.with_plugins(*plugins), self.host)
-        self.engine: PodEngine = recording_factory(self.recorder)(
+        self.engine: PodEngine = recording_pod_engine_factory(self.recorder)(
             configuration, Ticking(), self.host, Extenders(), profiles
         )
 

@@ -19,7 +19,7 @@ from kframework.observe.recording.annotations import (
     keep_matcher,
     without_values,
 )
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
@@ -117,7 +117,7 @@ def run(file: Path, **options: Any) -> None:
     configuration = parse(alone(Reads), "config")
     objects = [*nodes, pod]
     Simulation(
-        objects, configuration, registry=registry, observers=[recorder], engine=recording_factory(recorder)
+        objects, configuration, registry=registry, observers=[recorder], engine=recording_pod_engine_factory(recorder)
     ).run()
     recorder.close()
 

@@ -17,7 +17,7 @@ from kframework.objects import ApiObject
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
 from kframework.observe.recording.file import RecordingFile
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.reconsider import Reconsiderer, reconsider
 from kframework.observe.recording.replay import follow
 from kframework.observe.recording.writer import Recorder
@@ -52,7 +52,7 @@ def record(
     """Record a simulation."""
     recorder = Recorder(file)
     Simulation(
-        objects, configuration, registry=registry, engine=recording_factory(recorder), observers=[recorder]
+        objects, configuration, registry=registry, engine=recording_pod_engine_factory(recorder), observers=[recorder]
     ).run()
     recorder.close()
     return file

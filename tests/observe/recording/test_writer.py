@@ -16,7 +16,7 @@ from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.observe.recording.file import RecordingFile
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import FORMAT, VERSION, FrozenClock, Recorder, RecordingEngine
 from kframework.scheduler.extender import Extender
@@ -65,7 +65,7 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     recorder = Recorder(file)
     configuration, host = parse(text), Host()
     profiles = profiles_factory(configuration, Registry.with_plugins(), host)
-    recording_factory(recorder)(configuration, Ticking(), host, Extenders(), profiles)
+    recording_pod_engine_factory(recorder)(configuration, Ticking(), host, Extenders(), profiles)
     recorder.close()
     (header,) = read(file)
     assert header["configuration"] == effective_yaml(configuration, load_in_tree_args(configuration))
@@ -130,7 +130,7 @@ def test_a_run_with_extenders_is_refused(file: Path) -> None:
     (settings,) = parse(EXTENDED).settings.extenders
     extenders = Extenders([Extender(settings, HttpExtenderTransport(settings))])
     with pytest.raises(ConfigError, match="with extenders cannot be recorded"):
-        recording_factory(recorder)(default_configuration(), Ticking(), Host(), extenders, unmade)
+        recording_pod_engine_factory(recorder)(default_configuration(), Ticking(), Host(), extenders, unmade)
     recorder.close()
 
 
@@ -139,7 +139,7 @@ def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
         recorder = Recorder(tmp_path / name)
         configuration, host = default_configuration(), Host()
         profiles = profiles_factory(configuration, Registry.with_plugins(), host)
-        engine = recording_factory(recorder)(configuration, Ticking(), host, Extenders(), profiles)
+        engine = recording_pod_engine_factory(recorder)(configuration, Ticking(), host, Extenders(), profiles)
         engine.offer(Upserted(NODE))
         recorder.close()
         return (tmp_path / name).read_bytes()

@@ -20,7 +20,7 @@ from kframework import ConfigError
 from kframework.core.cycle.records import Decision
 from kframework.errors import InputError
 from kframework.observe.history import History
-from kframework.observe.recording.pod_engine import recording_factory
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
@@ -184,7 +184,7 @@ def test_decisions_and_bindings_are_available_as_tables(file: Path) -> None:
 def test_recording_of_another_engine_is_rejected(tmp_path: Path) -> None:
     pods = tmp_path / "pods.rec"
     recorder = Recorder(pods)
-    Simulation([make_node("a")], engine=recording_factory(recorder), observers=[recorder]).run()
+    Simulation([make_node("a")], engine=recording_pod_engine_factory(recorder), observers=[recorder]).run()
     recorder.close()
     with pytest.raises(InputError, match="is a recording of the pod engine and not of the engine 'batch'"):
         Recording(pods).replay_to(ENGINES)

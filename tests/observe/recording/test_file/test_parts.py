@@ -146,9 +146,7 @@ def test_a_full_disk_ends_the_recording_with_one_warning(caplog: pytest.LogCaptu
     for _ in range(100):
         recording.put((0.0, noise()))
     recording.close()
-    assert warnings(caplog) == [
-        f"recording to /dev/full stopped: {os.strerror(errno.ENOSPC)}; scheduling continues"
-    ]
+    assert warnings(caplog) == [f"recording to /dev/full stopped: {os.strerror(errno.ENOSPC)}; scheduling continues"]
 
 
 def test_what_cannot_be_written_down_ends_the_recording_with_one_warning(

@@ -11,7 +11,7 @@ import pytest
 from kframework.config.load import parse
 from kframework.core.cycle.records import Binding, Decision
 from kframework.core.runtime.registry import Registry
-from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKind, recording_factory
+from kframework.observe.recording.pod_engine import FollowingEngine, PodEngineKind, recording_pod_engine_factory
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.replay import Mode, Replay, follow, replay
 from kframework.observe.recording.writer import Recorder
@@ -122,7 +122,7 @@ def test_a_recording_that_is_followed_has_them_at_every_moment(tmp_path: Path) -
         [make_node("a"), make_pod("web")],
         parse(alone(changing_plugin())),
         registry=Registry.with_plugins(changing_plugin()),
-        engine=recording_factory(recorder),
+        engine=recording_pod_engine_factory(recorder),
         observers=[recorder],
     ).run(100)
     recorder.close()

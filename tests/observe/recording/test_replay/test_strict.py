@@ -15,7 +15,7 @@ from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording import reader, writer
-from kframework.observe.recording.pod_engine import PodEngineKind, recording_factory
+from kframework.observe.recording.pod_engine import PodEngineKind, recording_pod_engine_factory
 from kframework.observe.recording.replay import Replay, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extenders import Extenders
@@ -167,7 +167,7 @@ def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> 
     host.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
     configuration = parse(alone(Never))
     profiles = profiles_factory(configuration, Registry.with_plugins(Never), host)
-    engine = recording_factory(recorder)(configuration, clock, host, Extenders(), profiles)
+    engine = recording_pod_engine_factory(recorder)(configuration, clock, host, Extenders(), profiles)
     for message in (Upserted(make_node("a")), Upserted(make_pod("p")), Synced()):
         engine.offer(message)
     engine.step()
@@ -200,7 +200,7 @@ def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:
         [make_node("a", cpu=4), *pods],
         parse(alone(changing_plugin())),
         registry=registry,
-        engine=recording_factory(recorder),
+        engine=recording_pod_engine_factory(recorder),
         observers=[recorder],
     ).run(400)
     recorder.close()
