@@ -290,7 +290,9 @@ def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
 
 def _error(place: Place, subject: str, problem: Problem) -> InputError:
     line, path = place.line(problem.path), spelled(problem.path)
-    return InputError(problem.message, file=place.source.name, line=line, subject=subject, path=path)
+    return InputError(
+        problem.message, file=place.source.name, line=line, subject=subject, path=path, nearest=problem.nearest
+    )
 
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
 
+import msgspec
+
+from kframework.objects.codec import undecodable, without_nulls
 from kframework.objects.identity import cached_by_identity
 from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
 from kframework.objects.node import Node, NodeStatus
@@ -14,7 +17,11 @@ from kframework.objects.problem import FieldPath, Problem
 from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.resource_claims import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from kframework.objects.resource_slices import Counter, ResourceSlice
+from kframework.objects.scheduling_rules import pod_spec_problems, taint_problems
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
+from kframework.objects.workloads import DaemonSet, Deployment, Job, PodTemplate, ReplicaSet, StatefulSet
+
+_WITH_TEMPLATE = (DaemonSet, Deployment, Job, ReplicaSet, StatefulSet)
 
 _TIMES: tuple[FieldPath, ...] = (
     ("metadata", "creationTimestamp"),
@@ -33,10 +40,30 @@ def first_problem(subject: ApiObject) -> Problem | None:
         if time is not None and not _is_time(time):
             return Problem(path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
     if isinstance(subject, Pod):
-        return _pod_problem(subject.spec, subject.status)
+        return _spec_problem(subject.spec) or _pod_problem(subject.spec, subject.status)
     if isinstance(subject, Node):
-        return _node_problem(subject.status)
+        tainted = next(taint_problems(subject.spec.taints), None)
+        return _node_problem(subject.status) if tainted is None else tainted.below(("spec", "taints"))
+    if isinstance(subject, _WITH_TEMPLATE):
+        return _template_problem(subject.spec.template, ("spec", "template"))
     return _quantities_problem(_resource_lists(subject))
+
+
+@cached_by_identity
+def _spec_problem(spec: PodSpec) -> Problem | None:
+    problem = next(pod_spec_problems(spec), None)
+    return None if problem is None else problem.below(("spec",))
+
+
+def _template_problem(template: PodTemplate, path: FieldPath) -> Problem | None:
+    """Find the first problem of a template's pods, so that it is reported where the template is read."""
+    written = without_nulls(template.spec)
+    try:
+        spec = msgspec.convert(written, PodSpec)
+    except msgspec.ValidationError as error:
+        return undecodable(error, written).below((*path, "spec"))
+    problem = _spec_problem(spec) or _pod_problem(spec, PodStatus())
+    return None if problem is None else problem.below(path)
 
 
 @cached_by_identity

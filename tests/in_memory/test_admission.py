@@ -325,6 +325,7 @@ def selector(*expressions: LabelSelectorRequirement) -> LabelSelector:
 def test_label_keys_of_pod_affinity_are_merged_into_selectors(
     term: PodAffinityTerm, expected: LabelSelector | None
 ) -> None:
+    term = replace(term, topology_key="zone")
     weighted = WeightedPodAffinityTerm(weight=3, pod_affinity_term=term)
     affinity = Affinity(
         pod_affinity=PodAffinity(
@@ -347,7 +348,13 @@ def test_label_keys_of_pod_affinity_are_merged_into_selectors(
 
 
 def test_label_keys_of_spread_constraints_are_merged_into_selectors() -> None:
-    constraint = TopologySpreadConstraint(topology_key="zone", label_selector=selector(), match_label_keys=("hash",))
+    constraint = TopologySpreadConstraint(
+        max_skew=1,
+        topology_key="zone",
+        when_unsatisfiable="DoNotSchedule",
+        label_selector=selector(),
+        match_label_keys=("hash",),
+    )
     (filled,) = spec_of(PodSpec(topology_spread_constraints=(constraint,)), {"hash": "1"}).topology_spread_constraints
     assert filled.label_selector == selector(expression("hash", "In", "1"))
 

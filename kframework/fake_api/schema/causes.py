@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kframework.client.api_errors import cause_reason, join_messages
 from kframework.errors import ClusterError
+from kframework.objects.problem import Problem
 
 
 class Cause(NamedTuple):
@@ -30,6 +31,12 @@ class InvalidObjectError(ClusterError):
         message = f"{qualified} {_quote(name)} is invalid: {join_messages(map(str, causes))}"
         details = ({"reason": each.reason, "message": each.message, "field": each.field} for each in causes)
         super().__init__(message, status=422, reason="Invalid", causes=tuple(details))
+
+
+def field_cause(problem: Problem, path: str) -> Cause:
+    """Return the cause for a problem below a path."""
+    steps = (f"[{step}]" if isinstance(step, int) or "/" in step else f".{step}" for step in problem.path)
+    return Cause(path + "".join(steps), problem.message, cause_reason(problem.message))
 
 
 def required(field: str, detail: str = "") -> Cause:

@@ -321,7 +321,7 @@ async def test_job_of_another_controller_is_left_alone() -> None:
 
 async def test_invalid_job_does_not_stop_the_controller(caplog: pytest.LogCaptureFixture) -> None:
     odd = replace(job(active_deadline_seconds=5), status=JobStatus(start_time="yesterday"))
-    spec: dict[str, Any] = {"containers": [{"name": 7}]}
+    spec: dict[str, Any] = {"containers": [{"name": "c"}], "priorityClassName": "absent"}
     wrong = replace(job(), metadata=ObjectMeta(name="wrong", namespace="default"))
     wrong = replace(wrong, spec=replace(wrong.spec, template=PodTemplate(spec=spec)))
     fine = replace(job(), metadata=ObjectMeta(name="fine", namespace="default"))

@@ -252,6 +252,26 @@ def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, line: int,
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("fault", "problem"),
+    [
+        ("containers: {name: c}", "spec.template.spec.containers: expected a list, got a mapping"),
+        (
+            "containers: [{resources: {requests: {cpu: x}}}]",
+            "spec.template.spec.containers[0].resources.requests.cpu: ",
+        ),
+        ("tolerations: [{key: a, operator: Exist}]", "spec.template.spec.tolerations[0].operator: Unsupported value: "),
+    ],
+)
+def test_problem_of_a_template_is_reported_at_its_line(tmp_path: Path, fault: str, problem: str) -> None:
+    file = tmp_path / "d.yaml"
+    head = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  template:\n    spec:\n"
+    file.write_text(f"{head}      {fault}\n")
+    with pytest.raises(InputError) as caught:
+        read([str(file)])
+    assert str(caught.value).startswith(f"{file}:7: Deployment default/d: {problem}")
+
+
 def test_an_object_given_twice_names_both_places(tmp_path: Path) -> None:
     first = written(tmp_path, "first.yaml", "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n")
     pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}}"

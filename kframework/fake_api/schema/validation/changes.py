@@ -129,6 +129,8 @@ _FIELDS = {
     ("apps/v1", "Deployment"): ("spec.selector",),
     ("apps/v1", "ReplicaSet"): ("spec.selector",),
     ("batch/v1", "Job"): ("spec.selector", "spec.completionMode", "spec.template"),
+    ("scheduling.k8s.io/v1", "PriorityClass"): ("preemptionPolicy",),
+    ("storage.k8s.io/v1", "StorageClass"): ("volumeBindingMode",),
     ("v1", "Secret"): ("type",),
 }
 #: Fields of a Job's template that may change while the Job is suspended and has not started.
@@ -168,6 +170,13 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
             before, after = ({field: value for field, value in spec if field not in _MUTABLE_FIELDS} for spec in specs)
             if before != after:
                 yield forbidden("spec", _STATEFUL_SET_MESSAGE)
+        case "scheduling.k8s.io/v1", "PriorityClass":
+            if old.get("value") != new.get("value"):
+                yield forbidden("value", "may not be changed in an update.")
+        case "storage.k8s.io/v1", "StorageClass":
+            for field in ("parameters", "provisioner", "reclaimPolicy"):
+                if (old.get(field) or {}) != (new.get(field) or {}):
+                    yield forbidden(field, f"updates to {field} are forbidden.")
         case "v1", "Service":
             before, after = value(old, "spec.clusterIP"), value(new, "spec.clusterIP")
             stays = value(new, "spec.type") != "ExternalName"

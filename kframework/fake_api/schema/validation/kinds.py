@@ -5,7 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required, too_many, unsupported
+import msgspec
+
+from kframework.fake_api.schema.causes import (
+    Cause,
+    duplicate,
+    field_cause,
+    forbidden,
+    invalid,
+    required,
+    too_many,
+    unsupported,
+)
 from kframework.fake_api.schema.validation.pods import (
     PROTOCOLS,
     job_causes,
@@ -18,6 +29,8 @@ from kframework.fake_api.schema.validation.pods import (
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
 from kframework.in_memory.workloads.schedules import ScheduleError, load_time_zone, parse_schedule
+from kframework.objects.node import Taint
+from kframework.objects.scheduling_rules import taint_problems
 from kframework.objects.syntax import config_key, dns_label, dns_subdomain, port_name, port_number, qualified_name
 
 #: Names of Jobs append eleven characters to that of their CronJob.
@@ -156,6 +169,13 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
                 yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
         case "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
             yield from webhook_causes(data)
+        case "v1", "Node":
+            taints = msgspec.convert(mapping(data, "spec").get("taints") or [], list[Taint])
+            yield from (field_cause(problem, "spec.taints") for problem in taint_problems(taints))
+        case "policy/v1", "PodDisruptionBudget":
+            spec = mapping(data, "spec")
+            if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+                yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
         case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
             yield required("provisioner")
 

@@ -9,6 +9,7 @@ import msgspec
 from kframework.fake_api.schema.causes import (
     Cause,
     duplicate,
+    field_cause,
     forbidden,
     invalid,
     not_found,
@@ -21,7 +22,9 @@ from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 from kframework.objects.identity import cached_by_identity
 from kframework.objects.label_selectors import label_selector
 from kframework.objects.meta import LabelSelector
+from kframework.objects.pod import PodSpec
 from kframework.objects.quantity import Quantity, QuantityError
+from kframework.objects.scheduling_rules import pod_spec_problems
 from kframework.objects.syntax import dns_label, env_name, label_value, port_name, port_number, qualified_name
 
 _CHOICES = {
@@ -70,6 +73,7 @@ def spec_causes(spec: Data, path: str, claims: Iterable[Data] = ()) -> Iterator[
     for field, supported in _CHOICES.items():
         if field in spec and spec[field] not in supported:
             yield unsupported(f"{path}.{field}", spec[field], supported)
+    yield from (field_cause(problem, path) for problem in pod_spec_problems(msgspec.convert(spec, PodSpec)))
     deadline, grace = spec.get("activeDeadlineSeconds"), spec.get("terminationGracePeriodSeconds")
     if isinstance(deadline, int) and not 1 <= deadline < 2**31:
         yield invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")

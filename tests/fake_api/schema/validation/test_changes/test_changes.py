@@ -43,6 +43,23 @@ def selecting(value: str, **spec: Any) -> dict[str, Any]:
             ['roleRef: Invalid value: {"name":"b"}: cannot change roleRef'],
         ),
         ("v1", "Pod", {"spec": {"a": 1}}, {"spec": {"a": 2}}, []),
+        (
+            *("scheduling.k8s.io/v1", "PriorityClass", {"value": 10}, {"value": 20}),
+            ["value: Forbidden: may not be changed in an update."],
+        ),
+        (
+            *("storage.k8s.io/v1", "StorageClass"),
+            *({"provisioner": "a", "reclaimPolicy": "Retain"}, {"provisioner": "b", "reclaimPolicy": "Retain"}),
+            ["provisioner: Forbidden: updates to provisioner are forbidden."],
+        ),
+        (
+            *("storage.k8s.io/v1", "StorageClass"),
+            *(
+                {"volumeBindingMode": "WaitForFirstConsumer"},
+                {"volumeBindingMode": "Immediate", "reclaimPolicy": "Delete"},
+            ),
+            ['volumeBindingMode: Invalid value: "Immediate": field is immutable'],
+        ),
     ],
 )
 def test_forbidden_change_is_rejected(api_version: str, kind: str, old: Any, new: Any, found: list[str]) -> None:
