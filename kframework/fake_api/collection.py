@@ -136,7 +136,7 @@ class Collection:
 
     def write(self, draft: Draft) -> ApiDocument:
         """Store an admitted or amended object; return the stored document."""
-        stored = self._cluster.write(draft.subject, document=draft.data)
+        stored = self._cluster.write(draft.subject, draft)
         # An object that was only waiting for this write is deleted by it.
         key = stored.metadata.namespace, stored.metadata.name
         return self._current.get(key) or ApiDocument.from_draft(draft, stored)

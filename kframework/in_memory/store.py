@@ -155,7 +155,7 @@ class MemoryStore:
         admitted = self.admit(subject)
         if admitted.metadata.namespace:
             self._ensure_namespace(admitted.metadata.namespace)
-        return self._write(self._kind_store(type(subject)), admitted, _draft(subject, document))
+        return self.write(admitted, _draft(subject, document))
 
     def admit(self, subject: T) -> T:
         """Return the object as `add` would store it; raises as it does."""
@@ -189,22 +189,36 @@ class MemoryStore:
 
         An unchanged object is not written, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
         """
-        old, new = self._prepare_update(subject)
+        namespace, name = self._kind_store(type(subject)).key(subject.metadata)
+        old = self.read(type(subject), name, namespace)
+        new = self.admit_update(subject, old)
         if new == old and document is None:
             return old
-        return self._write(self._kind_store(type(subject)), new, _draft(subject, document))
+        return self.write(new, _draft(subject, document))
 
     def merge(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         """Merge changes into an object, its status too; ClusterError 400 if they do not fit, else as `replace`."""
         return self.replace(admission.apply_patch(self.read(kind, name, namespace), patch))
 
-    def admit_update(self, subject: T, old: T | None = None) -> T:
+    def admit_update(self, subject: T, old: T) -> T:
         """Return the object as `replace` would store it in place of `old`, which need not be stored; raises alike."""
-        return self._prepare_update(subject, old)[1]
+        kind, name, uid = type(subject), subject.metadata.name, subject.metadata.uid
+        if uid not in ("", old.metadata.uid):
+            raise api_errors.uid_conflict(kind, name, uid, old.metadata.uid)
+        if subject.metadata.resource_version not in ("", old.metadata.resource_version):
+            raise api_errors.version_conflict(kind, name)
+        return admission.admit_update(old, subject)
 
-    def write(self, subject: T, *, document: Data | None = None) -> T:
-        """Store an admitted object under a new version; `document` as in `add`."""
-        return self._write(self._kind_store(type(subject)), subject, _draft(subject, document))
+    def write(self, subject: T, draft: Draft | None = None) -> T:
+        """Store an admitted object under a new version, with its whole document if there is a draft."""
+        kind_store = self._kind_store(type(subject))
+        self.version += 1
+        is_ending = subject.metadata.deletion_timestamp is not None
+        is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
+        stored = _store_version(kind_store, subject, self.version, draft)
+        if is_ending and transitions.is_over(stored, self._ignored_finalizers):
+            self._delete(kind_store, stored)
+        return stored
 
     def take_drafts(self, kind: type[ApiObject]) -> dict[tuple[str, str], Draft]:
         """Return the drafts of a kind passed until now; from now on only changes carry them."""
@@ -246,7 +260,7 @@ class MemoryStore:
         if rest is None:
             self._delete(kind_store, old)
         elif rest is not old:
-            self._write(kind_store, rest)
+            self.write(rest)
 
     def remove_object(self, subject: ApiObject, *, grace: int | None = None, policy: str | None = None) -> None:
         """Delete a stored object, as `remove` does with its uid."""
@@ -282,7 +296,7 @@ class MemoryStore:
         """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
         pod = self.read(Pod, name, namespace, uid=uid)
         node = self.find(Node, node_name)
-        return self._write(self._kind_store(Pod), transitions.bind_pod(pod, node_name, node, self.timestamp()))
+        return self.write(transitions.bind_pod(pod, node_name, node, self.timestamp()))
 
     def assign_pods(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
         """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by position."""
@@ -306,7 +320,7 @@ class MemoryStore:
 
     def set_status(self, pod: Pod, status: PodStatus) -> Pod:
         """Set a pod's status; `pod` is the stored one, and an unchanged status is not written."""
-        return pod if status == pod.status else self._write(self._kind_store(Pod), structs.replace(pod, status=status))
+        return pod if status == pod.status else self.write(structs.replace(pod, status=status))
 
     def set_statuses(self, changed: Iterable[tuple[Pod, PodStatus]]) -> None:
         """Set the statuses of stored pods that are not being deleted, each pod once."""
@@ -371,26 +385,6 @@ class MemoryStore:
             if self._all_kinds_handler is not None and kind is not Event:
                 kind_store.subscribe(self._all_kinds_handler)
         return kind_store  # type: ignore[return-value]  # a dict cannot express that key and value agree
-
-    def _prepare_update(self, subject: T, old: T | None = None) -> tuple[T, T]:
-        """Return the old object, and the new one as it would be stored."""
-        kind, uid = type(subject), subject.metadata.uid
-        namespace, name = self._kind_store(kind).key(subject.metadata)
-        old = old or self.read(kind, name, namespace)
-        if uid not in ("", old.metadata.uid):
-            raise api_errors.uid_conflict(kind, name, uid, old.metadata.uid)
-        if subject.metadata.resource_version not in ("", old.metadata.resource_version):
-            raise api_errors.version_conflict(kind, name)
-        return old, admission.admit_update(old, subject)
-
-    def _write(self, kind_store: KindStore[T], subject: T, draft: Draft | None = None) -> T:
-        self.version += 1
-        is_ending = subject.metadata.deletion_timestamp is not None
-        is_ending = is_ending and kind_store.key(subject.metadata) in kind_store.objects  # else it is loaded as it was
-        stored = _store_version(kind_store, subject, self.version, draft)
-        if is_ending and transitions.is_over(stored, self._ignored_finalizers):
-            self._delete(kind_store, stored)
-        return stored
 
     def _delete(self, kind_store: KindStore[T], deleted: T) -> None:
         """Remove a deleted object, and its namespace if that waits for it."""

@@ -574,11 +574,9 @@ async def test_admitted_object_is_what_would_be_stored() -> None:
     assert (admitted.status.phase, admitted.metadata.resource_version) == ("Pending", "")
     there = memory.read(Pod, "there", "default")
     labelled = replace(there, metadata=replace(there.metadata, labels={"a": "b"}))
-    amended = memory.admit_update(labelled)
+    amended = memory.admit_update(labelled, there)
     with pytest.raises(ClusterError, match='pods "there" already exists'):
         memory.admit(pod("there"))
-    with pytest.raises(ClusterError, match='pods "nobody" not found'):
-        memory.admit_update(pod("nobody"))
     unstored = replace(there, metadata=replace(there.metadata, name="nobody", uid="u"))
     assert memory.admit_update(pod("nobody"), unstored).metadata.uid == "u"
     for field, value in (("uid", "other"), ("resource_version", "1")):

@@ -51,7 +51,7 @@ class _NodePods(NamedTuple):
     pods: list[Pod]
 
 
-class _PodChanges(NamedTuple):
+class _Plan(NamedTuple):
     """The pods to delete, and the nodes on which to create one."""
 
     to_delete: list[Pod]
@@ -127,7 +127,7 @@ class DaemonSetController(ControlLoop):
         plan = self._plan_nodes(state)
         nodes = {node.name for node in state.nodes}
         plan.to_delete.extend(pod for pod in pods if not pod.spec.node_name and target_node_name(pod) not in nodes)
-        if plan == _PodChanges([], []) and owner.spec.update_strategy.type != "OnDelete":
+        if plan == _Plan([], []) and owner.spec.update_strategy.type != "OnDelete":
             plan = _plan_surge(state) if state.rollout_limits[0] else _plan_replacement(state)
         for pod in plan.to_delete:
             self._cluster.remove_object(pod)
@@ -150,9 +150,9 @@ class DaemonSetController(ControlLoop):
         names = [(node, node.metadata.name) for node in self._cluster.objects(Node)]
         return [_NodePods(name, *evaluate(node), by_node.get(name, [])) for node, name in names]
 
-    def _plan_nodes(self, state: _State) -> _PodChanges:
+    def _plan_nodes(self, state: _State) -> _Plan:
         """Plan one pod for each node that should run one; during a surge, a new and an old one."""
-        plan = _PodChanges([], [])
+        plan = _Plan([], [])
         for node in state.nodes:
             staying = [pod for pod in node.pods if pod.metadata.deletion_timestamp is None]
             if node.should_run and not node.pods:
@@ -230,7 +230,7 @@ def _new_and_old_pod(state: _State, node: _NodePods) -> tuple[Pod | None, Pod | 
     return new, next((pod for pod in staying if not state.is_new(pod)), None)
 
 
-def _plan_replacement(state: _State) -> _PodChanges:
+def _plan_replacement(state: _State) -> _Plan:
     """Plan which old pods to delete: unavailable ones, and others up to the limit of unavailable pods."""
     unavailable = 0
     to_delete: list[Pod] = []
@@ -248,13 +248,13 @@ def _plan_replacement(state: _State) -> _PodChanges:
         else:
             to_delete.append(old)
             unavailable += 1
-    return _PodChanges(to_delete + candidates[: max(0, state.rollout_limits[1] - unavailable)], [])
+    return _Plan(to_delete + candidates[: max(0, state.rollout_limits[1] - unavailable)], [])
 
 
-def _plan_surge(state: _State) -> _PodChanges:
+def _plan_surge(state: _State) -> _Plan:
     """Plan where to create new pods next to old ones, and which old ones are no longer needed."""
     surging = available = 0
-    plan = _PodChanges([], [])
+    plan = _Plan([], [])
     candidates: list[str] = []
     unwanted: list[Pod] = []
     for node in state.nodes:
