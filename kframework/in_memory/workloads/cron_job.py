@@ -17,8 +17,8 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import Dependents, owner_keys, owner_reference
 from kframework.in_memory.workloads.job_pods import find_condition, is_finished
 from kframework.in_memory.workloads.schedules import (
+    CronScheduleError,
     Schedule,
-    ScheduleError,
     load_time_zone,
     most_recent_time,
     parse_schedule,
@@ -71,7 +71,7 @@ class CronJobController(ControlLoop):
         if not owner.spec.suspend:
             try:
                 schedule = parse_schedule(owner.spec.schedule, owner.spec.time_zone)
-            except ScheduleError as error:
+            except CronScheduleError as error:
                 _log.warning("CronJob %s: cannot parse its schedule: %s", "/".join(key), error)
             else:
                 self._create_due_job(owner, schedule)

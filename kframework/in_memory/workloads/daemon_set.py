@@ -58,7 +58,7 @@ class _Plan(NamedTuple):
     to_create: list[str]
 
 
-class _State(NamedTuple):
+class _DaemonState(NamedTuple):
     """A daemon set, the hash of its template, and all nodes with its pods."""
 
     owner: DaemonSet
@@ -123,7 +123,9 @@ class DaemonSetController(ControlLoop):
             return
         history = self._revisions.sync_history(owner)
         pods = self._pods.claim(owner)
-        state = _State(owner, revision_hash(history.update), self._nodes_with_pods(owner, pods), self._clock.now())
+        state = _DaemonState(
+            owner, revision_hash(history.update), self._nodes_with_pods(owner, pods), self._clock.now()
+        )
         plan = self._plan_nodes(state)
         nodes = {node.name for node in state.nodes}
         plan.to_delete.extend(pod for pod in pods if not pod.spec.node_name and target_node_name(pod) not in nodes)
@@ -150,7 +152,7 @@ class DaemonSetController(ControlLoop):
         names = [(node, node.metadata.name) for node in self._cluster.objects(Node)]
         return [_NodePods(name, *evaluate(node), by_node.get(name, [])) for node, name in names]
 
-    def _plan_nodes(self, state: _State) -> _Plan:
+    def _plan_nodes(self, state: _DaemonState) -> _Plan:
         """Plan one pod for each node that should run one; during a surge, a new and an old one."""
         plan = _Plan([], [])
         for node in state.nodes:
@@ -171,7 +173,7 @@ class DaemonSetController(ControlLoop):
                     plan.to_delete.extend(_surplus_pods(state, running))
         return plan
 
-    def _is_backoff_over(self, state: _State, pod: Pod, node_name: str) -> bool:
+    def _is_backoff_over(self, state: _DaemonState, pod: Pod, node_name: str) -> bool:
         """Return whether an ended pod may be deleted: a failed one only after a backoff, which doubles each time."""
         if pod.status.phase != "Failed":
             return True
@@ -186,7 +188,7 @@ class DaemonSetController(ControlLoop):
         backoffs[node_name] = min(max(_INITIAL_BACKOFF, 2 * delay), _MAX_BACKOFF), state.now
         return True
 
-    def _update_status(self, state: _State, collisions: int) -> None:
+    def _update_status(self, state: _DaemonState, collisions: int) -> None:
         owner = state.owner
         current = [node.pods[0] for node in state.nodes if node.should_run and node.pods]
         available = sum(map(state.is_available, current))
@@ -213,7 +215,7 @@ def _age_key(pod: Pod) -> tuple[bool, str, str]:
     return not pod.spec.node_name, pod.metadata.creation_timestamp or "", pod.metadata.name
 
 
-def _surplus_pods(state: _State, running: list[Pod]) -> list[Pod]:
+def _surplus_pods(state: _DaemonState, running: list[Pod]) -> list[Pod]:
     """List the surplus pods of a node during a surge."""
     new = [pod for pod in running if state.is_new(pod)]
     old = [pod for pod in running if not state.is_new(pod)]
@@ -223,14 +225,14 @@ def _surplus_pods(state: _State, running: list[Pod]) -> list[Pod]:
     return to_delete
 
 
-def _new_and_old_pod(state: _State, node: _NodePods) -> tuple[Pod | None, Pod | None]:
+def _new_and_old_pod(state: _DaemonState, node: _NodePods) -> tuple[Pod | None, Pod | None]:
     """Return the new pod and the old pod of a node that has at most one of each."""
     staying = [pod for pod in node.pods if pod.metadata.deletion_timestamp is None]
     new = next((pod for pod in staying if state.is_new(pod)), None)
     return new, next((pod for pod in staying if not state.is_new(pod)), None)
 
 
-def _plan_replacement(state: _State) -> _Plan:
+def _plan_replacement(state: _DaemonState) -> _Plan:
     """Plan which old pods to delete: unavailable ones, and others up to the limit of unavailable pods."""
     unavailable = 0
     to_delete: list[Pod] = []
@@ -251,7 +253,7 @@ def _plan_replacement(state: _State) -> _Plan:
     return _Plan(to_delete + candidates[: max(0, state.rollout_limits[1] - unavailable)], [])
 
 
-def _plan_surge(state: _State) -> _Plan:
+def _plan_surge(state: _DaemonState) -> _Plan:
     """Plan where to create new pods next to old ones, and which old ones are no longer needed."""
     surging = available = 0
     plan = _Plan([], [])

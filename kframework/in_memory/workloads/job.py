@@ -26,9 +26,9 @@ from kframework.in_memory.workloads.job_pods import (
     FAILURES,
     IGNORED,
     TRACKING,
-    Backoff,
+    ClassifiedPods,
+    JobBackoff,
     JobOutcome,
-    JobPods,
     annotated_count,
     classify_pods,
     completion_index,
@@ -69,7 +69,7 @@ class JobController(ControlLoop):
         super().__init__(cluster, clock)
         cluster.honor_finalizer(TRACKING)
         self._pods: Dependents[Pod] = Dependents(cluster, Pod)
-        self._backoffs: dict[Key, Backoff] = {}
+        self._backoffs: dict[Key, JobBackoff] = {}
 
     def _affected_keys(self, change: Change) -> Iterator[Key]:
         match change.subject:
@@ -90,7 +90,7 @@ class JobController(ControlLoop):
             job = replace(job, status=replace(job.status, start_time=rfc3339(now)))
         pods = self._pods.claim(job, finalizers=(TRACKING,))
         state = classify_pods(job, pods)
-        backoff = self._backoffs.get(key, Backoff()).with_ended_pods(state.new_succeeded, state.new_failed)
+        backoff = self._backoffs.get(key, JobBackoff()).with_ended_pods(state.new_succeeded, state.new_failed)
         self._backoffs[key] = backoff
         outcome = job_outcome(state, now)
         if outcome is not None:
@@ -105,7 +105,7 @@ class JobController(ControlLoop):
             self._queue.add_after(key, left)
         self._track_status(state, changes, outcome)
 
-    def _manage_pods(self, state: JobPods, backoff: Backoff) -> _PodChanges:
+    def _manage_pods(self, state: ClassifiedPods, backoff: JobBackoff) -> _PodChanges:
         """Delete or create pods until the desired number is active."""
         job, active = state.job, len(state.active)
         wanted = _wanted_active(state)
@@ -127,7 +127,7 @@ class JobController(ControlLoop):
             self._create_pod(job)
         return _PodChanges([], missing)
 
-    def _surplus(self, state: JobPods, at_least: int) -> list[Pod]:
+    def _surplus(self, state: ClassifiedPods, at_least: int) -> list[Pod]:
         """List at least `at_least` surplus pods, those without a valid index of their own first."""
         job, now = state.job, self._clock.now()
         kept, surplus = [], []
@@ -142,7 +142,7 @@ class JobController(ControlLoop):
         kept.reverse()
         return surplus + kept[: max(0, at_least - len(surplus))]
 
-    def _create_indexed_pods(self, state: JobPods, missing: int, backoff: Backoff) -> int:
+    def _create_indexed_pods(self, state: ClassifiedPods, missing: int, backoff: JobBackoff) -> int:
         job, now = state.job, self._clock.now()
         taken = [*state.active, *(state.ending if job.spec.pod_replacement_policy == "Failed" else ())]
         settled = merge_intervals(state.succeeded_indexes + state.failed_indexes + intervals_of_pods(taken))
@@ -150,7 +150,7 @@ class JobController(ControlLoop):
         for index in first_missing_indexes(settled, missing, job.spec.completions or 0):
             before = state.delayed_by_index.get(index)
             if job.spec.backoff_limit_per_index is not None:
-                own = Backoff().with_ended_pods((), [before]) if before is not None else Backoff()
+                own = JobBackoff().with_ended_pods((), [before]) if before is not None else JobBackoff()
                 backoff = own._replace(failures=failure_count(before) + 1 if before is not None else 0)
             if (seconds := backoff.remaining(now)) > 0:
                 waits.append(seconds)
@@ -181,7 +181,7 @@ class JobController(ControlLoop):
             self._cluster.remove_object(pod)
         return _PodChanges(pods)
 
-    def _track_status(self, state: JobPods, changes: _PodChanges, outcome: JobOutcome | None) -> None:
+    def _track_status(self, state: ClassifiedPods, changes: _PodChanges, outcome: JobOutcome | None) -> None:
         """Count the pods that have ended, remove their finalizers, and update the job's status."""
         status = _updated_status(state, changes, outcome)
         done = [pod for pod in state.pods if TRACKING in pod.metadata.finalizers and _is_settled(state, pod, outcome)]
@@ -263,13 +263,13 @@ def remove_tracking_finalizer(cluster: MemoryCluster, pod: Pod) -> None:
         cluster.replace(replace(current, metadata=replace(current.metadata, finalizers=rest)))
 
 
-def is_complete(state: JobPods, changes: _PodChanges) -> bool:
+def is_complete(state: ClassifiedPods, changes: _PodChanges) -> bool:
     """Return whether enough pods have succeeded, and none is active."""
     active, wanted = len(state.active) - len(changes.deleted) + changes.created, state.job.spec.completions
     return not active and (state.succeeded > 0 if wanted is None else state.succeeded >= wanted)
 
 
-def _wanted_active(state: JobPods) -> int:
+def _wanted_active(state: ClassifiedPods) -> int:
     """Return how many pods should be active; without `completions`, none is created after the first success."""
     spec = state.job.spec
     parallelism = spec.parallelism or 0
@@ -280,14 +280,14 @@ def _wanted_active(state: JobPods) -> int:
     return max(0, min(spec.completions - state.succeeded, parallelism))
 
 
-def _is_settled(state: JobPods, pod: Pod, outcome: JobOutcome | None) -> bool:
+def _is_settled(state: ClassifiedPods, pod: Pod, outcome: JobOutcome | None) -> bool:
     """Return whether a pod needs its finalizer no longer once it is counted."""
     if outcome is not None or state.job.metadata.deletion_timestamp is not None or pod.status.phase == "Succeeded":
         return True
     return is_failed(state.job, pod) and state.delayed_by_index.get(completion_index(pod)) is not pod
 
 
-def _updated_status(state: JobPods, changes: _PodChanges, outcome: JobOutcome | None) -> JobStatus:
+def _updated_status(state: ClassifiedPods, changes: _PodChanges, outcome: JobOutcome | None) -> JobStatus:
     job, status, policy = state.job, state.job.status, state.job.spec.pod_failure_policy
     # When a job fails, its remaining pods count as failed.
     lost = changes.deleted if outcome is not None and not outcome.succeeds else []

@@ -149,18 +149,18 @@ def match_success_policy(policy: SuccessPolicy | None, completions: int, succeed
 _BASE_DELAY, _MAX_DELAY = 10.0, 600.0
 
 
-class Backoff(NamedTuple):
+class JobBackoff(NamedTuple):
     """The number of a job's pods that have failed since one has succeeded, and the time of the last failure."""
 
     failures: int = 0
     failed_at: float = 0.0
 
-    def with_ended_pods(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> Backoff:
+    def with_ended_pods(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> JobBackoff:
         """Return the backoff after these newly ended pods."""
         success = max(map(finished_at, succeeded), default=None)
         failures = sorted(at for at in map(finished_at, failed) if success is None or at > success)
-        before = self if success is None else Backoff()
-        return Backoff(before.failures + len(failures), failures[-1]) if failures else before
+        before = self if success is None else JobBackoff()
+        return JobBackoff(before.failures + len(failures), failures[-1]) if failures else before
 
     def remaining(self, now: float) -> float:
         """Return the remaining seconds of the backoff."""
@@ -211,7 +211,7 @@ class JobOutcome(NamedTuple):
 COMPLETIONS_REACHED = JobOutcome(True, "CompletionsReached", "Reached expected number of succeeded pods")
 
 
-class JobPods(NamedTuple):
+class ClassifiedPods(NamedTuple):
     """The pods of a job, which has all its defaults; those that are new are not in its status yet."""
 
     job: Job
@@ -262,7 +262,7 @@ def with_defaults(job: Job) -> Job:
     )
 
 
-def classify_pods(job: Job, pods: list[Pod]) -> JobPods:
+def classify_pods(job: Job, pods: list[Pod]) -> ClassifiedPods:
     """Classify the pods of a job."""
     job, active = with_defaults(job), [pod for pod in pods if is_active(pod)]
     uncounted = [pod for pod in pods if TRACKING in pod.metadata.finalizers and is_countable(job, pod)]
@@ -283,15 +283,15 @@ def classify_pods(job: Job, pods: list[Pod]) -> JobPods:
             index = completion_index(pod)
             if index is not None and not contains_index(settled, index):
                 delayed_by_index[index] = pod
-    return JobPods(job, pods, active, succeeded, failed, succeeded_indexes, failed_indexes, delayed_by_index)
+    return ClassifiedPods(job, pods, active, succeeded, failed, succeeded_indexes, failed_indexes, delayed_by_index)
 
 
-def job_outcome(state: JobPods, now: float) -> JobOutcome | None:
+def job_outcome(state: ClassifiedPods, now: float) -> JobOutcome | None:
     """Return the outcome of a job, None if it is not over; a job with enough succeeded pods is not decided here."""
     return next(_job_outcomes(state, now), None)
 
 
-def _job_outcomes(state: JobPods, now: float) -> Iterator[JobOutcome]:
+def _job_outcomes(state: ClassifiedPods, now: float) -> Iterator[JobOutcome]:
     job, spec = state.job, state.job.spec
     for type_name in ("SuccessCriteriaMet", "FailureTarget"):
         if (condition := find_condition(job.status, type_name)) is not None:

@@ -232,7 +232,7 @@ _DEFAULT_LIMIT = 10
 W = TypeVar("W", StatefulSet, DaemonSet)
 
 
-class History(NamedTuple):
+class RevisionHistory(NamedTuple):
     """The revisions of a workload, the oldest first, the one of its template, and how often names have clashed."""
 
     revisions: list[ControllerRevision]
@@ -251,7 +251,7 @@ class Revisions(Generic[W]):
         self._cluster = cluster
         self.dependents: Dependents[ControllerRevision] = Dependents(cluster, ControllerRevision)
 
-    def sync_history(self, owner: W) -> History:
+    def sync_history(self, owner: W) -> RevisionHistory:
         """Return the revisions of a workload; the one of its template is created, or becomes the latest again."""
         claimed = self.dependents.claim(owner)
         revisions: list[ControllerRevision] = sorted(
@@ -262,19 +262,19 @@ class Revisions(Generic[W]):
         collisions = owner.status.collision_count or 0
         equal: list[ControllerRevision] = [each for each in revisions if each.data == data]
         if equal and equal[-1] is revisions[-1]:
-            return History(revisions, revisions[-1], collisions)
+            return RevisionHistory(revisions, revisions[-1], collisions)
         number = revisions[-1].revision + 1 if revisions else 1
         if equal:
             update = self._cluster.replace(replace(equal[-1], revision=number))
-            return History([*(each for each in revisions if each is not equal[-1]), update], update, collisions)
+            return RevisionHistory([*(each for each in revisions if each is not equal[-1]), update], update, collisions)
         revision = _build_revision(owner, data, number, collisions)
         while self._cluster.find(ControllerRevision, revision.metadata.name, revision.metadata.namespace) is not None:
             collisions += 1
             revision = _build_revision(owner, data, number, collisions)
         update = self._cluster.add(revision)
-        return History([*revisions, update], update, collisions)
+        return RevisionHistory([*revisions, update], update, collisions)
 
-    def clean_up(self, owner: W, history: History, alive: Collection[str]) -> None:
+    def clean_up(self, owner: W, history: RevisionHistory, alive: Collection[str]) -> None:
         """Delete the oldest revisions without pods, except those that the history keeps."""
         limit = owner.spec.revision_history_limit
         past = [each for each in history.revisions if each.metadata.name not in alive and each is not history.update]

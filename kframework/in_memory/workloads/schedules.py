@@ -44,7 +44,7 @@ _INT64, _MAX_DIGITS = range(-(1 << 63), 1 << 63), 19
 _MAX_DAYS = 5 * 366
 
 
-class ScheduleError(ValueError):
+class CronScheduleError(ValueError):
     """Raised for an invalid schedule or time zone."""
 
 
@@ -105,23 +105,23 @@ def parse_schedule(text: str, time_zone: str | None = None) -> Schedule:
     Raises ScheduleError with the messages of Kubernetes' parser.
     """
     if not text:
-        raise ScheduleError("empty spec string")
+        raise CronScheduleError("empty spec string")
     zone = load_time_zone(time_zone) if time_zone and "TZ" not in text else UTC
     if zoned := _ZONED.fullmatch(text):
         if zoned["rest"] is None:
-            raise ScheduleError("invalid schedule format: runtime error: slice bounds out of range [:-1]")
+            raise CronScheduleError("invalid schedule format: runtime error: slice bounds out of range [:-1]")
         try:
             zone = load_time_zone(zoned["zone"])
-        except ScheduleError as error:
-            raise ScheduleError(f"provided bad location {zoned['zone']}: {error}") from error
+        except CronScheduleError as error:
+            raise CronScheduleError(f"provided bad location {zoned['zone']}: {error}") from error
         text = zoned["rest"].strip()
     if text.startswith(_EVERY):
         return _parse_every(text.removeprefix(_EVERY))
     if text.startswith("@") and text not in _DESCRIPTORS:
-        raise ScheduleError(f"unrecognized descriptor: {text}")
+        raise CronScheduleError(f"unrecognized descriptor: {text}")
     fields = _DESCRIPTORS.get(text, text).split()
     if len(fields) != len(_BOUNDS):
-        raise ScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
+        raise CronScheduleError(f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]")
     minutes, hours, days, months, weekdays = map(_parse_field, fields, _BOUNDS)
     return CronSchedule(
         tuple(sorted(minutes.values)),
@@ -141,7 +141,7 @@ def load_time_zone(name: str) -> tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
-        raise ScheduleError(f"unknown time zone {name}") from error
+        raise CronScheduleError(f"unknown time zone {name}") from error
 
 
 def _parse_every(text: str) -> ConstantDelaySchedule:
@@ -150,7 +150,7 @@ def _parse_every(text: str) -> ConstantDelaySchedule:
     try:
         return ConstantDelaySchedule(max(1, int(Duration.parse(text))))
     except ValueError as error:
-        raise ScheduleError(f"failed to parse duration {text}: {error}") from error
+        raise CronScheduleError(f"failed to parse duration {text}: {error}") from error
 
 
 class _Field(NamedTuple):
@@ -175,21 +175,21 @@ def _parse_range(text: str, bounds: _Bounds) -> _Field:
     if not is_any:
         low = _parse_value(first, bounds.names)
         if len(others) > 1:
-            raise ScheduleError(f"too many hyphens: {text}")
+            raise CronScheduleError(f"too many hyphens: {text}")
         high = _parse_value(others[0], bounds.names) if others else low
     if len(steps) > 1:
-        raise ScheduleError(f"too many slashes: {text}")
+        raise CronScheduleError(f"too many slashes: {text}")
     step = _parse_number(steps[0]) if steps else 1
     if steps and not others:
         high = bounds.maximum
     if low < bounds.minimum:
-        raise ScheduleError(f"beginning of range ({low}) below minimum ({bounds.minimum}): {text}")
+        raise CronScheduleError(f"beginning of range ({low}) below minimum ({bounds.minimum}): {text}")
     if high > bounds.maximum:
-        raise ScheduleError(f"end of range ({high}) above maximum ({bounds.maximum}): {text}")
+        raise CronScheduleError(f"end of range ({high}) above maximum ({bounds.maximum}): {text}")
     if low > high:
-        raise ScheduleError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
+        raise CronScheduleError(f"beginning of range ({low}) beyond end of range ({high}): {text}")
     if step == 0:
-        raise ScheduleError(f"step of range should be a positive number: {text}")
+        raise CronScheduleError(f"step of range should be a positive number: {text}")
     return _Field(frozenset(range(low, high + 1, step)), is_any and step == 1)
 
 
@@ -204,9 +204,9 @@ def _parse_number(text: str) -> int:
     if number is None or number not in _INT64:
         why = "invalid syntax" if number is None else "value out of range"
         quoted = json.dumps(text, ensure_ascii=False)
-        raise ScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted}: {why}")
+        raise CronScheduleError(f"failed to parse int from {text}: strconv.Atoi: parsing {quoted}: {why}")
     if number < 0:
-        raise ScheduleError(f"negative number ({number}) not allowed: {text}")
+        raise CronScheduleError(f"negative number ({number}) not allowed: {text}")
     return number
 
 

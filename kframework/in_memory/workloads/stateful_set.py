@@ -25,7 +25,7 @@ from kframework.in_memory.workloads.dependents import (
     owner_reference,
     update_status,
 )
-from kframework.in_memory.workloads.revisions import REVISION_LABEL, History, Revisions, revision_template
+from kframework.in_memory.workloads.revisions import REVISION_LABEL, RevisionHistory, Revisions, revision_template
 from kframework.objects import (
     ApiObject,
     ClaimRetentionPolicy,
@@ -41,11 +41,11 @@ from kframework.objects import (
 _POD_NAME = re.compile(r"(.*)-(\d{1,10})")
 
 
-class _State(NamedTuple):
+class _SetState(NamedTuple):
     """A stateful set with its pods by ordinal; some may be missing or surplus."""
 
     owner: StatefulSet
-    history: History
+    history: RevisionHistory
     current: ControllerRevision
     pods: dict[int, Pod]
     now: float
@@ -113,13 +113,13 @@ class StatefulSetController(ControlLoop):
         current = history.find(owner.status.current_revision) or history.update
         owned = self._pods.claim(owner, lambda pod: _parse_ordinal(pod, name) is not None)
         pods = {ordinal: pod for pod in owned if (ordinal := _parse_ordinal(pod, name)) is not None}
-        state = _State(owner, history, current, dict(sorted(pods.items())), self._clock.now())
+        state = _SetState(owner, history, current, dict(sorted(pods.items())), self._clock.now())
         self._update_pods(state)
         alive = {current.metadata.name, *(pod.metadata.labels.get(REVISION_LABEL, "") for pod in owned)}
         self._revisions.clean_up(owner, history, alive)
         self._update_status(state)
 
-    def _update_pods(self, state: _State) -> None:
+    def _update_pods(self, state: _SetState) -> None:
         """Take the next actions; with ordered management, one at a time."""
         for ordinal in state.ordinals:
             if not self._process_replica(state, ordinal) and state.is_ordered:
@@ -140,7 +140,7 @@ class StatefulSetController(ControlLoop):
         if state.owner.spec.update_strategy.type != "OnDelete":
             self._roll_update(state)
 
-    def _process_replica(self, state: _State, ordinal: int) -> bool:
+    def _process_replica(self, state: _SetState, ordinal: int) -> bool:
         """Create a pod, or maintain the existing one; return whether the next ordinal may be processed."""
         owner, pod = state.owner, state.pods.get(ordinal)
         if pod is None:
@@ -159,7 +159,7 @@ class StatefulSetController(ControlLoop):
         self._claims.update_owners(owner, pod, ordinal, condemned=False)
         return True
 
-    def _create_pod(self, state: _State, ordinal: int) -> Pod:
+    def _create_pod(self, state: _SetState, ordinal: int) -> Pod:
         owner, is_current = state.owner, _gets_current_revision(state, ordinal)
         revision = state.current if is_current else state.history.update
         template = revision_template(revision) if is_current else owner.spec.template
@@ -173,7 +173,7 @@ class StatefulSetController(ControlLoop):
         spec = with_claim_volumes(owner, ordinal, template.spec) | network
         return create_pod(self._cluster, owner, template, spec, name=name, labels=labels)
 
-    def _roll_update(self, state: _State) -> None:
+    def _roll_update(self, state: _SetState) -> None:
         """Delete the outdated pod with the highest ordinal, once all above are available."""
         rolling = state.owner.spec.update_strategy.rolling_update
         partition = (rolling.partition or 0) if rolling is not None else 0
@@ -189,7 +189,7 @@ class StatefulSetController(ControlLoop):
             if not state.is_available(ordinal):
                 return
 
-    def _update_status(self, state: _State) -> None:
+    def _update_status(self, state: _SetState) -> None:
         """Update the status, and requeue for when a pod becomes available."""
         owner, update = state.owner, state.history.update
         keys = map(key_of, state.pods.values())
@@ -230,7 +230,7 @@ def _has_revision(pod: Pod, revision: ControllerRevision) -> bool:
     return pod.metadata.labels.get(REVISION_LABEL) == revision.metadata.name
 
 
-def _gets_current_revision(state: _State, ordinal: int) -> bool:
+def _gets_current_revision(state: _SetState, ordinal: int) -> bool:
     """Return whether a pod created now still gets the current revision, not the update revision."""
     strategy = state.owner.spec.update_strategy
     if strategy.rolling_update is not None:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework.clock import VirtualTimeLoop, rfc3339
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.workloads.job_pods import TRACKING, Backoff, finished_at
+from kframework.in_memory.workloads.job_pods import TRACKING, JobBackoff, finished_at
 from kframework.objects import (
     ContainerState,
     ContainerStateTerminated,
@@ -354,7 +354,7 @@ def ended(at: int) -> Pod:
 def test_backoff_doubles_with_each_failure(
     rounds: list[tuple[Sequence[int], Sequence[int]]], now: int, remaining: float
 ) -> None:
-    backoff = Backoff()
+    backoff = JobBackoff()
     for succeeded, failed in rounds:
         backoff = backoff.with_ended_pods(map(ended, succeeded), map(ended, failed))
     assert backoff.remaining(now) == remaining

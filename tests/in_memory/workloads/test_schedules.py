@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from kframework.clock import rfc3339, seconds_of
-from kframework.in_memory.workloads.schedules import ScheduleError, most_recent_time, parse_schedule
+from kframework.in_memory.workloads.schedules import CronScheduleError, most_recent_time, parse_schedule
 
 
 @pytest.mark.parametrize(
@@ -114,21 +114,21 @@ ATOI = 'failed to parse int from {0}: strconv.Atoi: parsing "{0}": {1}'
     ],
 )
 def test_invalid_schedule_is_rejected(text: str, why: str) -> None:
-    with pytest.raises(ScheduleError) as refused:
+    with pytest.raises(CronScheduleError) as refused:
         parse_schedule(text)
     assert str(refused.value) == why
 
 
 @pytest.mark.parametrize("zone", ["Europe/Nowhere", "../../etc/passwd", "Europe"])
 def test_unknown_time_zone_is_rejected(zone: str) -> None:
-    with pytest.raises(ScheduleError) as refused:
+    with pytest.raises(CronScheduleError) as refused:
         parse_schedule("* * * * *", zone)
     assert str(refused.value) == f"unknown time zone {zone}"
 
 
 @pytest.mark.parametrize("text", ["@every " + "9" * 400 + "h", "9" * 5000 + " * * * *"])
 def test_too_large_number_is_rejected(text: str) -> None:
-    with pytest.raises(ScheduleError):
+    with pytest.raises(CronScheduleError):
         parse_schedule(text)
 
 

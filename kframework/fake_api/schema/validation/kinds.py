@@ -28,7 +28,7 @@ from kframework.fake_api.schema.validation.pods import (
 )
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
-from kframework.in_memory.workloads.schedules import ScheduleError, load_time_zone, parse_schedule
+from kframework.in_memory.workloads.schedules import CronScheduleError, load_time_zone, parse_schedule
 from kframework.objects.node import Taint
 from kframework.objects.scheduling_rules import taint_problems
 from kframework.objects.syntax import config_key, dns_label, dns_subdomain, port_name, port_number, qualified_name
@@ -49,7 +49,7 @@ def cron_job_causes(data: Data) -> Iterator[Cause]:
     else:
         try:
             parse_schedule(when)
-        except ScheduleError as error:
+        except CronScheduleError as error:
             yield invalid("spec.schedule", when, str(error))
         if "TZ" in when:
             yield invalid("spec.schedule", when, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
@@ -83,7 +83,7 @@ def _time_zone_causes(zone: object) -> Iterator[Cause]:
     if zone != "Local":  # valid in Go
         try:
             load_time_zone(zone)
-        except ScheduleError as error:
+        except CronScheduleError as error:
             yield invalid("spec.timeZone", zone, str(error))
 
 
