@@ -11,7 +11,7 @@ import typer
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity, group
 from kframework.cli.printing import print_lines
-from kframework.simulation.inputs import configured
+from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def check(
     errors: list[ConfigError] = []
     for file in files:
         with collect_errors(errors):
-            for notice in compiled(configured(file, plugins), plugins).warnings:
+            for notice in compiled(load_simulation_configuration(file, plugins), plugins).warnings:
                 say("notice", notice)
             print_lines(f"{file}: ok")
     raise_collected(errors)
@@ -57,7 +57,7 @@ def show(
     from kframework.config.show import effective_yaml
     from kframework.core.runtime.registry import load_in_tree_args
 
-    configuration = configured(file)
+    configuration = load_simulation_configuration(file)
     typer.echo(effective_yaml(configuration, load_in_tree_args(configuration)), nl=False)
 
 

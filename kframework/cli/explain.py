@@ -11,7 +11,7 @@ from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Devices, Verbosity, WideForm
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
-from kframework.simulation.inputs import configured, read_cluster
+from kframework.simulation.inputs import load_simulation_configuration, read_cluster
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _of_files(
 ) -> Explanation:
     from kframework.simulation.simulation import Simulation
 
-    configuration = configured(config, plugins)
+    configuration = load_simulation_configuration(config, plugins)
     objects = read_cluster(filenames, configuration, plugins, devices=devices).objects
     with Simulation(objects, configuration, plugins=plugins) as simulation:
         explained = simulation.run().explain(pod)

@@ -14,7 +14,7 @@ from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.core.cycle.records import Decision
-    from kframework.simulation.records import Outcome, Progress, SimulationResult
+    from kframework.simulation.records import PodOutcome, Progress, SimulationResult
 
 #: The number of names listed in a line; the others are counted.
 _LISTED = 5
@@ -60,12 +60,12 @@ def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
             print_places(outcomes)
 
 
-def print_places(outcomes: Iterable[Outcome]) -> None:
+def print_places(outcomes: Iterable[PodOutcome]) -> None:
     """Print a table of the node of each pod, or why it waits."""
     print_table(_HEADERS, [_row(outcome) for outcome in outcomes])
 
 
-def print_moved(before: Mapping[str, Outcome], now: Mapping[str, Outcome]) -> None:
+def print_moved(before: Mapping[str, PodOutcome], now: Mapping[str, PodOutcome]) -> None:
     """Print the pods that went elsewhere than before, or wait for another reason; both by `namespace/name`."""
     moved = [pod for pod in dict.fromkeys((*now, *before)) if _place(before.get(pod)) != _place(now.get(pod))]
     if not moved:
@@ -105,26 +105,26 @@ def summarise(simulation: SimulationResult) -> None:
     sys.stderr.write(f"{bound} of {pods} pods bound, {pods - bound} pending; {account}\n")
 
 
-def _item(outcome: Outcome) -> dict[str, object]:
+def _item(outcome: PodOutcome) -> dict[str, object]:
     phase = outcome.phase or "Pending"
     fields = {"pod": outcome.pod, "node": outcome.node, "phase": phase, "message": outcome.message}
     return {**fields, "attempts": outcome.attempts}
 
 
-def _place(outcome: Outcome | None) -> tuple[str | None, str] | None:
+def _place(outcome: PodOutcome | None) -> tuple[str | None, str] | None:
     return None if outcome is None else (outcome.node, outcome.message)
 
 
-def _node(outcome: Outcome) -> str:
+def _node(outcome: PodOutcome) -> str:
     return outcome.node or "<pending>"
 
 
-def _row(outcome: Outcome) -> tuple[str, ...]:
+def _row(outcome: PodOutcome) -> tuple[str, ...]:
     namespace, _, name = outcome.pod.partition("/")
     return namespace, name, outcome.node or NONE, outcome.phase or "Pending", str(outcome.attempts), outcome.message
 
 
-def _wide_row(outcome: Outcome, decision: Decision | None) -> tuple[str, ...]:
+def _wide_row(outcome: PodOutcome, decision: Decision | None) -> tuple[str, ...]:
     """Add columns of the last attempt; a score only if there was a choice."""
     *row, message = _row(outcome)
     if decision is None:

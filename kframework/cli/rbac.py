@@ -11,7 +11,7 @@ from kframework.cli.config import compiled
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_json, print_yaml
-from kframework.simulation.inputs import configured
+from kframework.simulation.inputs import load_simulation_configuration
 
 
 class Form(StrEnum):
@@ -60,7 +60,7 @@ def command(
     from kframework.process.rbac import manifests, review_rules
 
     plugins = named_plugins(plugin)
-    configuration = configured(config, plugins)
+    configuration = load_simulation_configuration(config, plugins)
     profiles = compiled(configuration, plugins)
     election = configuration.settings.leader_election
     rules = review_rules() if reviews else []

@@ -15,7 +15,7 @@ from kframework.cli.options import Logging, Verbosity, WideForm, refuse_overwrit
 from kframework.cli.printing import print_json, print_table
 from kframework.errors import escape_text
 from kframework.observe.text_table import NONE
-from kframework.simulation.inputs import configured
+from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _replay(recorded: RecordingReader, config: str | None, plugins: Sequence[typ
         return result
     if config is not None and recorded.header.engine:
         return kind_of_recording(recorded).reconsider(file, config)
-    configuration = configured(config, plugins) if config is not None else None
+    configuration = load_simulation_configuration(config, plugins) if config is not None else None
     return reconsider(file, configuration, registry)
 
 

@@ -22,7 +22,7 @@ from kframework.cli.process import EmbeddedOptions, ProcessOptions, expand_optio
 from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import exit_on_debugger_quit
-from kframework.simulation.inputs import configured
+from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import NOTICE, say
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def command(
             client.clear()
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
-        configuration = overriding(configured(config, plugins), process, client, options)
+        configuration = overriding(load_simulation_configuration(config, plugins), process, client, options)
         warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml
@@ -246,7 +246,7 @@ def run(
     given = tuple(plugins)
     with logging_to_stderr():
         set_verbosity(verbosity)
-        configuration = overriding(configured(config, given), process)
+        configuration = overriding(load_simulation_configuration(config, given), process)
         schedule(
             configuration,
             given,

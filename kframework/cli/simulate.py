@@ -30,7 +30,7 @@ from kframework.cli.options import (
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
 from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
-from kframework.simulation.inputs import configured, read_cluster
+from kframework.simulation.inputs import load_simulation_configuration, read_cluster
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
@@ -91,7 +91,7 @@ def command(
     if watch:
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
-    configuration = configured(config, plugins, seed)
+    configuration = load_simulation_configuration(config, plugins, seed)
     objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))

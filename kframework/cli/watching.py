@@ -21,7 +21,7 @@ import watchfiles
 from kframework.cli.named_plugins import search_module
 from kframework.cli.outcomes import print_moved, print_places
 from kframework.objects.manifest import SUFFIXES
-from kframework.simulation.records import Outcome
+from kframework.simulation.records import PodOutcome
 from kframework.verbosity import say
 
 #: The time of one wait for changes, in milliseconds; the first simulation begins after the first one.
@@ -96,7 +96,7 @@ def watch(arguments: Sequence[str], watched: Watched) -> NoReturn:
     before = signal.signal(signal.SIGINT, interrupt)
     try:
         say("notice", "simulating again after every change, until Ctrl-C")
-        outcomes: Mapping[str, Outcome] | None = None
+        outcomes: Mapping[str, PodOutcome] | None = None
         for changed in changes(watched, interrupted):
             if changed:
                 say("notice", f"{', '.join(sorted({path.name for path in changed}))} changed")
@@ -122,7 +122,9 @@ def changes(watched: Watched, interrupted: Event) -> Iterator[set[Path]]:
         is_first = False
 
 
-def simulate_again(arguments: Sequence[str], before: Mapping[str, Outcome] | None) -> Mapping[str, Outcome] | None:
+def simulate_again(
+    arguments: Sequence[str], before: Mapping[str, PodOutcome] | None
+) -> Mapping[str, PodOutcome] | None:
     """Simulate in a separate process, which imports plugins again, and show the nodes of pods, or what moved.
 
     Returns the outcomes by pod; those of `before` if the simulation failed, which reports the reason itself.
@@ -132,7 +134,7 @@ def simulate_again(arguments: Sequence[str], before: Mapping[str, Outcome] | Non
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         return before
-    now = {each.pod: each for each in msgspec.json.decode(done.stdout, type=list[Outcome])}
+    now = {each.pod: each for each in msgspec.json.decode(done.stdout, type=list[PodOutcome])}
     if before is None:
         print_places(now.values())
     else:

@@ -10,7 +10,7 @@ import msgspec
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.framework.plugin import Plugin
 from kframework.simulation.display import Table
-from kframework.simulation.inputs import ClusterSource, configured, read_cluster
+from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster
 from kframework.simulation.simulation import Simulation, simulate
 
 
@@ -44,7 +44,7 @@ class Comparison(Mapping[str, Simulation]):
     @property
     def table(self) -> Table[ComparisonRow]:
         """The results of all configurations."""
-        return Table(map(self._compared, self._simulations), ComparisonRow.__struct_fields__)
+        return Table(map(self._row, self._simulations), ComparisonRow.__struct_fields__)
 
     def moved(self, name: str) -> dict[str, tuple[str | None, str | None]]:
         """Return the pods that are elsewhere under a configuration than under the first one: both nodes."""
@@ -55,7 +55,7 @@ class Comparison(Mapping[str, Simulation]):
             if each.node != first.get(each.pod)
         }
 
-    def _compared(self, name: str) -> ComparisonRow:
+    def _row(self, name: str) -> ComparisonRow:
         simulation = self._simulations[name]
         outcomes, decisions = simulation.outcomes, simulation.decisions
         bound = sum(each.node is not None for each in outcomes)
@@ -86,7 +86,7 @@ def compare(
     All else is as for `simulate`.
     """
     given = tuple(plugins)
-    loaded = {name: configured(config, given) for name, config in configurations.items()}
+    loaded = {name: load_simulation_configuration(config, given) for name, config in configurations.items()}
     if isinstance(cluster, str | Path):
         first = next(iter(loaded.values()), None)
         cluster = read_cluster([str(cluster)], first, given).objects

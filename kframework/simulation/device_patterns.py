@@ -24,11 +24,11 @@ NODE, INDEX = "{node}", "{index}"
 MAX_DEVICES = 10_000
 
 # The API's limits (resource.k8s.io/v1 in Kubernetes 1.36).
-_MOST_ATTRIBUTES = 32
-_MOST_COUNTERS = 32
-_MOST_TAINTS = 16
-_MOST_CONDITIONS = 4
-_LONGEST_DRIVER = 63
+_MAX_ATTRIBUTES = 32
+_MAX_COUNTERS = 32
+_MAX_TAINTS = 16
+_MAX_CONDITIONS = 4
+_MAX_DRIVER_LENGTH = 63
 _EFFECTS = ("None", "NoSchedule", "NoExecute")
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -61,13 +61,13 @@ class Taint(DeviceTaint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The API's, with no other fields."""
 
 
-class Version(_Strict, frozen=True, kw_only=True):
+class VersionValue(_Strict, frozen=True, kw_only=True):
     """An attribute that is a semantic version; others have the types of YAML."""
 
     version: str
 
 
-AttributeValue = str | int | bool | Version
+AttributeValue = str | int | bool | VersionValue
 Attributes = dict[str, AttributeValue | tuple[AttributeValue, ...]]
 CapacityValue = RawQuantity | Capacity
 Capacities = dict[str, CapacityValue | tuple[CapacityValue, ...]]
@@ -131,12 +131,12 @@ class Pattern(_Strict, frozen=True, kw_only=True):
         return (self.nodes,) if isinstance(self.nodes, str) else self.nodes
 
     @property
-    def says_node(self) -> bool:
+    def is_per_node(self) -> bool:
         """Whether the devices differ from node to node."""
         return NODE.encode() in msgspec.json.encode(self.devices)
 
 
-class Class(_Strict, frozen=True, kw_only=True):
+class ClassSpec(_Strict, frozen=True, kw_only=True):
     """A DeviceClass: the CEL expression that selects its devices, and their extended resource."""
 
     expression: str
@@ -148,20 +148,20 @@ class Devices(_Strict, frozen=True, kw_only=True):
 
     api_version: str = ""
     kind: str = ""
-    classes: dict[str, Class] = {}
+    classes: dict[str, ClassSpec] = {}
     patterns: tuple[Pattern, ...] = ()
 
 
 class DeviceFile(NamedTuple):
     """A file that has been read, and its document's place."""
 
-    said: Devices
-    place: Place
+    content: Devices
+    location: Place
 
     def error(self, path: FieldPath, message: str) -> InputError:
         """Return an error with the place of the value."""
-        place = self.place
-        return InputError(message, file=place.source.name, line=place.line(path), path=spelled(path))
+        location = self.location
+        return InputError(message, file=location.source.name, line=location.line(path), path=spelled(path))
 
 
 def read(path: str) -> DeviceFile:
@@ -172,56 +172,56 @@ def read(path: str) -> DeviceFile:
         message = f"expected one document of kind {KIND} ({API_VERSION}), got {len(documents)}"
         raise InputError(message, file=source.name)
     ((index, data),) = documents
-    place = Place(source, index, ())
+    location = Place(source, index, ())
     try:
-        file = DeviceFile(msgspec.convert(data, Devices), place)
+        file = DeviceFile(msgspec.convert(data, Devices), location)
     except msgspec.ValidationError as error:
         problem = undecodable(error, data)
-        line, where = place.line(problem.path), spelled(problem.path)
+        line, where = location.line(problem.path), spelled(problem.path)
         raise InputError(problem.message, file=source.name, line=line, path=where) from error
-    for problem in _problems(file.said):
+    for problem in _problems(file.content):
         raise file.error(problem.path, problem.message)
     return file
 
 
-def _problems(said: Devices) -> Iterator[Problem]:
-    if (said.api_version, said.kind) != (API_VERSION, KIND):
+def _problems(content: Devices) -> Iterator[Problem]:
+    if (content.api_version, content.kind) != (API_VERSION, KIND):
         yield Problem((), f"expected apiVersion {API_VERSION} and kind {KIND}")
-    for index, pattern in enumerate(said.patterns):
-        yield from _below(("patterns", index), _pattern_problems(pattern))
+    for index, pattern in enumerate(content.patterns):
+        yield from _with_prefix(("patterns", index), _pattern_problems(pattern))
 
 
-def _below(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
+def _with_prefix(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
     return (problem.below(path) for problem in problems)
 
 
 def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:
-    if not _DRIVER_NAME.fullmatch(pattern.driver) or len(pattern.driver) > _LONGEST_DRIVER:
-        yield Problem(("driver",), f"{pattern.driver!r} is no name of a driver: write it like gpu.example.com")
+    if not _DRIVER_NAME.fullmatch(pattern.driver) or len(pattern.driver) > _MAX_DRIVER_LENGTH:
+        yield Problem(("driver",), f"{pattern.driver!r} is not a driver name: use one like gpu.example.com")
     if not pattern.pool:
-        yield Problem(("pool",), "is empty: leave it out for the name of the node")
+        yield Problem(("pool",), "is empty: omit it for the name of the node")
     if pattern.network_attached and pattern.globs:
         yield Problem(
-            ("nodes",), "devices in the network are reached by labels: use nodeSelector, or leave it out for all"
+            ("nodes",), "network-attached devices are selected by labels: use nodeSelector, or omit it for all nodes"
         )
     if pattern.network_attached and NODE in pattern.pool:
-        yield Problem(("pool",), "devices in the network have one pool: give it a name of its own")
-    if pattern.network_attached and pattern.says_node:
-        yield Problem(("devices",), f"devices in the network are those of no node: leave {NODE} out")
+        yield Problem(("pool",), "network-attached devices have one pool: set its name")
+    if pattern.network_attached and pattern.is_per_node:
+        yield Problem(("devices",), f"network-attached devices belong to no node: omit {NODE}")
     if not pattern.devices:
         yield Problem(("devices",), "is empty: describe at least one device")
     for index, group in enumerate(pattern.devices):
-        yield from _below(("devices", index), _group_problems(group))
-    if (there := sum(group.devices for group in pattern.devices)) > MAX_DEVICES:
-        yield Problem(("devices",), f"a pool has {there} devices, and may have {MAX_DEVICES}: make more pools")
+        yield from _with_prefix(("devices", index), _group_problems(group))
+    if (count := sum(group.devices for group in pattern.devices)) > MAX_DEVICES:
+        yield Problem(("devices",), f"a pool has {count} devices, and may have {MAX_DEVICES}: use more pools")
 
 
 def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
     yield from _label_problems(("name",), group.name)
     yield from _count_problems(group.count)
     yield from _property_problems(group.attributes, group.capacity, group.allow_multiple_allocations)
-    if len(group.taints) > _MOST_TAINTS:
-        yield Problem(("taints",), f"{len(group.taints)} taints: a device has {_MOST_TAINTS} at most")
+    if len(group.taints) > _MAX_TAINTS:
+        yield Problem(("taints",), f"{len(group.taints)} taints: a device has {_MAX_TAINTS} at most")
     for index, taint in enumerate(group.taints):
         if not taint.key:
             yield Problem(("taints", index), "key is missing")
@@ -232,18 +232,18 @@ def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
         "bindingFailureConditions": group.binding_failure_conditions,
     }
     for name, given in conditions.items():
-        if len(given) > _MOST_CONDITIONS:
-            yield Problem((name,), f"{len(given)} conditions: a device has {_MOST_CONDITIONS} at most")
+        if len(given) > _MAX_CONDITIONS:
+            yield Problem((name,), f"{len(given)} conditions: a device has {_MAX_CONDITIONS} at most")
         if not given and any(conditions.values()):
             yield Problem((), f"{name} is missing: bindingConditions and bindingFailureConditions go together")
     counters = len(group.counters)
-    if (counters or group.partitions) and not 0 < counters <= _MOST_COUNTERS:
-        yield Problem(("counters",), f"{counters} counters: a device with partitions has 1 to {_MOST_COUNTERS}")
+    if (counters or group.partitions) and not 0 < counters <= _MAX_COUNTERS:
+        yield Problem(("counters",), f"{counters} counters: a device with partitions has 1 to {_MAX_COUNTERS}")
     for name in group.counters:
         yield from _label_problems(("counters", name), name)
     yield from _quantity_problems(("counters",), group.counters.items())
     for index, partition in enumerate(group.partitions):
-        yield from _below(("partitions", index), _partition_problems(partition, group))
+        yield from _with_prefix(("partitions", index), _partition_problems(partition, group))
 
 
 def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Problem]:
@@ -251,7 +251,7 @@ def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Pr
     yield from _count_problems(partition.count)
     yield from _property_problems({**group.attributes, **partition.attributes}, partition.capacity, shared=False)
     if not partition.counters:
-        yield Problem(("counters",), "is empty: say what the partition takes of its device")
+        yield Problem(("counters",), "is empty: name the counters that it consumes")
     for name in partition.counters:
         if name not in group.counters:
             yield Problem(("counters", name), f"the device has no such counter: it has {', '.join(group.counters)}")
@@ -260,7 +260,7 @@ def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Pr
 
 def _label_problems(path: FieldPath, name: str) -> Iterator[Problem]:
     if not _DEVICE_NAME.fullmatch(name):
-        yield Problem(path, f"{name!r} is no DNS label: use small letters, digits and hyphens")
+        yield Problem(path, f"{name!r} is not a DNS label: use lowercase letters, digits and hyphens")
 
 
 def _count_problems(count: int) -> Iterator[Problem]:
@@ -269,34 +269,36 @@ def _count_problems(count: int) -> Iterator[Problem]:
 
 
 def _property_problems(attributes: Attributes, capacity: Capacities, shared: bool) -> Iterator[Problem]:
-    if len(attributes) + len(capacity) > _MOST_ATTRIBUTES:
-        there = f"{len(attributes)} attributes and {len(capacity)} capacities"
-        yield Problem((), f"{there}: a device has {_MOST_ATTRIBUTES} of both together at most")
+    if len(attributes) + len(capacity) > _MAX_ATTRIBUTES:
+        count = f"{len(attributes)} attributes and {len(capacity)} capacities"
+        yield Problem((), f"{count}: a device has {_MAX_ATTRIBUTES} in all at most")
     for field, values in (("attributes", attributes), ("capacity", capacity)):
         for name, value in values.items():
             if not _QUALIFIED_NAME.fullmatch(name):
-                yield Problem((field, name), f"{name!r} is no name: write it like numaNode or example.com/numaNode")
+                yield Problem(
+                    (field, name), f"{name!r} is not a valid name: use one like numaNode or example.com/numaNode"
+                )
             if value == ():
-                yield Problem((field, name), "the list is empty: give at least one value")
-    for name, said in capacity.items():
-        if not isinstance(said, tuple):
-            yield from _capacity_problems(("capacity", name), said, shared)
+                yield Problem((field, name), "the list is empty: add at least one value")
+    for name, amount in capacity.items():
+        if not isinstance(amount, tuple):
+            yield from _capacity_problems(("capacity", name), amount, shared)
             continue
-        for index, each in enumerate(said):
+        for index, each in enumerate(amount):
             yield from _capacity_problems(("capacity", name, index), each, shared)
 
 
-def _capacity_problems(path: FieldPath, said: CapacityValue, shared: bool) -> Iterator[Problem]:
-    if not isinstance(said, Capacity):
-        yield from _quantity_problems(path[:-1], [(path[-1], said)])
+def _capacity_problems(path: FieldPath, capacity: CapacityValue, shared: bool) -> Iterator[Problem]:
+    if not isinstance(capacity, Capacity):
+        yield from _quantity_problems(path[:-1], [(path[-1], capacity)])
         return
-    yield from _quantity_problems(path, [("value", said.value)])
-    policy = said.request_policy
+    yield from _quantity_problems(path, [("value", capacity.value)])
+    policy = capacity.request_policy
     if policy is None:
         return
     path = (*path, "requestPolicy")
     if not shared:
-        yield Problem(path, "counts for devices that several claims share: add allowMultipleAllocations: true")
+        yield Problem(path, "applies to devices that several claims share: add allowMultipleAllocations: true")
     yield from _quantity_problems(path, [("default", policy.default)])
     yield from _quantity_problems((*path, "validValues"), enumerate(policy.valid_values))
     if policy.valid_range is not None:

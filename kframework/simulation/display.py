@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 T = TypeVar("T", bound=msgspec.Struct)
 
 #: The maximum number of rows printed, or shown in a notebook; `to_dicts` returns all.
-SHOWN = 50
+MAX_ROWS = 50
 
 
 class Table(Sequence[T], Generic[T]):
@@ -47,7 +47,7 @@ class Table(Sequence[T], Generic[T]):
         return [msgspec.to_builtins(row) for row in self._rows]
 
     def __repr__(self) -> str:
-        return "\n".join([*table(list(map(str.upper, self._columns)), self._cells()), *self._rest()])
+        return "\n".join([*table(list(map(str.upper, self._columns)), self._cells()), *self._more_lines()])
 
     def _repr_html_(self) -> str:
         head = "".join(f"<th>{escape(name)}</th>" for name in self._columns)
@@ -58,15 +58,15 @@ class Table(Sequence[T], Generic[T]):
             for row in self._cells()
         )
         body = "".join(f"<tr>{row}</tr>" for row in rows)
-        rest = "".join(f"<p>{escape(line)}</p>" for line in self._rest())
+        rest = "".join(f"<p>{escape(line)}</p>" for line in self._more_lines())
         return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
 
     def _cells(self) -> list[list[str]]:
         cells = [self._computed.get(name, attrgetter(name)) for name in self._columns]
-        return [[_text(cell(row)) for cell in cells] for row in self._rows[:SHOWN]]
+        return [[_text(cell(row)) for cell in cells] for row in self._rows[:MAX_ROWS]]
 
-    def _rest(self) -> list[str]:
-        more = len(self._rows) - SHOWN
+    def _more_lines(self) -> list[str]:
+        more = len(self._rows) - MAX_ROWS
         return [f"… and {more} more"] if more > 0 else []
 
 
@@ -99,25 +99,25 @@ class PodExplanation:
 
 
 #: The maximum number of drawn nodes, the squares in a row, and the pixels of a square.
-DRAWN, _A_ROW, _SIZE = 2_000, 50, 14
+MAX_DRAWN_NODES, _SQUARES_PER_ROW, _SIZE = 2_000, 50, 14
 
 
 def node_picture(nodes: NodeColumns) -> str:
     """Draw the nodes in the order in which they are looked at; the tooltip of each shows its allocatable and usage."""
-    names = nodes.names[:DRAWN]
-    squares = "".join(_square(nodes, place) for place in range(len(names)))
-    height = -(-len(names) // _A_ROW) * _SIZE
-    width = min(len(names), _A_ROW) * _SIZE
+    names = nodes.names[:MAX_DRAWN_NODES]
+    squares = "".join(_square(nodes, index) for index in range(len(names)))
+    height = -(-len(names) // _SQUARES_PER_ROW) * _SIZE
+    width = min(len(names), _SQUARES_PER_ROW) * _SIZE
     more = len(nodes.names) - len(names)
     rest = f"<p>… and {more} more nodes</p>" if more else ""
     return f'<svg width="{width}" height="{height}" role="img" aria-label="nodes">{squares}</svg>{rest}'
 
 
-def _square(nodes: NodeColumns, place: int) -> str:
-    row, column = divmod(place, _A_ROW)
-    used = [(each.resource, each.requested[place], each.allocatable[place]) for each in nodes.utilisation]
+def _square(nodes: NodeColumns, index: int) -> str:
+    row, column = divmod(index, _SQUARES_PER_ROW)
+    used = [(each.resource, each.requested[index], each.allocatable[index]) for each in nodes.utilisation]
     full = max((requested / offered for _, requested, offered in used if offered), default=0.0)
-    lines = [nodes.names[place], *(f"{name}: {requested} of {offered}" for name, requested, offered in used)]
+    lines = [nodes.names[index], *(f"{name}: {requested} of {offered}" for name, requested, offered in used)]
     tip = escape(escape_text("; ".join(lines)))
     # From a light blue where nothing runs to a dark one where nothing more fits.
     lightness = round(92 - 60 * min(full, 1.0))

@@ -24,10 +24,10 @@ ClusterSource: TypeAlias = "str | Path | Iterable[ApiObject]"
 KINDS_GROUP = "kframework.kinds"
 
 #: The maximum number of unknown fields with a line each.
-_LINES = 10
+_MAX_LINES = 10
 
 
-def configured(
+def load_simulation_configuration(
     source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = (), seed: int | None = None
 ) -> Configuration:
     """Load a configuration, the default one with these plugins if none is given, and print its warnings.
@@ -91,9 +91,9 @@ def read_cluster(
             say("warning", str(field))
     if manifest.passed_over:
         names = ", ".join(f"{kind.count} {kind.kind} ({kind.api_version})" for kind in manifest.passed_over)
-        say("notice", f"passed over, as no scheduler reads them: {names}")
+        say("notice", f"ignored, as no scheduler reads them: {names}")
     if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.passed_over):
-        say("notice", "a KubeSchedulerConfiguration is given with --config")
+        say("notice", "pass a KubeSchedulerConfiguration with --config")
     return manifest if devices is None else _with_devices(manifest, devices)
 
 
@@ -113,17 +113,17 @@ def declare_installed_kinds() -> list[ConfigError]:
             distribution = entry_point.dist
             source = f" (from {distribution.name} {distribution.version})" if distribution is not None else ""
             why = str(error) if isinstance(error, ConfigError) else format_error(error)
-            problems.append(ConfigError(f"the kinds of {entry_point.value!r}{source} are not all known: {why}"))
+            problems.append(ConfigError(f"the kinds of {entry_point.value!r}{source} cannot be loaded: {why}"))
     return problems
 
 
 def _with_devices(manifest: Manifest, devices: str) -> Manifest:
     """Add the devices that a file describes, and report patterns that match no node."""
     from kframework.simulation.device_patterns import read
-    from kframework.simulation.synthetic_devices import made
+    from kframework.simulation.synthetic_devices import create_devices
 
-    objects, doubts = made(read(devices), manifest.objects)
-    for doubt in doubts:
+    objects, warnings = create_devices(read(devices), manifest.objects)
+    for doubt in warnings:
         say("warning", str(doubt))
     return replace(manifest, objects=[*manifest.objects, *objects])
 
@@ -146,7 +146,7 @@ def _unknown_fields(manifest: Manifest) -> list[InputError]:
         if not fields:
             known.add(parts)
         for field in fields:
-            if len(found) == _LINES:
+            if len(found) == _MAX_LINES:
                 others += 1
                 continue
             hint = f'; did you mean "{field.nearest}"?' if field.nearest else ""

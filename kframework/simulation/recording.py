@@ -91,7 +91,7 @@ class Recording:
         replay = self.replay_to(kind)
         accounts = list(replay)
         if replay.difference is not None:
-            raise ExplainError(f"{self.file}: it is decided otherwise here: {replay.difference}")
+            raise ExplainError(f"{self.file}: the replay differs: {replay.difference}")
         return kind.explain(replay.engine, accounts[::-1], namespace, name)
 
     def replay(self) -> ReplayResult:

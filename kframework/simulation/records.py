@@ -23,7 +23,7 @@ from kframework.values.status import Code
 R = TypeVar("R", Decision, Binding)
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class PodOutcome(msgspec.Struct, frozen=True):
     """The node of a pod (`namespace/name`); while it is pending, `node` is None and `message` is the reason."""
 
     pod: str
@@ -48,7 +48,7 @@ class SimulationResult(msgspec.Struct, frozen=True):
         notices: oddities of the configuration.
     """
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PodOutcome, ...]
     decisions: Sequence[Decision]
     bindings: Sequence[Binding]
     preemptions: Sequence[Decision]
@@ -88,7 +88,7 @@ class RecordList(Sequence[R]):
         copied._parts, copied._length = self._parts.copy(), self._length
         return copied
 
-    def _whole(self) -> list[R]:
+    def _create_records(self) -> list[R]:
         """Create all records, once."""
         whole = list(chain.from_iterable(self.parts))
         whole = whole if self._limit is None else whole[len(whole) - min(len(whole), self._limit) :]
@@ -97,14 +97,14 @@ class RecordList(Sequence[R]):
         return whole
 
     @overload
-    def __getitem__(self, place: int) -> R: ...
+    def __getitem__(self, index: int) -> R: ...
     @overload
-    def __getitem__(self, place: slice) -> list[R]: ...
-    def __getitem__(self, place: int | slice) -> R | list[R]:
-        return self._whole()[place]
+    def __getitem__(self, index: slice) -> list[R]: ...
+    def __getitem__(self, index: int | slice) -> R | list[R]:
+        return self._create_records()[index]
 
     def __iter__(self) -> Iterator[R]:
-        return iter(self._whole())
+        return iter(self._create_records())
 
     def __len__(self) -> int:
         return self._length if self._limit is None else min(self._length, self._limit)
@@ -196,9 +196,9 @@ class Records(RunObserver, Observer):
         if old is None and new is not None:
             self._pods += _is_unbound_pod(new)
 
-    def outcomes(self, gates: Mapping[str, str]) -> tuple[Outcome, ...]:
+    def outcomes(self, gates: Mapping[str, str]) -> tuple[PodOutcome, ...]:
         """Return the outcome of each pod of the cluster; `gates` are why gated pods wait, by uid."""
-        attempts = dict(chain.from_iterable(map(_tries_in, self.decisions.parts)))
+        attempts = dict(chain.from_iterable(map(_attempts_by_pod, self.decisions.parts)))
         return tuple(
             _outcome_of(pod, attempts.get(pod.metadata.uid, 0), gates.get(pod.metadata.uid, ""))
             for pod in self._cluster.objects(Pod)
@@ -215,17 +215,17 @@ class Records(RunObserver, Observer):
         return history
 
 
-def _tries_in(decisions: Iterable[Decision]) -> Iterable[tuple[str, int]]:
+def _attempts_by_pod(decisions: Iterable[Decision]) -> Iterable[tuple[str, int]]:
     """List uids of pods with the number of the attempt among theirs."""
     if isinstance(decisions, Run):
         return ((attempt.pod.uid, attempt.queued.attempts) for attempt in decisions.attempts)
     return ((decision.uid, decision.tries) for decision in decisions)
 
 
-def _outcome_of(pod: Pod, attempts: int, gate: str) -> Outcome:
+def _outcome_of(pod: Pod, attempts: int, gate: str) -> PodOutcome:
     metadata, spec = pod.metadata, pod.spec
     messages = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"]
-    return Outcome(
+    return PodOutcome(
         f"{metadata.namespace}/{metadata.name}",
         spec.node_name or None,
         "" if spec.node_name else "".join(messages[:1]) or gate,
@@ -256,7 +256,7 @@ def _phase_of(subject: ApiObject) -> tuple[object, object]:
     return getattr(status, "phase", ""), getattr(state, "phase", state)
 
 
-def outcomes_table(outcomes: Iterable[Outcome]) -> Table[Outcome]:
+def outcomes_table(outcomes: Iterable[PodOutcome]) -> Table[PodOutcome]:
     """Show where pods went, or why they wait."""
     columns = ("pod", "node", "status", "attempts", "message")
     return Table(outcomes, columns, status=lambda each: each.phase or "Pending")

@@ -30,7 +30,7 @@ T = TypeVar("T")
 IDLE_LIMIT = 3600.0
 
 
-class Time(NamedTuple):
+class TimeMode(NamedTuple):
     """The time of a simulation: its event loop, and how long the scheduler works before others run, in seconds."""
 
     create_loop: Callable[[], asyncio.AbstractEventLoop]
@@ -38,12 +38,12 @@ class Time(NamedTuple):
 
 
 #: Time that jumps to the next thing that is due.
-VIRTUAL = Time(VirtualTimeLoop, 0.0)
+VIRTUAL = TimeMode(VirtualTimeLoop, 0.0)
 #: The time of the machine, for benchmarks.
-REAL = Time(asyncio.new_event_loop, SLICE)
+REAL = TimeMode(asyncio.new_event_loop, SLICE)
 
 
-class Run(Generic[E]):
+class SimulationRun(Generic[E]):
     """Runs a scheduler and its controllers.
 
     Attributes:

@@ -44,9 +44,9 @@ from kframework.simulation.controllers import (
     create_workload_controllers,
 )
 from kframework.simulation.display import PodExplanation, Table, node_picture
-from kframework.simulation.inputs import ClusterSource, configured, read_cluster
+from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster
 from kframework.simulation.records import (
-    Outcome,
+    PodOutcome,
     Progress,
     Records,
     SimulationResult,
@@ -55,7 +55,7 @@ from kframework.simulation.records import (
     newest_instant,
     outcomes_table,
 )
-from kframework.simulation.running import VIRTUAL, Run, Time
+from kframework.simulation.running import VIRTUAL, SimulationRun, TimeMode
 from kframework.state.pods import PodInfo
 
 T = TypeVar("T")
@@ -91,11 +91,11 @@ class Simulation(Generic[E]):
         timed_share: float = 0.0,
         controllers: Iterable[ControllerFactory] = STANDARD_CONTROLLERS,
         workload_controllers: Sequence[str] = ("*",),
-        time: Time = VIRTUAL,
+        time: TimeMode = VIRTUAL,
         max_records: int | None = None,
     ) -> None:
         given = tuple(plugins)
-        configuration = configured(config, given, seed)
+        configuration = load_simulation_configuration(config, given, seed)
         if isinstance(cluster, str | Path):
             file = None if devices is None else str(devices)
             cluster = read_cluster([str(cluster)], configuration, given, devices=file).objects
@@ -128,7 +128,7 @@ class Simulation(Generic[E]):
             raise
         #: When it starts: at the newest instant in the objects, in seconds since 1970.
         self.started_at: float = self.clock.now()
-        self._run = Run(runner, self.scheduler, self.controllers, self._records)
+        self._run = SimulationRun(runner, self.scheduler, self.controllers, self._records)
         kinds = dict.fromkeys(kind for controller in self.controllers for kind in controller.kinds)
         self.cluster.subscribe([*kinds], self._records.on_change)
         self._close = finalize(self, self._run.close)
@@ -212,7 +212,7 @@ class Simulation(Generic[E]):
         return self._run.is_over
 
     @property
-    def outcomes(self) -> Table[Outcome]:
+    def outcomes(self) -> Table[PodOutcome]:
         """The node of each pod, or the reason why it waits, in the order of creation."""
         return outcomes_table(self._records.outcomes(self._gates()))
 
@@ -262,13 +262,13 @@ class Simulation(Generic[E]):
         return self.outcomes.to_dicts()
 
     def __repr__(self) -> str:
-        return f"<Simulation: {self._account()}>"
+        return f"<Simulation: {self._describe()}>"
 
     def _repr_html_(self) -> str:
         picture = node_picture(list_nodes(self.scheduler.engine.cluster.nodes))
-        return f"<p>{escape(self._account())}</p>{picture}{self.outcomes._repr_html_()}"
+        return f"<p>{escape(self._describe())}</p>{picture}{self.outcomes._repr_html_()}"
 
-    def _account(self) -> str:
+    def _describe(self) -> str:
         outcomes = self._records.outcomes({})
         bound = sum(each.node is not None for each in outcomes)
         end = "" if self.is_over else ", not at its end"

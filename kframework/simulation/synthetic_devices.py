@@ -42,35 +42,35 @@ from kframework.simulation.device_patterns import (
     DeviceFile,
     DeviceGroup,
     Pattern,
-    Version,
+    VersionValue,
 )
 
 V = TypeVar("V")
 
 # Limits of a slice (resource.k8s.io/v1 in Kubernetes 1.36), and of the length of a device's name.
-_MOST_DEVICES = 128
+_MAX_DEVICES = 128
 #: If some devices have taints or consume counters.
-_MOST_ADVANCED_DEVICES = 64
-_MOST_COUNTER_SETS = 8
-_LONGEST_NAME = 63
+_MAX_ADVANCED_DEVICES = 64
+_MAX_COUNTER_SETS = 8
+_MAX_NAME_LENGTH = 63
 
 
-class Made(NamedTuple):
+class SyntheticDevices(NamedTuple):
     """The objects that a file describes, and its probable mistakes: patterns that match no node."""
 
     objects: list[ApiObject]
-    doubts: list[InputError]
+    warnings: list[InputError]
 
 
-def made(file: DeviceFile, objects: Iterable[ApiObject]) -> Made:
+def create_devices(file: DeviceFile, objects: Iterable[ApiObject]) -> SyntheticDevices:
     """Create the classes of a file, and slices for the nodes among these objects.
 
     Raises InputError for names that exist among the objects, are given twice or are too long.
     """
-    return _Making(file, objects).made()
+    return _DeviceBuilder(file, objects).build()
 
 
-class _Making:
+class _DeviceBuilder:
     def __init__(self, file: DeviceFile, objects: Iterable[ApiObject]) -> None:
         self._file = file
         self._nodes: list[Node] = []
@@ -86,44 +86,44 @@ class _Making:
                     self._known["pool", f"{spec.driver}/{spec.pool.name}"] = None
                     self._known["ResourceSlice", each.metadata.name] = None
 
-    def made(self) -> Made:
-        said, objects, doubts = self._file.said, list[ApiObject](), list[InputError]()
-        for name, described in said.classes.items():
-            self._note("DeviceClass", name, ("classes", name))
-            selector = DeviceSelector(cel=CELSelector(expression=described.expression))
-            spec = DeviceClassSpec(selectors=(selector,), extended_resource_name=described.extended_resource_name)
+    def build(self) -> SyntheticDevices:
+        content, objects, warnings = self._file.content, list[ApiObject](), list[InputError]()
+        for name, device_class in content.classes.items():
+            self._register("DeviceClass", name, ("classes", name))
+            selector = DeviceSelector(cel=CELSelector(expression=device_class.expression))
+            spec = DeviceClassSpec(selectors=(selector,), extended_resource_name=device_class.extended_resource_name)
             objects.append(DeviceClass(metadata=ObjectMeta(name=name), spec=spec))
-        for index, pattern in enumerate(said.patterns):
+        for index, pattern in enumerate(content.patterns):
             path = ("patterns", index)
             slices = [*self._slices(pattern, path)]
             if not slices:
-                doubts.append(self._file.error(path, "fits no node of the cluster files"))
+                warnings.append(self._file.error(path, "matches no node of the cluster files"))
             for each in slices:
-                self._note("ResourceSlice", each.metadata.name, path)
+                self._register("ResourceSlice", each.metadata.name, path)
             objects += slices
-        return Made(objects, doubts)
+        return SyntheticDevices(objects, warnings)
 
     def _slices(self, pattern: Pattern, path: FieldPath) -> Iterator[ResourceSlice]:
         if pattern.network_attached:
-            self._note("pool", f"{pattern.driver}/{pattern.pool}", path)
-            reach = ResourceSliceSpec(node_selector=_selector(pattern), all_nodes=not pattern.node_selector or None)
-            yield from _pool(pattern, pattern.pool, reach, self._contents(pattern, "", path))
+            self._register("pool", f"{pattern.driver}/{pattern.pool}", path)
+            base_spec = ResourceSliceSpec(node_selector=_selector(pattern), all_nodes=not pattern.node_selector or None)
+            yield from _pool(pattern, pattern.pool, base_spec, self._contents(pattern, "", path))
             return
-        says_node, contents = pattern.says_node, list[ResourceSliceSpec]()
-        for name in (node.metadata.name for node in self._nodes if _fits(pattern, node)):
+        is_per_node, contents = pattern.is_per_node, list[ResourceSliceSpec]()
+        for name in (node.metadata.name for node in self._nodes if _matches(pattern, node)):
             pool = pattern.pool.replace(NODE, name)
-            self._note("pool", f"{pattern.driver}/{pool}", path)
-            if says_node or not contents:  # else the nodes share them, which saves most of the memory
+            self._register("pool", f"{pattern.driver}/{pool}", path)
+            if is_per_node or not contents:  # else the nodes share them, which saves most of the memory
                 contents = self._contents(pattern, name, path)
             yield from _pool(pattern, pool, ResourceSliceSpec(node_name=name), contents)
 
-    def _note(self, what: str, name: str, path: FieldPath) -> None:
+    def _register(self, what: str, name: str, path: FieldPath) -> None:
         """Record the path of a description; InputError if there is one already."""
         if (what, name) in self._known:
             before = self._known[what, name]
             if before == path:
                 raise self._file.error(path, f"{what} {name} would be on several nodes: write {NODE} into its name")
-            where = "in the cluster files" if before is None else f"on line {self._file.place.line(before)}"
+            where = "in the cluster files" if before is None else f"on line {self._file.location.line(before)}"
             raise self._file.error(path, f"{what} {name} is described {where} already: choose another name")
         self._known[what, name] = path
 
@@ -136,8 +136,8 @@ class _Making:
                 if device.name in names:
                     message = f"two devices would be called {device.name}: choose another name"
                     raise self._file.error(where, message)
-                if len(device.name) > _LONGEST_NAME:
-                    message = f"{device.name} is longer than {_LONGEST_NAME} characters: shorten it"
+                if len(device.name) > _MAX_NAME_LENGTH:
+                    message = f"{device.name} is longer than {_MAX_NAME_LENGTH} characters: shorten it"
                     raise self._file.error(where, message)
                 names.add(device.name)
                 devices.append(device)
@@ -146,15 +146,15 @@ class _Making:
                 counter_sets += (CounterSet(name=f"{group.name}-{n}", counters=counters) for n in range(group.count))
         advanced = any(device.taints or device.consumes_counters for device in devices)
         return [
-            *(ResourceSliceSpec(shared_counters=cut) for cut in _cut(counter_sets, _MOST_COUNTER_SETS)),
+            *(ResourceSliceSpec(shared_counters=batch) for batch in _batches(counter_sets, _MAX_COUNTER_SETS)),
             *(
-                ResourceSliceSpec(devices=cut)
-                for cut in _cut(devices, _MOST_ADVANCED_DEVICES if advanced else _MOST_DEVICES)
+                ResourceSliceSpec(devices=batch)
+                for batch in _batches(devices, _MAX_ADVANCED_DEVICES if advanced else _MAX_DEVICES)
             ),
         ]
 
 
-def _fits(pattern: Pattern, node: Node) -> bool:
+def _matches(pattern: Pattern, node: Node) -> bool:
     name, labels = node.metadata.name, node.metadata.labels
     is_named = not pattern.globs or any(fnmatchcase(name, glob) for glob in pattern.globs)
     return is_named and pattern.node_selector.items() <= labels.items()
@@ -170,16 +170,16 @@ def _selector(pattern: Pattern) -> NodeSelector | None:
 
 
 def _pool(
-    pattern: Pattern, pool: str, reach: ResourceSliceSpec, contents: Sequence[ResourceSliceSpec]
+    pattern: Pattern, pool: str, base_spec: ResourceSliceSpec, contents: Sequence[ResourceSliceSpec]
 ) -> Iterator[ResourceSlice]:
     """Publish a pool in slices whose names have its order."""
-    described = ResourcePool(name=pool, generation=1, resource_slice_count=len(contents))
+    pool_spec = ResourcePool(name=pool, generation=1, resource_slice_count=len(contents))
     digits = len(str(len(contents) - 1))
     for number, content in enumerate(contents):
         spec = replace(
-            reach,
+            base_spec,
             driver=pattern.driver,
-            pool=described,
+            pool=pool_spec,
             devices=content.devices,
             shared_counters=content.shared_counters,
         )
@@ -187,7 +187,7 @@ def _pool(
         yield ResourceSlice(metadata=ObjectMeta(name=name), spec=spec)
 
 
-def _cut(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
+def _batches(items: Sequence[V], length: int) -> Iterator[tuple[V, ...]]:
     return (tuple(items[begin : begin + length]) for begin in range(0, len(items), length))
 
 
@@ -228,23 +228,27 @@ def _counters(amounts: Mapping[str, RawQuantity]) -> dict[str, Counter]:
     return {name: Counter(value=amount) for name, amount in amounts.items()}
 
 
-def _attributes(said: Attributes, turn: int, index: int, node_name: str) -> dict[str, DeviceAttribute]:
+def _attributes(attributes: Attributes, turn: int, index: int, node_name: str) -> dict[str, DeviceAttribute]:
     """Return a device's attributes: `turn` picks one of several values, `index` replaces `{index}`."""
-    picked = {name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in said.items()}
+    picked = {
+        name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in attributes.items()
+    }
     return {name: _attribute(value, index, node_name) for name, value in picked.items()}
 
 
-def _attribute(said: AttributeValue, index: int, node_name: str) -> DeviceAttribute:
-    match said:
+def _attribute(value: AttributeValue, index: int, node_name: str) -> DeviceAttribute:
+    match value:
         case bool():
-            return DeviceAttribute(bool_value=said)
+            return DeviceAttribute(bool_value=value)
         case int():
-            return DeviceAttribute(int_value=said)
-        case Version():
-            return DeviceAttribute(version_value=said.version)
-    return DeviceAttribute(string_value=said.replace(NODE, node_name).replace(INDEX, str(index)))
+            return DeviceAttribute(int_value=value)
+        case VersionValue():
+            return DeviceAttribute(version_value=value.version)
+    return DeviceAttribute(string_value=value.replace(NODE, node_name).replace(INDEX, str(index)))
 
 
-def _capacity(said: Capacities, turn: int) -> dict[str, DeviceCapacity]:
-    picked = {name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in said.items()}
+def _capacity(capacities: Capacities, turn: int) -> dict[str, DeviceCapacity]:
+    picked = {
+        name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in capacities.items()
+    }
     return {name: each if isinstance(each, Capacity) else DeviceCapacity(value=each) for name, each in picked.items()}

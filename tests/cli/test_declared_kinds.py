@@ -97,14 +97,14 @@ def test_it_is_read_watched_and_heard(run: Command, install: Install, cluster: P
         "default/next": ("a", ""),
         "default/last": (None, "0/1 nodes are available: the budget is 1 pods"),
     }
-    assert "passed over" not in result.err
+    assert "ignored" not in result.err
 
 
 def test_without_its_plugin_it_is_passed_over(run: Command, install: Install, cluster: Path) -> None:
     install("budgeted_elsewhere", {"Budgeted": "Budgeted"}, PLUGIN.replace("budgets.example.com", "b.example.com"))
     cluster.write_text(CLUSTER.replace("budgets.example.com", "b.example.com"))
     result = run("simulate", "-f", cluster)
-    assert "notice: passed over, as no scheduler reads them: 1 Budget (b.example.com/v1alpha1)" in result.errors
+    assert "notice: ignored, as no scheduler reads them: 1 Budget (b.example.com/v1alpha1)" in result.errors
 
 
 def test_two_plugins_with_a_struct_each_for_it_are_named(
@@ -161,10 +161,10 @@ def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cl
     cluster.write_text(POOL.format(group="closed.example.com"))
     assert run("simulate", "-f", cluster).errors[:2] == [
         (
-            "warning: the kinds of 'broken_kinds:Pool' (from broken_kinds 1.0) are not all known: "
+            "warning: the kinds of 'broken_kinds:Pool' (from broken_kinds 1.0) cannot be loaded: "
             "ZeroDivisionError: division by zero"
         ),
-        "notice: passed over, as no scheduler reads them: 1 Pool (closed.example.com/v1)",
+        "notice: ignored, as no scheduler reads them: 1 Pool (closed.example.com/v1)",
     ]
 
 

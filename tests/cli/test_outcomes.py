@@ -13,11 +13,11 @@ from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import Output
 from kframework.cli.outcomes import print_moved, print_outcomes, say_notices, summarise
 from kframework.core.cycle.records import Decision, Result
-from kframework.simulation.records import Outcome, SimulationResult
+from kframework.simulation.records import PodOutcome, SimulationResult
 
-PLACED = Outcome("shop/web", "node-a", "", 1, "batch", "Running")
-WAITING = Outcome("shop/huge", None, "no room", 3, "batch")
-FOREIGN = Outcome("shop/other", None, "", 0, "mine")
+PLACED = PodOutcome("shop/web", "node-a", "", 1, "batch", "Running")
+WAITING = PodOutcome("shop/huge", None, "no room", 3, "batch")
+FOREIGN = PodOutcome("shop/other", None, "", 0, "mine")
 
 
 def decision(pod: str, **facts: Any) -> Decision:
@@ -85,10 +85,10 @@ def test_items_and_names(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, Output.NAME) == "pod/web\npod/huge\npod/other\n"
 
 
-def outcomes(**places: str) -> dict[str, Outcome]:
+def outcomes(**places: str) -> dict[str, PodOutcome]:
     """Make outcomes by pod, of nodes; what begins with a capital is the reason why a pod waits."""
     return {
-        f"shop/{name}": Outcome(
+        f"shop/{name}": PodOutcome(
             f"shop/{name}", None if place[0].isupper() else place, place if place[0].isupper() else "", attempts=1
         )
         for name, place in places.items()

@@ -146,13 +146,13 @@ def test_other_kinds_are_passed_over_in_one_line(run: Command, cluster: Path, fi
     result = run("simulate", "-f", cluster, "-f", file)
     passed_over = "2 Ingress (networking.k8s.io/v1), 1 Toy (example.com/v1)"
     assert (result.code, result.out) == (0, TABLE)
-    assert result.errors == [f"notice: passed over, as no scheduler reads them: {passed_over}", SUMMARY]
+    assert result.errors == [f"notice: ignored, as no scheduler reads them: {passed_over}", SUMMARY]
 
 
 def test_a_configuration_among_the_cluster_files_is_pointed_out(run: Command, cluster: Path, file: Path) -> None:
     file.write_text(WITH_ODD)
     assert (
-        "notice: a KubeSchedulerConfiguration is given with --config"
+        "notice: pass a KubeSchedulerConfiguration with --config"
         in run("simulate", "-f", cluster, "-f", file).err.splitlines()
     )
 
@@ -216,7 +216,7 @@ def test_devices_come_from_a_file_of_their_own(run: Command, cluster: Path, file
     )
     result = run("simulate", "-f", cluster, "--devices", file)
     assert (result.code, result.out) == (0, TABLE)
-    assert result.errors == [f"warning: {file}:5: patterns[1]: fits no node of the cluster files", SUMMARY]
+    assert result.errors == [f"warning: {file}:5: patterns[1]: matches no node of the cluster files", SUMMARY]
     result = run("simulate", "-f", cluster, "--devices", file, "--report", file)
     assert result.errors[0] == f"error: Invalid value for '--report': {file} is an input; name another file"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.simulation.device_patterns import Version, read
+from kframework.simulation.device_patterns import VersionValue, read
 
 HEAD = "apiVersion: kframework.dev/v1\nkind: Devices\n"
 
@@ -41,7 +41,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_all_that_can_be_said(file: Path) -> None:
     file.write_text(WHOLE)
-    said = read(str(file)).said
+    said = read(str(file)).content
     assert said.classes["gpu"].extended_resource_name == "example.com/gpu"
     (pattern,) = said.patterns
     assert (pattern.driver, pattern.globs, pattern.node_selector) == ("gpu.example.com", ("a*", "b*"), {"gpu": "yes"})
@@ -51,14 +51,14 @@ def test_all_that_can_be_said(file: Path) -> None:
         "model": "A100",
         "numaNode": (0, 1),
         "ready": True,
-        "driverVersion": Version(version="1.2.3"),
+        "driverVersion": VersionValue(version="1.2.3"),
     }
-    assert not pattern.says_node
+    assert not pattern.is_per_node
 
 
 def test_devices_may_differ_by_node(file: Path) -> None:
     file.write_text(WHOLE.replace("model: A100", 'model: "{node}"'))
-    assert read(str(file)).said.patterns[0].says_node
+    assert read(str(file)).content.patterns[0].is_per_node
 
 
 def pattern(text: str) -> str:
@@ -85,36 +85,36 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
         (pattern("devices: [{name: a}]"), ":4: patterns[0]: Object missing required field `driver`"),
         (
             pattern("driver: GPU\n  devices: [{name: a}]"),
-            ":4: patterns[0].driver: 'GPU' is no name of a driver: write it like gpu.example.com",
+            ":4: patterns[0].driver: 'GPU' is not a driver name: use one like gpu.example.com",
         ),
         (pattern("driver: d\n  devices: []"), ":5: patterns[0].devices: is empty: describe at least one device"),
         (
             pattern("driver: d\n  devices: [{name: a, count: 9000}, {name: b, count: 1001}]"),
-            ":5: patterns[0].devices: a pool has 10001 devices, and may have 10000: make more pools",
+            ":5: patterns[0].devices: a pool has 10001 devices, and may have 10000: use more pools",
         ),
         (
             pattern("{driver: d, pool: '', devices: [{name: a}]}"),
-            ":4: patterns[0].pool: is empty: leave it out for the name of the node",
+            ":4: patterns[0].pool: is empty: omit it for the name of the node",
         ),
         (
             pattern("{driver: d, networkAttached: true, pool: p, nodes: n, devices: [{name: a}]}"),
             (
-                ":4: patterns[0].nodes: devices in the network are reached by labels: "
-                "use nodeSelector, or leave it out for all"
+                ":4: patterns[0].nodes: network-attached devices are selected by labels: "
+                "use nodeSelector, or omit it for all nodes"
             ),
         ),
         (
             pattern("{driver: d, networkAttached: true, devices: [{name: a}]}"),
-            ":4: patterns[0].pool: devices in the network have one pool: give it a name of its own",
+            ":4: patterns[0].pool: network-attached devices have one pool: set its name",
         ),
         (
             pattern("{driver: d, networkAttached: true, pool: p, devices: [{name: a, attributes: {a: '{node}'}}]}"),
-            ":4: patterns[0].devices: devices in the network are those of no node: leave {node} out",
+            ":4: patterns[0].devices: network-attached devices belong to no node: omit {node}",
         ),
         (group("count: 1"), ":6: patterns[0].devices[0]: Object missing required field `name`"),
         (
             group("name: g_0"),
-            ":6: patterns[0].devices[0].name: 'g_0' is no DNS label: use small letters, digits and hyphens",
+            ":6: patterns[0].devices[0].name: 'g_0' is not a DNS label: use lowercase letters, digits and hyphens",
         ),
         (group("{name: g, count: 0}"), ":6: patterns[0].devices[0].count: 0 devices: write 1 to 10000"),
         (
@@ -124,17 +124,17 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
         (
             group("{name: g, attributes: {a-b: 1}}"),
             (
-                ":6: patterns[0].devices[0].attributes[a-b]: 'a-b' is no name: "
-                "write it like numaNode or example.com/numaNode"
+                ":6: patterns[0].devices[0].attributes[a-b]: 'a-b' is not a valid name: "
+                "use one like numaNode or example.com/numaNode"
             ),
         ),
         (
             group("{name: g, attributes: {a: []}}"),
-            ":6: patterns[0].devices[0].attributes.a: the list is empty: give at least one value",
+            ":6: patterns[0].devices[0].attributes.a: the list is empty: add at least one value",
         ),
         (
             group(f"{{name: g, attributes: {{{', '.join(f'a{n}: {n}' for n in range(33))}}}}}"),
-            ":6: patterns[0].devices[0]: 33 attributes and 0 capacities: a device has 32 of both together at most",
+            ":6: patterns[0].devices[0]: 33 attributes and 0 capacities: a device has 32 in all at most",
         ),
         (
             group("{name: g, capacity: {memory: [1Gi, lots]}}"),
@@ -151,7 +151,7 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
             group("{name: g, capacity: {memory: {value: 1, requestPolicy: {default: 1}}}}"),
             (
                 ":6: patterns[0].devices[0].capacity.memory.requestPolicy: "
-                "counts for devices that several claims share: add allowMultipleAllocations: true"
+                "applies to devices that several claims share: add allowMultipleAllocations: true"
             ),
         ),
         (
@@ -196,8 +196,8 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
         (
             group("{name: g, counters: {some_memory: 1}}"),
             (
-                ":6: patterns[0].devices[0].counters.some_memory: 'some_memory' is no DNS label: "
-                "use small letters, digits and hyphens"
+                ":6: patterns[0].devices[0].counters.some_memory: 'some_memory' is not a DNS label: "
+                "use lowercase letters, digits and hyphens"
             ),
         ),
         (
@@ -206,7 +206,7 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
         ),
         (
             group("{name: g, counters: {memory: 2}, partitions: [{name: p, counters: {}}]}"),
-            ":6: patterns[0].devices[0].partitions[0].counters: is empty: say what the partition takes of its device",
+            ":6: patterns[0].devices[0].partitions[0].counters: is empty: name the counters that it consumes",
         ),
         (
             group("{name: g, counters: {memory: 2}, partitions: [{name: p, counters: {memory: -1}}]}"),

@@ -8,7 +8,7 @@ import msgspec
 
 import kframework
 from kframework.observe.web.nodes import NodeColumns, Utilisation
-from kframework.simulation.display import DRAWN, SHOWN, Table, node_picture
+from kframework.simulation.display import MAX_DRAWN_NODES, MAX_ROWS, Table, node_picture
 from kframework.testing import make_node, make_pod
 
 
@@ -33,8 +33,8 @@ def test_it_is_a_sequence() -> None:
 
 
 def test_dictionaries_leave_nothing_out() -> None:
-    rows = [Row(str(number)) for number in range(SHOWN + 2)]
-    assert table(*rows).to_dicts()[-1] == {"name": str(SHOWN + 1), "share": None, "hidden": 1}
+    rows = [Row(str(number)) for number in range(MAX_ROWS + 2)]
+    assert table(*rows).to_dicts()[-1] == {"name": str(MAX_ROWS + 1), "share": None, "hidden": 1}
     assert repr(table(*rows)).endswith("… and 2 more")
 
 
@@ -75,7 +75,7 @@ def test_a_fuller_node_is_darker() -> None:
 
 
 def test_most_of_many_nodes_are_drawn() -> None:
-    picture = node_picture(nodes(DRAWN + 3))
-    assert picture.count("<rect ") == DRAWN
+    picture = node_picture(nodes(MAX_DRAWN_NODES + 3))
+    assert picture.count("<rect ") == MAX_DRAWN_NODES
     assert picture.endswith("<p>… and 3 more nodes</p>")
     assert node_picture(nodes(0)).startswith('<svg width="0" height="0"')

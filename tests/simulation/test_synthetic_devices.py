@@ -1,4 +1,4 @@
-"""Slices and classes that are made of patterns for the nodes of a cluster."""
+"""Slices and classes that are create_devices of patterns for the nodes of a cluster."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ from kframework.objects.node_selectors import node_predicate
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.slices import SliceView
 from kframework.simulation.device_patterns import read
-from kframework.simulation.synthetic_devices import Made, made
+from kframework.simulation.synthetic_devices import SyntheticDevices, create_devices
 
 NODES = [
     Node(metadata=ObjectMeta(name=name, labels=labels))
     for name, labels in (("gpu-1", {"zone": "a"}), ("gpu-2", {"zone": "b"}), ("cpu-1", {"zone": "a"}))
 ]
 
-Make = Callable[..., Made]
+Make = Callable[..., SyntheticDevices]
 
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
     """Makes what patterns, or a whole file, come to."""
 
-    def making(text: str, *others: ApiObject) -> Made:
+    def making(text: str, *others: ApiObject) -> SyntheticDevices:
         file = tmp_path / "devices.yaml"
         file.write_text(f"apiVersion: kframework.dev/v1\nkind: Devices\n{text}")
-        result = made(read(str(file)), [*NODES, *others])
+        result = create_devices(read(str(file)), [*NODES, *others])
         MemoryCluster(SystemClock(), [*NODES, *result.objects])  # takes them all
         return result
 
     return making
 
 
-def slices(result: Made) -> list[ResourceSlice]:
+def slices(result: SyntheticDevices) -> list[ResourceSlice]:
     """List the slices, all of which are complete pools that a driver might have published."""
     found = [each for each in result.objects if isinstance(each, ResourceSlice)]
     pools: dict[tuple[str, str], list[SliceView]] = {}
@@ -220,8 +220,8 @@ def test_classes(make: Make) -> None:
 def test_a_pattern_that_fits_no_node_is_doubted(make: Make, tmp_path: Path) -> None:
     result = make(PATTERN.format(reach="nodes: tpu-*"))
     assert result.objects == []
-    assert [str(each) for each in result.doubts] == [
-        f"{tmp_path}/devices.yaml:4: patterns[0]: fits no node of the cluster files"
+    assert [str(each) for each in result.warnings] == [
+        f"{tmp_path}/devices.yaml:4: patterns[0]: matches no node of the cluster files"
     ]
 
 

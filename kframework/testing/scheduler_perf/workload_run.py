@@ -28,7 +28,7 @@ from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.scheduler.garbage import collect
 from kframework.simulation.controllers import claim_controller, volume_controller
-from kframework.simulation.running import REAL, Time
+from kframework.simulation.running import REAL, TimeMode
 from kframework.simulation.simulation import Simulation
 from kframework.testing.scheduler_perf import workload_objects
 from kframework.testing.scheduler_perf.definitions import (
@@ -76,7 +76,7 @@ class WorkloadRun(RunObserver, Observer):
         configuration: Configuration,
         report_progress: ProgressCallback,
         *,
-        time: Time = REAL,
+        time: TimeMode = REAL,
     ) -> None:
         self.measurements: list[Measurement] = []
         self._definition = definition

@@ -20,10 +20,10 @@ def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert [type(each) for each in read_cluster([str(file)]).objects] == [Node]
     assert capsys.readouterr().err.splitlines() == [
         (
-            "notice: passed over, as no scheduler reads them: 1 Ingress (networking.k8s.io/v1), "
+            "notice: ignored, as no scheduler reads them: 1 Ingress (networking.k8s.io/v1), "
             "1 KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)"
         ),
-        "notice: a KubeSchedulerConfiguration is given with --config",
+        "notice: pass a KubeSchedulerConfiguration with --config",
     ]
     assert read_cluster([]).objects == []
 
@@ -101,5 +101,5 @@ def test_nodes_have_the_devices_that_a_file_describes(tmp_path: Path, capsys: py
     with logging_to_stderr():
         manifest = read_cluster([str(file)], devices=str(devices))
     assert [type(each) for each in manifest.objects] == [Node, ResourceSlice]
-    doubt = f"warning: {devices}:5: patterns[1]: fits no node of the cluster files"
+    doubt = f"warning: {devices}:5: patterns[1]: matches no node of the cluster files"
     assert capsys.readouterr().err.splitlines() == [doubt]

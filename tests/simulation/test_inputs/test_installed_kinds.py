@@ -69,11 +69,11 @@ def test_what_is_wrong_with_one_harms_no_other(site: Site) -> None:
     site.add("kinds_d", KIND.format(group="three.example.com", name="Thing"))
     assert problems() == [
         (
-            "the kinds of 'kinds_a_broken' (from kinds_a_broken 1.0) are not all known: "
+            "the kinds of 'kinds_a_broken' (from kinds_a_broken 1.0) cannot be loaded: "
             "ModuleNotFoundError: No module named 'there_is_no_such_module'"
         ),
         (
-            "the kinds of 'kinds_c_again' (from kinds_c_again 1.0) are not all known: two structs for the kind "
+            "the kinds of 'kinds_c_again' (from kinds_c_again 1.0) cannot be loaded: two structs for the kind "
             "two.example.com/v1 Thing: kinds_b.Thing and kinds_c_again.Thing; keep one"
         ),
     ]

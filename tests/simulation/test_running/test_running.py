@@ -22,7 +22,7 @@ from kframework.in_memory.kubelet import RUN_SECONDS
 from kframework.objects import ApiObject
 from kframework.plugins.default_preemption import DefaultPreemption
 from kframework.simulation.controllers import STANDARD_CONTROLLERS, ControllerFactory
-from kframework.simulation.records import Outcome, Progress, SimulationResult
+from kframework.simulation.records import PodOutcome, Progress, SimulationResult
 from kframework.simulation.running import Script
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
@@ -55,10 +55,10 @@ def test_every_pod_has_an_outcome_in_the_order_of_creation() -> None:
     simulation = simulate([make_node("a"), *pods])
     why = "0/1 nodes are available: 1 Insufficient cpu."
     assert simulation.outcomes == (
-        Outcome("default/fits", "a", "", 1, "default-scheduler", "Running"),
-        Outcome("default/big", None, f"{why} {NO_WAY_OUT}", 1, "default-scheduler", "Pending"),
-        Outcome("default/runs", "a", "", 0, "default-scheduler", "Running"),
-        Outcome("team/x", "a", "", 1, "default-scheduler", "Running"),
+        PodOutcome("default/fits", "a", "", 1, "default-scheduler", "Running"),
+        PodOutcome("default/big", None, f"{why} {NO_WAY_OUT}", 1, "default-scheduler", "Pending"),
+        PodOutcome("default/runs", "a", "", 0, "default-scheduler", "Running"),
+        PodOutcome("team/x", "a", "", 1, "default-scheduler", "Running"),
     )
     assert simulation.seconds == 0.0
     assert simulation.retrying == ()

@@ -12,7 +12,7 @@ from kframework_batch.settings import Settings
 from kframework_batch.simulation import create_simulation
 
 from kframework.objects.manifest import read
-from kframework.simulation.records import Outcome, Progress
+from kframework.simulation.records import PodOutcome, Progress
 from kframework.testing import make_node, make_pod
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
@@ -26,7 +26,7 @@ def settings() -> Settings:
     return Settings(PROGRAM)
 
 
-def placed(outcomes: Iterable[Outcome]) -> dict[str, str | None]:
+def placed(outcomes: Iterable[PodOutcome]) -> dict[str, str | None]:
     return {outcome.pod: outcome.node for outcome in outcomes}
 
 

@@ -20,7 +20,7 @@ from kframework.cli.options import (
     refuse_reading_stdin_twice,
 )
 from kframework.cli.printing import print_json, print_table
-from kframework.simulation.inputs import configured, read_cluster
+from kframework.simulation.inputs import load_simulation_configuration, read_cluster
 
 if TYPE_CHECKING:
     from kframework import Plugin
@@ -113,7 +113,7 @@ def _pod_configuration(
     file: str | None, plugins: list[type[Plugin]], scheduler_name: str, seed: int | None
 ) -> Configuration:
     """Load the configuration of the pod engine; the default profile goes by the jobs' schedulerName."""
-    configuration = configured(file, plugins, seed)
+    configuration = load_simulation_configuration(file, plugins, seed)
     profiles = configuration.profiles
     if file is None:
         return replace(configuration, profiles=(replace(profiles[0], scheduler_name=scheduler_name),))
