@@ -103,7 +103,7 @@ def given_twice(changes: list[Json]) -> list[str]:
     return found
 
 
-def test_a_leader_that_is_killed_while_devices_are_made_ready(site: Site) -> None:
+def test_killed_leader_is_replaced_while_devices_become_ready(site: Site) -> None:
     leader, standby = site.crew.two()
     asked = {"devices": {"requests": [{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]}}
     node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}

@@ -111,7 +111,7 @@ def source_and_message(rest: str) -> tuple[str, str]:
 
 
 @on_either_server
-def test_labels_taints_and_cordons_count_at_once(kubectl: Kubectl) -> None:
+def test_labels_taints_and_cordons_take_effect_at_once(kubectl: Kubectl) -> None:
     given(kubectl, "create", node("n1"))
     given(kubectl, "create", pod("picky", cpu="100m", nodeSelector={"disk": "ssd"}))
     waits_because(kubectl, "picky", "1 node(s) didn't match Pod's node affinity/selector")
@@ -132,7 +132,7 @@ def test_labels_taints_and_cordons_count_at_once(kubectl: Kubectl) -> None:
     assert scheduled_to(kubectl, "late") == "n1"
 
 
-def test_what_is_deleted_makes_room(kubectl: Kubectl) -> None:
+def test_deleted_pod_makes_room(kubectl: Kubectl) -> None:
     given(kubectl, "create", node("n1", cpu="1"), pod("first"))
     assert scheduled_to(kubectl, "first") == "n1"
     given(kubectl, "create", pod("second"))
@@ -146,7 +146,7 @@ def test_what_is_deleted_makes_room(kubectl: Kubectl) -> None:
 
 
 @on_either_server
-def test_an_applied_change_keeps_what_others_wrote(kubectl: Kubectl) -> None:
+def test_client_side_apply_keeps_fields_of_others(kubectl: Kubectl) -> None:
     assert given(kubectl, "apply", node("n1"), pod("web")) == ["node/n1 created", "pod/web created"]
     assert scheduled_to(kubectl, "web") == "n1"
     kubectl("annotate", "pod", "web", "note=mine")
@@ -158,7 +158,7 @@ def test_an_applied_change_keeps_what_others_wrote(kubectl: Kubectl) -> None:
 
 
 @on_either_server
-def test_the_server_applies_for_those_who_share_an_object(kubectl: Kubectl) -> None:
+def test_server_side_apply_tracks_field_managers(kubectl: Kubectl) -> None:
     server_side = ("apply", "--server-side", "-f", "-")
     web = json.dumps(config_map(size="1", colour="red"))
     assert kubectl(*server_side, stdin=web) == "configmap/web serverside-applied\n"
@@ -184,7 +184,7 @@ def test_the_server_applies_for_those_who_share_an_object(kubectl: Kubectl) -> N
     assert applied == "configmap/web serverside-applied\n"
 
 
-def test_a_watch_shows_what_becomes_of_a_pod(kubectl: Kubectl) -> None:
+def test_watch_shows_the_phases_of_a_pod(kubectl: Kubectl) -> None:
     with kubectl.start("get", "pods", "--watch", "-o", "wide") as watch:
         given(kubectl, "create", pod("web"))
         assert watch.says("Pending").split()[0] == "web"
@@ -195,7 +195,7 @@ def test_a_watch_shows_what_becomes_of_a_pod(kubectl: Kubectl) -> None:
         assert watch.says("Terminating").split()[0] == "web"
 
 
-def test_whoever_matters_more_gets_the_room(kubectl: Kubectl) -> None:
+def test_higher_priority_pod_preempts(kubectl: Kubectl) -> None:
     high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000}
     given(kubectl, "create", node("n1", cpu="1"), high, pod("low", terminationGracePeriodSeconds=1))
     assert scheduled_to(kubectl, "low") == "n1"
@@ -211,7 +211,7 @@ def test_whoever_matters_more_gets_the_room(kubectl: Kubectl) -> None:
     )
 
 
-def test_what_kubelets_and_controllers_would_do_is_done(kubectl: Kubectl) -> None:
+def test_fake_kubelets_and_controllers_run(kubectl: Kubectl) -> None:
     budget = "create poddisruptionbudget web --selector=app=web --max-unavailable=1"
     kubectl(*budget.split())
     bare: Document = {
@@ -234,7 +234,7 @@ def test_what_kubelets_and_controllers_would_do_is_done(kubectl: Kubectl) -> Non
     assert empty.returncode == 1 and "spec.containers: Required value" in empty.stderr
 
 
-def test_a_node_is_drained_and_a_namespace_deleted(kubectl: Kubectl) -> None:
+def test_node_can_be_drained_and_namespace_deleted(kubectl: Kubectl) -> None:
     assert kubectl("create", "namespace", "team") == "namespace/team created\n"
     given(kubectl, "create", node("n1"), pod("web", terminationGracePeriodSeconds=1))
     kubectl("run", "mine", "--image=registry.example/app:1", "-n", "team")
@@ -247,7 +247,7 @@ def test_a_node_is_drained_and_a_namespace_deleted(kubectl: Kubectl) -> None:
 
 
 @on_either_server
-def test_a_misspelt_manifest_is_refused_or_told(kubectl: Kubectl) -> None:
+def test_misspelt_manifest_is_rejected_or_warned_about(kubectl: Kubectl) -> None:
     given(kubectl, "create", node("n1"))
     misspelt = json.dumps(pod("web", tolerrations=[]))
     refused = kubectl.run("apply", "-f", "-", stdin=misspelt)
@@ -262,7 +262,7 @@ def test_a_misspelt_manifest_is_refused_or_told(kubectl: Kubectl) -> None:
     assert kubectl("label", "pod", "web", "a=b") == "pod/web labeled\n"
 
 
-def test_claims_get_devices_and_give_them_back(kubectl: Kubectl) -> None:
+def test_claims_get_devices_and_release_them(kubectl: Kubectl) -> None:
     driver = "gpu.example.com"
     gpus = [{"name": "gpu-0"}, {"name": "gpu-1"}]
     slices = [
@@ -314,7 +314,7 @@ def pool_of(node_name: str) -> Document:
     return {"name": node_name, "generation": 1, "resourceSliceCount": 1}
 
 
-def test_a_user_may_do_what_roles_in_the_cluster_say() -> None:
+def test_user_has_the_permissions_of_cluster_roles() -> None:
     with fake_api("--authorization-mode", "RBAC") as (_, kubeconfig):
         kubectl = Kubectl(kubeconfig)
         assert "kubernetes-admin" in kubectl("auth", "whoami")

@@ -63,7 +63,7 @@ def api(module_api: FakeApi) -> Iterator[FakeApi]:
     gc.collect()  # what a library leaves open is told of here, and not in the next test of others
 
 
-def test_kubernetes(api: FakeApi) -> None:
+def test_kubernetes_client_works_against_the_fake_api(api: FakeApi) -> None:
     from kubernetes import client, watch
 
     with api.clients.kubernetes() as connection:
@@ -85,7 +85,7 @@ def test_kubernetes(api: FakeApi) -> None:
         assert (refused.value.status, refused.value.reason) == (404, "Not Found")
 
 
-def test_kubernetes_applies(api: FakeApi) -> None:
+def test_kubernetes_client_applies_server_side(api: FakeApi) -> None:
     from kubernetes import client, dynamic
 
     with api.clients.kubernetes() as connection:
@@ -100,7 +100,7 @@ def test_kubernetes_applies(api: FakeApi) -> None:
         assert forced.spec.replicas == 3
 
 
-async def test_kubernetes_asyncio(api: FakeApi) -> None:
+async def test_kubernetes_asyncio_client_works_against_the_fake_api(api: FakeApi) -> None:
     from kubernetes_asyncio import client, watch
 
     async with await api.clients.kubernetes_asyncio() as connection:
@@ -122,7 +122,7 @@ async def test_kubernetes_asyncio(api: FakeApi) -> None:
         assert refused.value.status == 404
 
 
-async def test_kubernetes_asyncio_applies(api: FakeApi) -> None:
+async def test_kubernetes_asyncio_client_applies_server_side(api: FakeApi) -> None:
     from kubernetes_asyncio import client
 
     async with await api.clients.kubernetes_asyncio() as connection:
@@ -137,7 +137,7 @@ async def test_kubernetes_asyncio_applies(api: FakeApi) -> None:
         assert {each.manager for each in forced.metadata.managed_fields} == {"me", "you"}
 
 
-def test_lightkube(api: FakeApi) -> None:
+def test_lightkube_client_works_against_the_fake_api(api: FakeApi) -> None:
     from lightkube import ApiError
     from lightkube.models.autoscaling_v1 import ScaleSpec
     from lightkube.models.meta_v1 import ObjectMeta
@@ -165,7 +165,7 @@ def test_lightkube(api: FakeApi) -> None:
         client.get(Pod, "a")
 
 
-def test_lightkube_applies(api: FakeApi) -> None:
+def test_lightkube_client_applies_server_side(api: FakeApi) -> None:
     from lightkube import ApiError
     from lightkube.resources.apps_v1 import Deployment
 
@@ -176,7 +176,7 @@ def test_lightkube_applies(api: FakeApi) -> None:
     assert you.apply(Deployment.from_dict(deployment(3)), namespace="default", force=True).spec.replicas == 3
 
 
-def test_kr8s(api: FakeApi) -> None:
+def test_kr8s_client_works_against_the_fake_api(api: FakeApi) -> None:
     import kr8s
     from kr8s.objects import Deployment, Pod
 
@@ -198,7 +198,7 @@ def test_kr8s(api: FakeApi) -> None:
         Pod.get("a", api=connection, timeout=0)
 
 
-async def test_kr8s_applies(api: FakeApi) -> None:
+async def test_kr8s_client_applies_server_side(api: FakeApi) -> None:
     import kr8s
 
     connection = await kr8s.asyncio.api(kubeconfig=str(api.kubeconfig))
@@ -222,7 +222,7 @@ async def test_kr8s_applies(api: FakeApi) -> None:
     assert (await apply(deployment(3), "you", force="true"))["spec"]["replicas"] == 3
 
 
-def test_kopf(api: FakeApi) -> None:
+def test_kopf_operator_works_against_the_fake_api(api: FakeApi) -> None:
     """An operator with handlers for creation, deletion and a timer, whose finalizer holds its object until then."""
     asyncio.run(_operate(api))
 

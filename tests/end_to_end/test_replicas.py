@@ -85,7 +85,7 @@ def crew(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         assert {each.running.stop() for each in crew.alive} <= {0}
 
 
-def test_a_leader_that_is_killed_is_followed_when_its_lease_is_over(crew: Crew) -> None:
+def test_killed_leader_is_replaced_when_its_lease_expires(crew: Crew) -> None:
     leader, standby = crew.two()
     with load(crew):
         leader.running.process.send_signal(signal.SIGKILL)
@@ -95,7 +95,7 @@ def test_a_leader_that_is_killed_is_followed_when_its_lease_is_over(crew: Crew) 
     assert after["leaseTransitions"] == before["leaseTransitions"] + 1
 
 
-def test_a_leader_that_is_told_to_end_hands_over_at_once(crew: Crew) -> None:
+def test_terminated_leader_releases_its_lease_at_once(crew: Crew) -> None:
     leader, standby = crew.two()
     with load(crew):
         assert leader.running.stop() == 0
@@ -104,7 +104,7 @@ def test_a_leader_that_is_told_to_end_hands_over_at_once(crew: Crew) -> None:
     assert 0 <= seconds_between(before, after) <= LOOKS + SLACK
 
 
-def test_a_leader_that_hung_writes_nothing_when_it_comes_back(crew: Crew) -> None:
+def test_resumed_leader_without_a_lease_writes_nothing(crew: Crew) -> None:
     leader, standby = crew.two()
     with load(crew):
         leader.running.process.send_signal(signal.SIGSTOP)

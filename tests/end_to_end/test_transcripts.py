@@ -19,13 +19,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.tool("kubectl")]
 
 
 @pytest.mark.parametrize("file", sampled(FILES, 4), ids=lambda file: file.stem)
-def test_kubectl_prints_what_is_written_down(file: Path) -> None:
+def test_kubectl_output_matches_the_transcripts(file: Path) -> None:
     command = [sys.executable, "-m", "tests.end_to_end.transcripts", str(file)]
     printed = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE, cwd=PROJECT)
     assert printed.stderr == ""
     assert printed.stdout == file.read_text()
 
 
-def test_there_are_hundreds_of_commands() -> None:
+def test_transcripts_have_hundreds_of_commands() -> None:
     commands = [entry.command for file in FILES for entry in read(file.read_text()) if entry.command]
     assert len(commands) >= 200

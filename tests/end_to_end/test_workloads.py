@@ -18,7 +18,7 @@ status: {allocatable: {cpu: "8", memory: 8Gi, pods: "50"}}
 """
 
 
-def test_a_deployment_is_rolled_out_and_back_and_scaled(tmp_path: Path) -> None:
+def test_deployment_is_rolled_out_back_and_scaled(tmp_path: Path) -> None:
     file, kubeconfig = tmp_path / "node.yaml", tmp_path / "kubeconfig"
     file.write_text(NODE)
     options = ("--embedded", "-f", str(file), "--write-kubeconfig", str(kubeconfig), "--secure-port=0")

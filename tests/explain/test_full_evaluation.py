@@ -72,7 +72,7 @@ def staged(*plugins: type[Plugin], number: int = 3) -> Stage:
     return stage
 
 
-def test_every_plugin_is_heard_on_every_node() -> None:
+def test_every_plugin_filters_every_node() -> None:
     evaluation = asked(staged(against_n0("A", NO, "node"), against_n0("B", NEVER)))
     row = evaluation.nodes.row("n0")
     assert row is not None
@@ -84,14 +84,14 @@ def test_every_plugin_is_heard_on_every_node() -> None:
     assert evaluation.status_counts == [(NO.with_plugin("A"), 1)]
 
 
-def test_scores_are_told_apart() -> None:
+def test_raw_normalised_and_weighted_scores_are_distinguished() -> None:
     evaluation = asked(staged(Likes, Stretches))
     assert [column.plugin for column in evaluation.scores] == ["Likes", "Stretches"]
     total = sum(column.normalized * column.weight for column in evaluation.scores)
     assert np.array_equal(evaluation.totals, total)
 
 
-def test_raw_scores_stay_as_they_were() -> None:
+def test_raw_scores_survive_normalisation() -> None:
     class InPlace(Likes):
         name = "InPlace"
 
@@ -104,7 +104,7 @@ def test_raw_scores_stay_as_they_were() -> None:
     assert (column.raw.tolist(), column.normalized.tolist()) == ([0, 1, 2], [0, 10, 20])
 
 
-def test_a_plugin_that_fails_is_told_of() -> None:
+def test_plugin_fault_is_part_of_the_evaluation() -> None:
     class Fails(Plugin):
         name = "Fails"
 
@@ -117,7 +117,7 @@ def test_a_plugin_that_fails_is_told_of() -> None:
     assert not len(evaluation.totals)
 
 
-def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_evaluation_does_not_log_plugin_faults(caplog: pytest.LogCaptureFixture) -> None:
     class Fails(Plugin):
         name = "Fails"
 
@@ -134,7 +134,7 @@ def test_what_a_plugin_does_wrong_is_not_logged_by_those_who_only_look_on(caplog
     assert "cannot read" in caplog.text
 
 
-def test_wrappers_have_the_last_word() -> None:
+def test_wrappers_can_change_evaluated_answers() -> None:
     class Narrows(Plugin):
         name = "Narrows"
 
@@ -156,7 +156,7 @@ def test_wrappers_have_the_last_word() -> None:
     assert [column.plugin for column in evaluation.scores] == ["Stretches"]
 
 
-def test_a_wrapper_that_fails_is_told_of() -> None:
+def test_wrapper_fault_is_part_of_the_evaluation() -> None:
     class Breaks(Plugin):
         name = "Breaks"
 
@@ -169,7 +169,7 @@ def test_a_wrapper_that_fails_is_told_of() -> None:
     assert status is not None and "cannot wrap" in status.message
 
 
-def test_a_score_out_of_range_is_a_fault() -> None:
+def test_score_out_of_range_is_a_fault() -> None:
     class TooMuch(Plugin):
         name = "TooMuch"
 
@@ -190,7 +190,7 @@ def test_one_feasible_node_is_not_scored() -> None:
     assert len(evaluation.feasible) == 1 and not evaluation.scores
 
 
-def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_restarts_when_nodes_are_added_or_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     stage = staged(against_n0("A", NO), number=40)
     work = evaluate(stage.engine, PendingPod(make_pod(), stage.engine.cluster.interner))
@@ -204,7 +204,7 @@ def test_nodes_may_come_and_go_meanwhile(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(evaluation.feasible) == 42
 
 
-def test_a_pod_on_a_node_is_asked_about_as_if_it_were_not() -> None:
+def test_bound_pod_is_evaluated_as_if_it_had_no_node() -> None:
     class Crowded(Plugin):
         name = "Crowded"
         reads = "pods"
@@ -224,7 +224,7 @@ def test_a_pod_on_a_node_is_asked_about_as_if_it_were_not() -> None:
     assert stage.engine.cluster.pods[placed.metadata.uid].node_name == "n1"
 
 
-def test_what_plugins_draw_ask_for_and_leave_open_is_taken_back() -> None:
+def test_draws_requests_and_open_statements_of_plugins_are_undone() -> None:
     class Meddles(Plugin):
         name = "Meddles"
 
@@ -251,7 +251,7 @@ def test_what_plugins_draw_ask_for_and_leave_open_is_taken_back() -> None:
     assert all(pod.row >= 0 for pod in stage.engine.cluster.pods.values())
 
 
-def test_room_is_left_for_pods_nominated_to_a_node() -> None:
+def test_evaluation_keeps_room_for_nominated_pods() -> None:
     class One(Plugin):
         name = "One"
         reads = "pods"
@@ -270,7 +270,7 @@ def test_room_is_left_for_pods_nominated_to_a_node() -> None:
     assert evaluation.rejections["One"][row] != PASS and len(evaluation.feasible) == 2
 
 
-def test_a_nominated_pod_that_is_not_taken_in_comes_before_what_plugins_say() -> None:
+def test_failed_add_pod_of_a_nominated_pod_precedes_filter_rejections() -> None:
     class Refuses(Plugin):
         name = "Refuses"
 
@@ -308,7 +308,7 @@ class Arrivals:
 ARRIVALS = StateKey[Arrivals]("arrivals")
 
 
-def test_nominated_pods_arrive_on_their_own_node_only() -> None:
+def test_nominated_pods_are_assumed_on_their_own_node_only() -> None:
     class AtMostOne(Plugin):
         name = "AtMostOne"
 
@@ -334,7 +334,7 @@ def test_nominated_pods_arrive_on_their_own_node_only() -> None:
 
 
 @pytest.mark.parametrize("slices_before", range(1, 5))
-def test_nominated_pods_may_arrive_meanwhile(monkeypatch: pytest.MonkeyPatch, slices_before: int) -> None:
+def test_pods_may_be_nominated_during_an_evaluation(monkeypatch: pytest.MonkeyPatch, slices_before: int) -> None:
     monkeypatch.setattr(cooperative, "SLICE", -1.0)
     stage = staged(against_n0("A", NO, "node"))
     cluster = stage.engine.cluster
@@ -353,7 +353,7 @@ def hooks() -> OptionalHooks:
     return OptionalHooks(make_engine([]).profiles["default-scheduler"])
 
 
-def test_optional_hook_is_found_where_a_plugin_has_it() -> None:
+def test_optional_hook_is_found_only_on_plugins_that_have_it() -> None:
     assert hooks().get("NodeResourcesFit", "suggest") is not None
     assert hooks().get("NodeResourcesFit", "explain") is None
     assert hooks().get("Nobody", "explain") is None

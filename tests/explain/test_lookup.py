@@ -14,7 +14,7 @@ from tests.explain.scene import Scene
 
 
 @pytest.mark.parametrize(("namespace", "name"), [("default", "pending"), ("other", "pending"), ("default", "placed")])
-def test_a_pod_of_this_scheduler_is_found(namespace: str, name: str) -> None:
+def test_pod_of_this_scheduler_is_found(namespace: str, name: str) -> None:
     pods = make_pod("pending"), make_pod("pending", namespace="other"), make_pod("placed", node_name="n1")
     scene = Scene(make_node("n1"), *pods)
     scene.engine.apply_messages()
@@ -23,14 +23,14 @@ def test_a_pod_of_this_scheduler_is_found(namespace: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["absent", "foreign", "foreign-placed"])
-def test_no_other_is(name: str) -> None:
+def test_pod_of_another_scheduler_is_not_found(name: str) -> None:
     foreign = make_pod("foreign-placed", node_name="n1", scheduler_name="another")
     scene = Scene(make_node("n1"), make_pod("pod"), foreign, make_pod("foreign", scheduler_name="another"))
     scene.engine.apply_messages()
     assert run_to_end(find_pod(scene.engine, "default", name)) is None
 
 
-def test_whoever_looks_through_many_gives_way() -> None:
+def test_lookup_among_many_pods_pauses() -> None:
     scene = Scene(make_node("n1"), *(make_pod(f"p{n}", node_name="n1") for n in range(10_000)))
     scene.engine.apply_messages()
     assert sum(1 for _ in find_pod(scene.engine, "default", "absent")) == 2
@@ -54,7 +54,7 @@ def ended(phase: str) -> Pod:
         (make_pod("pod"), "the scheduler does not know pod default/pod yet"),
     ],
 )
-def test_it_is_said_why_a_pod_is_not_known(pod: Pod | None, line: str) -> None:
+def test_message_says_why_a_pod_is_unknown(pod: Pod | None, line: str) -> None:
     profiles = ["one", "two"] if pod is not None and pod.spec.scheduler_name == "another" else ["default-scheduler"]
     assert not_found_message("default", "pod", pod, profiles) == line
 
@@ -77,13 +77,13 @@ def restored(pod: Pod, whole: Pod | None = None) -> PendingPod:
     return unassign(PodInfo(pod, interned), whole, interned)
 
 
-def test_a_pod_that_waits_is_as_it_is() -> None:
+def test_unassign_returns_a_pending_pod_unchanged() -> None:
     interned = TemplateInterner()
     pod = PendingPod(make_pod("pod"), interned)
     assert unassign(pod, None, interned) is pod
 
 
-def test_what_the_scheduler_keeps_of_a_pod_is_enough() -> None:
+def test_unassign_rebuilds_a_bound_pod_from_the_kept_data() -> None:
     pod = make_pod(
         "pod",
         labels={"app": "web"},
@@ -99,18 +99,18 @@ def test_what_the_scheduler_keeps_of_a_pod_is_enough() -> None:
     assert (found.row, found.node_name) == (-1, "")
 
 
-def test_what_a_pod_is_pinned_to_beside_its_node_stays() -> None:
+def test_unassign_keeps_other_pinned_fields() -> None:
     pod = make_pod("pod", node_name="n1", affinity=affinity("n1", "n2"))
     assert restored(pod).spec.affinity == affinity("n1", "n2")
 
 
-def test_the_whole_object_is_better() -> None:
+def test_unassign_prefers_the_whole_object() -> None:
     whole = make_pod("pod", node_name="n1", annotations={"a": "b"}, nominated_node_name="n1")
     found = restored(make_pod("pod", node_name="n1"), whole)
     assert found.annotations == {"a": "b"}
     assert (found.object.spec.node_name, found.status.nominated_node_name) == ("", "")
 
 
-def test_the_object_of_another_pod_is_not_used() -> None:
+def test_unassign_ignores_the_object_of_another_pod() -> None:
     another = make_pod("another", annotations={"a": "b"})
     assert restored(make_pod("pod", node_name="n1"), another).annotations == {}

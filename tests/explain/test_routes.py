@@ -78,7 +78,7 @@ OBJECTS = (
 )
 
 
-async def test_a_pending_pod_is_explained_without_a_word_with_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_pending_pod_is_explained_without_an_api_request(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(*OBJECTS) as run:
         monkeypatch.setattr(run.scheduler.api, "get", None)
         found = await run.explained("default/second")
@@ -87,7 +87,7 @@ async def test_a_pending_pod_is_explained_without_a_word_with_the_api(monkeypatc
     assert found.remedies
 
 
-async def test_a_pod_on_a_node_is_asked_about_with_all_that_the_api_knows(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bound_pod_is_explained_with_its_object_from_the_api(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
     async with running(*OBJECTS) as run:
         get = run.scheduler.api.get
@@ -102,7 +102,7 @@ async def test_a_pod_on_a_node_is_asked_about_with_all_that_the_api_knows(monkey
     assert asked == ["Pod default/first"]
 
 
-async def test_an_api_that_does_not_answer_is_no_hindrance(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_explanation_succeeds_if_the_api_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*arguments: object) -> Pod:
         raise ClusterError("down", status=503)
 
@@ -111,7 +111,7 @@ async def test_an_api_that_does_not_answer_is_no_hindrance(monkeypatch: pytest.M
         assert (await run.explained("default/first")).node == "n1"
 
 
-async def test_one_that_stands_by_says_so() -> None:
+async def test_explanation_of_a_standby_replica_has_a_note() -> None:
     async with running(*OBJECTS) as run:
         run.scheduler.stand_by()
         found = await run.explained("default/second")
@@ -131,12 +131,12 @@ async def test_one_that_stands_by_says_so() -> None:
         ("", 400, "name a pod: /explain?pod=NAMESPACE/NAME"),
     ],
 )
-async def test_where_there_is_nothing_to_explain_it_is_said(query: str, status: int, error: str) -> None:
+async def test_request_that_cannot_be_explained_is_answered_with_an_error(query: str, status: int, error: str) -> None:
     async with running(*OBJECTS) as run:
         assert (await run.get(query))[:2] == (status, msgspec.json.encode({"error": error}))
 
 
-async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_other_tasks_run_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     async with running(*OBJECTS) as run:
         asked = asyncio.create_task(run.explained("default/second"))
@@ -149,7 +149,7 @@ async def test_others_have_their_turn_between_two_slices(monkeypatch: pytest.Mon
         await asked
 
 
-async def test_explanations_are_made_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_explanations_are_computed_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     in_progress: list[int] = []
 

@@ -23,7 +23,7 @@ CPU, TAINT = "Insufficient cpu", "node(s) had untolerated taint(s)"
 MISSING = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="missing"))
 
 
-def test_what_every_plugin_says_is_counted() -> None:
+def test_rejections_of_every_plugin_are_counted() -> None:
     now = (
         Scene(
             make_node("full", cpu="500m"),
@@ -45,14 +45,14 @@ def test_what_every_plugin_says_is_counted() -> None:
     )
 
 
-def test_of_two_reasons_on_one_node_none_is_alone() -> None:
+def test_no_reason_is_alone_on_a_node_with_two_reasons() -> None:
     pod = make_pod("pod", cpu=2, memory="2Gi")
     now = Scene(make_node("n1", cpu=1, memory="1Gi"), make_node("n2", cpu=1), pod).settle().explain("pod").assessment
     found = {(each.reason, each.nodes, each.first, each.alone) for each in now.rejections}
     assert found == {(CPU, 2, 2, 1), ("Insufficient memory", 1, 1, 0)}
 
 
-def test_a_few_nodes_are_named_those_first_where_nothing_else_objects() -> None:
+def test_example_nodes_start_with_those_rejected_for_this_reason_alone() -> None:
     nodes = [make_node(f"n{n}", cpu="500m", taints=["a=b:NoSchedule"] if n < 8 else ()) for n in range(16)]
     now = Scene(*nodes, make_pod("pod", cpu=1)).settle().explain("pod").assessment
     cpu = next(each for each in now.rejections if each.reason == CPU)
@@ -60,7 +60,7 @@ def test_a_few_nodes_are_named_those_first_where_nothing_else_objects() -> None:
     assert cpu.examples == ("n8", "n9", "n10", "n11", "n12")
 
 
-def test_room_that_other_pods_would_leave_can_be_preempted() -> None:
+def test_rejection_by_lower_priority_pods_is_preemptible() -> None:
     low = make_pod("low", cpu=1, node_name="n1", priority=0)
     now = Scene(make_node("n1", cpu=1), low, make_pod("pod", cpu=1, priority=0)).settle().explain("pod").assessment
     assert [each.preemptible for each in now.rejections] == [True]
@@ -71,7 +71,7 @@ def pinned(name: str) -> dict[str, object]:
     return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchFields": [field]}]}}
 
 
-def test_nodes_that_pre_filter_leaves_out_are_counted() -> None:
+def test_nodes_excluded_by_pre_filter_are_counted() -> None:
     affinity = msgspec.convert({"nodeAffinity": pinned("n1")}, Affinity)
     nodes = [make_node(f"n{n}", cpu="500m") for n in range(4)]
     now = Scene(*nodes, make_pod("pod", cpu=1, affinity=affinity)).settle().explain("pod").assessment
@@ -80,14 +80,14 @@ def test_nodes_that_pre_filter_leaves_out_are_counted() -> None:
     assert now.rejections[0] == Rejection("NodeAffinity", absent, 3, 3, 3, ("n0", "n2", "n3"), False)
 
 
-def test_a_rejection_of_the_pod_as_a_whole_stands_against_all_nodes() -> None:
+def test_pre_filter_rejection_counts_on_all_nodes() -> None:
     now = Scene(make_node("n1"), make_node("n2"), make_pod("pod", volumes=[MISSING])).settle().explain("pod").assessment
     assert now.message == '0/2 nodes are available: persistentvolumeclaim "missing" not found.'
     found = [(each.plugin, each.nodes, each.first, each.alone, each.examples) for each in now.rejections]
     assert found == [("VolumeRestrictions", 2, 2, 2, ("n1", "n2"))]
 
 
-def test_the_best_nodes_are_compared() -> None:
+def test_best_nodes_are_compared_with_margin_and_decider() -> None:
     now = Scene(make_node("n1", cpu=2), make_node("n2", cpu=4), make_node("n3", cpu=2)).pending(cpu=1)
     best, second, third = now.top
     assert (best.node, best.rank, second.rank, third.rank) == ("n2", 1, 2, 2)
@@ -99,13 +99,13 @@ def test_the_best_nodes_are_compared() -> None:
     assert ahead[now.decided_by] == max(ahead.values())
 
 
-def test_equals_share_a_place() -> None:
+def test_nodes_with_equal_scores_share_a_rank() -> None:
     now = Scene(*(make_node(f"n{n}") for n in range(7))).pending()
     assert (now.ties, now.margin, now.decided_by) == (7, 0, "")
     assert [each.rank for each in now.top] == [1] * len(now.top)
 
 
-def test_the_pods_own_node_is_shown_wherever_it_comes() -> None:
+def test_own_node_of_the_pod_is_shown_at_any_rank() -> None:
     nodes = [make_node(f"n{n}", cpu=8) for n in range(8)]
     taken = make_pod("taken", cpu=7, node_name="n7")
     now = Scene(*nodes, taken, make_pod("pod", cpu="500m", node_name="n7")).settle().explain("pod").assessment
@@ -119,7 +119,7 @@ def test_one_feasible_node_is_not_scored() -> None:
     assert [each.reason for each in now.rejections] == [CPU]
 
 
-def test_room_is_kept_for_nominated_pods() -> None:
+def test_rooms_of_nominated_pods_are_listed() -> None:
     scene = Scene(make_node("n1", cpu=1), make_pod("rival", cpu=1, priority=5, nominated_node_name="n1"))
     scene.engine.apply_messages()
     now = scene.pending("pod", cpu=1)
@@ -127,19 +127,19 @@ def test_room_is_kept_for_nominated_pods() -> None:
     assert now.kept_room == (NominatedRoom("n1", ("default/rival",)),)
 
 
-def test_a_sample_is_smaller_than_a_large_cluster() -> None:
+def test_attempt_stops_at_a_sample_of_a_large_cluster() -> None:
     now = Scene(*(make_node(f"n{n}") for n in range(200))).pending()
     assert (now.feasible, now.enough) == (200, 100)
 
 
-def test_an_attempt_looks_only_among_the_nodes_that_pre_filter_leaves() -> None:
+def test_sample_size_counts_only_nodes_that_pre_filter_allows() -> None:
     affinity = msgspec.convert({"nodeAffinity": pinned("n1")}, Affinity)
     scene = Scene(*(make_node(f"n{n}") for n in range(200)), make_pod("pod", affinity=affinity))
     now = scene.settle().explain("pod").assessment
     assert (now.feasible, now.enough) == (1, 1)
 
 
-def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reasons_are_limited_and_the_rest_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(summary, "MAX_REASONS", 1)
     nodes = [make_node("n1", cpu=1), make_node("n2", taints=["a=b:NoSchedule"]), make_node("n3", cpu=1)]
     now = Scene(*nodes).pending(cpu=2)
@@ -148,7 +148,7 @@ def test_of_countless_reasons_some_are_told(monkeypatch: pytest.MonkeyPatch) -> 
     assert now.reasons == {CPU: 2, TAINT: 1}
 
 
-def test_a_nominated_pod_counts_on_its_own_node_only() -> None:
+def test_nominated_pod_affects_only_its_own_node() -> None:
     apart = {
         "podAntiAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": [
@@ -199,7 +199,7 @@ def told(*names: str, plugin: type[Plugin] = Sized) -> tuple[RejectionDetails, .
     return run_to_end(summary.summarise(evaluation, "")).details
 
 
-def test_the_nearest_nodes_are_told_of_for_each_reason() -> None:
+def test_details_cover_the_nodes_with_the_fewest_changes_per_reason() -> None:
     said = told("n1", "odd", "n2", "n3", "n4")
     assert [(each.plugin, each.node) for each in said] == [("Sized", name) for name in ("n4", "n3", "n2", "odd")]
     assert said[0].lines == ("n4 is too small", "  by far")
@@ -223,5 +223,5 @@ class Failing(Sized):
 
 
 @pytest.mark.parametrize("plugin", [Silent, Failing])
-def test_who_has_nothing_to_say_is_not_shown(plugin: type[Plugin]) -> None:
+def test_plugin_without_details_is_omitted(plugin: type[Plugin]) -> None:
     assert told("n1", plugin=plugin) == ()

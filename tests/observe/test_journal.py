@@ -77,7 +77,7 @@ def lines(
     return [plain_text(record) for record in caplog.records]
 
 
-def test_a_bound_pod_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_bound_pod_is_logged_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
     assert lines(caplog, V2, DECISION, BOUND) == [
         'Successfully bound pod to node pod="shop/web" node="a" attempt=7 evaluatedNodes=5 feasibleNodes=3'
     ]
@@ -96,11 +96,13 @@ def test_a_bound_pod_has_one_line(caplog: pytest.LogCaptureFixture) -> None:
         ),
     ],
 )
-def test_a_pod_that_waits_has_one_line(caplog: pytest.LogCaptureFixture, record: Decision | Binding, line: str) -> None:
+def test_unschedulable_pod_is_logged_with_one_line(
+    caplog: pytest.LogCaptureFixture, record: Decision | Binding, line: str
+) -> None:
     assert lines(caplog, V2, record) == [line]
 
 
-def test_a_preemption_names_node_and_victims(caplog: pytest.LogCaptureFixture) -> None:
+def test_preemption_is_logged_with_node_and_victims(caplog: pytest.LogCaptureFixture) -> None:
     _, line = lines(caplog, V2, replace(UNFIT, nominated="b", victims=("shop/old",)))
     assert line == (
         'The target node for the preemption is determined pod="shop/web" attempt=7 node="b" victims=["shop/old"]'
@@ -114,14 +116,14 @@ def test_a_preemption_names_node_and_victims(caplog: pytest.LogCaptureFixture) -
         (replace(BOUND, code=Code.ERROR, message="odd"), 'pod="shop/web" node="a" attempt=7 err="odd"'),
     ],
 )
-def test_an_error_is_logged_at_any_verbosity(
+def test_error_is_logged_at_any_verbosity(
     caplog: pytest.LogCaptureFixture, record: Decision | Binding, fields: str
 ) -> None:
     assert lines(caplog, NOTICE, record) == [f"Error scheduling pod; retrying {fields}"]
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
 
 
-def test_a_missing_right_is_no_error_of_every_pod(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_permission_is_not_logged_as_error_for_every_pod(caplog: pytest.LogCaptureFixture) -> None:
     message = 'User "me" cannot create resource "pods/binding" in API group ""'
     failed = replace(BOUND, code=Code.ERROR, message=message)
     assert lines(caplog, NOTICE, failed) == []
@@ -129,23 +131,23 @@ def test_a_missing_right_is_no_error_of_every_pod(caplog: pytest.LogCaptureFixtu
     assert lines(caplog, V2, failed) == [f"Error scheduling pod; retrying {fields}"]
 
 
-def test_nothing_is_said_of_what_nobody_bound(caplog: pytest.LogCaptureFixture) -> None:
+def test_skipped_binding_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert lines(caplog, V2, replace(BOUND, code=Code.SKIP)) == []
 
 
-def test_all_that_goes_well_is_silent_without_verbosity(caplog: pytest.LogCaptureFixture) -> None:
+def test_successful_attempts_are_not_logged_without_verbosity(caplog: pytest.LogCaptureFixture) -> None:
     assert lines(caplog, logging.INFO, DECISION, BOUND, UNFIT, took=99_999_999) == []
 
 
 @pytest.mark.parametrize("draw", [0.0, 0.99])
-def test_a_slow_attempt_tells_its_steps(caplog: pytest.LogCaptureFixture, draw: float) -> None:
+def test_slow_attempt_is_logged_with_its_steps(caplog: pytest.LogCaptureFixture, draw: float) -> None:
     slow = replace(DECISION, started=1_000_000, draw=draw)
     assert lines(caplog, NOTICE, slow, took=101_000_000) == [
         'Slow scheduling attempt pod="shop/web" node="a" attempt=7 milliseconds=100.0 steps={"filter":2.0,"score":0.5}'
     ]
 
 
-def test_a_slow_attempt_names_the_slowest_plugins_if_they_were_timed(caplog: pytest.LogCaptureFixture) -> None:
+def test_slow_attempt_is_logged_with_the_slowest_timed_plugins(caplog: pytest.LogCaptureFixture) -> None:
     spent = {"A": 100_000, "B": 4_000_000, "C": 1_000_000, "D": 2_000_000}
     timed = replace(DECISION, plugins=tuple(("filter", plugin, ns, Code.SUCCESS) for plugin, ns in spent.items()))
     (line,) = lines(caplog, NOTICE, timed, took=100_000_000)
@@ -161,13 +163,15 @@ def test_a_slow_attempt_names_the_slowest_plugins_if_they_were_timed(caplog: pyt
         (FAILED, "attempt=7"),
     ],
 )
-def test_what_the_plugins_said_is_there_at_4(caplog: pytest.LogCaptureFixture, decision: Decision, said: str) -> None:
+def test_plugin_answers_are_logged_at_verbosity_4(
+    caplog: pytest.LogCaptureFixture, decision: Decision, said: str
+) -> None:
     line = lines(caplog, logging.DEBUG, decision, took=3_000_000)[0]
     steps = 'milliseconds=3.0 steps={"filter":2.0,"score":0.5}'
     assert line == f'Plugin answers pod="shop/web" {said} {steps}'
 
 
-def test_the_trace_is_attached_to_what_is_traced(caplog: pytest.LogCaptureFixture) -> None:
+def test_log_lines_of_traced_attempts_have_the_trace_id(caplog: pytest.LogCaptureFixture) -> None:
     def trace_id(attempt: int, draw: float) -> str:
         return f"{attempt:032x}" if draw < 0.5 else ""
 
@@ -178,7 +182,7 @@ def test_the_trace_is_attached_to_what_is_traced(caplog: pytest.LogCaptureFixtur
     assert "trace_id" not in second
 
 
-def test_nothing_is_kept_of_a_binding_that_has_ended(caplog: pytest.LogCaptureFixture) -> None:
+def test_journal_keeps_nothing_of_ended_bindings(caplog: pytest.LogCaptureFixture) -> None:
     journal = Journal(now=lambda: 0)
     lines(caplog, V2, DECISION, BOUND, journal=journal)
     caplog.clear()

@@ -29,7 +29,7 @@ def written(*objects: ApiObject) -> Any:
         return data_of(simulation.run().report("A demo"))
 
 
-def test_a_simulation_is_reported_as_it_stands_in_the_end() -> None:
+def test_report_has_the_final_state_of_a_simulation() -> None:
     found = written(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99))
     assert (found["title"], found["start"]) == ("A demo", VIRTUAL_EPOCH)
     assert (found["summary"]["nodes"], found["summary"]["attempts"]) == (1, 2)
@@ -45,7 +45,7 @@ def test_a_simulation_is_reported_as_it_stands_in_the_end() -> None:
     assert "filter" in [time["point"] for time in fit["times"]]
 
 
-def test_pods_that_wait_are_explained() -> None:
+def test_report_explains_pods_that_wait() -> None:
     found = written(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99), make_pod("gated", gates=["quota"]))
     assert found["explanations"]["pod"].keys() == {"default/huge", "default/gated"}
     huge = found["explanations"]["pod"]["default/huge"]
@@ -53,12 +53,12 @@ def test_pods_that_wait_are_explained() -> None:
     assert [remedy["text"] for remedy in huge["remedies"]] != []
 
 
-def test_an_empty_simulation_is_reported_too() -> None:
+def test_report_of_an_empty_simulation_works() -> None:
     found = written()
     assert (found["nodes"]["names"], found["explanations"], found["attempts"]["decisions"]) == ([], {"pod": {}}, [])
 
 
-def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_is_limited_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "MAX_ATTEMPTS", 3)
     monkeypatch.setattr(report, "MAX_PODS", 4)
     monkeypatch.setattr(report, "MAX_EXPLANATIONS", 2)
@@ -71,7 +71,7 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["summary"]["counted"] == found["profiles"][0]["attempts"] == 6
 
 
-def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_explains_one_pod_per_message_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(report, "MAX_EXPLANATIONS", 3)
     pods = [make_pod("a", cpu=99), make_pod("b", cpu=99), make_pod("c", cpu=98), make_pod("d", memory="9Ti")]
     scene = Scene(make_node("n"), *pods).settle()
@@ -79,7 +79,7 @@ def test_every_message_is_explained_before_another_pod_with_the_same(monkeypatch
     assert list(found["explanations"]["pod"]) == ["default/a", "default/d", "default/b"]
 
 
-def test_many_nodes_are_asked_about_for_fewer_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_explains_fewer_pods_with_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explainer, "_MAX_EVALUATIONS", 3)
     monkeypatch.setattr(explainer, "_MIN_EXPLANATIONS", 1)
     scene = Scene(make_node("n"), make_node("m"), *(make_pod(name, cpu=99) for name in "abcd")).settle()
@@ -88,12 +88,12 @@ def test_many_nodes_are_asked_about_for_fewer_pods(monkeypatch: pytest.MonkeyPat
     )
 
 
-def test_without_a_start_moments_are_times_of_day() -> None:
+def test_report_without_a_start_has_times_of_day() -> None:
     scene = Scene().settle()
     assert data_of(report.report(PodEngineView(scene.engine, scene.history), title="t"))["start"] is None
 
 
-def test_to_report_changes_nothing() -> None:
+def test_report_does_not_change_the_scheduler() -> None:
     one, other = (Scene(make_node("a"), make_pod("fits"), make_pod("huge", cpu=99)).settle() for _ in range(2))
     report.report(PodEngineView(one.engine, one.history), title="t")
     for scene in (one, other):

@@ -15,7 +15,7 @@ def laid_out(width: int | None) -> str:
     return "\n".join(table(HEADERS, ROWS, width, {}))
 
 
-def test_columns_stand_two_spaces_apart_and_nothing_is_cut() -> None:
+def test_table_columns_are_two_spaces_apart_and_never_cut() -> None:
     assert laid_out(None) == (
         "POD            STATUS   MESSAGE\n"
         "web            Bound\n"
@@ -24,11 +24,11 @@ def test_columns_stand_two_spaces_apart_and_nothing_is_cut() -> None:
 
 
 @pytest.mark.parametrize("width", [98, 120])
-def test_what_fits_is_not_wrapped(width: int) -> None:
+def test_message_that_fits_is_not_wrapped(width: int) -> None:
     assert laid_out(width) == laid_out(None)
 
 
-def test_a_long_message_is_wrapped_in_its_column() -> None:
+def test_long_message_is_wrapped_in_its_column() -> None:
     assert laid_out(70) == (
         "POD            STATUS   MESSAGE\n"
         "web            Bound\n"
@@ -37,7 +37,7 @@ def test_a_long_message_is_wrapped_in_its_column() -> None:
     )
 
 
-def test_or_below_its_row_where_the_column_is_too_narrow() -> None:
+def test_long_message_is_wrapped_below_its_row_if_the_column_is_narrow() -> None:
     assert laid_out(60) == (
         "POD            STATUS   MESSAGE\n"
         "web            Bound\n"
@@ -47,11 +47,11 @@ def test_or_below_its_row_where_the_column_is_too_narrow() -> None:
     )
 
 
-def test_a_message_of_several_lines_stays_in_its_row() -> None:
+def test_message_of_several_lines_stays_in_its_row() -> None:
     assert list(table(("A", "B"), [("x", "one\n  two")], None, {})) == ["A  B", r"x  one\n  two"]
 
 
-def test_a_table_without_rows_is_its_header() -> None:
+def test_table_without_rows_is_its_header() -> None:
     assert list(table(HEADERS, [], None, {})) == ["POD  STATUS  MESSAGE"]
 
 

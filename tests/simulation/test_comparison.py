@@ -11,7 +11,7 @@ from tests.simulation.test_simulation import DOCUMENT, MINE
 OBJECTS = [make_node("a", cpu=1), make_pod("one", cpu=1), make_pod("two", cpu=1)]
 
 
-def test_each_configuration_has_its_simulation() -> None:
+def test_comparison_has_a_simulation_per_configuration() -> None:
     compared = kframework.compare(OBJECTS, {"default": None, "mine": DOCUMENT}, plugins=[MINE])
     assert list(compared) == ["default", "mine"]
     # Without a file the default profile has the plugins given.
@@ -19,7 +19,7 @@ def test_each_configuration_has_its_simulation() -> None:
     assert len(compared) == 2
 
 
-def test_the_table_says_what_each_came_to() -> None:
+def test_comparison_table_has_the_results() -> None:
     other = {**DOCUMENT, "profiles": [{"plugins": {"multiPoint": {"disabled": [{"name": "NodeResourcesFit"}]}}}]}
     compared = kframework.compare(OBJECTS, {"default": None, "overcommitted": other})
     found = {row["configuration"]: (row["bound"], row["pending"], row["moved"]) for row in compared.to_dicts()}
@@ -29,7 +29,7 @@ def test_the_table_says_what_each_came_to() -> None:
     assert compared._repr_html_().startswith("<table>")
 
 
-def test_a_file_is_read_once_for_all(tmp_path: Path) -> None:
+def test_compared_cluster_file_is_read_once(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
         "apiVersion: v1\nkind: Node\nmetadata: {name: a}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"

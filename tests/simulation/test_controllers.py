@@ -9,7 +9,7 @@ from kframework.testing import make_node
 from tests.in_memory.workloads.workload_cluster import deployment, job, template
 
 
-def test_a_deployment_of_a_file_has_pods_that_are_scheduled() -> None:
+def test_pods_of_a_deployment_in_a_file_are_scheduled() -> None:
     containers: dict[str, object] = {"containers": [{"name": "app", "image": "app:1"}]}
     web = deployment(3, template=PodTemplate(metadata=template().metadata, spec=containers))
     result = simulate([make_node("n1", cpu=4), web]).result
@@ -17,7 +17,7 @@ def test_a_deployment_of_a_file_has_pods_that_are_scheduled() -> None:
     assert result.seconds < 60
 
 
-def test_a_job_of_a_file_runs_to_its_end_and_goes() -> None:
+def test_job_in_a_file_runs_to_its_end_and_is_deleted() -> None:
     work = job(40, completions=2, ttl_seconds_after_finished=30)
     with Simulation([make_node("n1"), work]) as run:
         run.run(60)

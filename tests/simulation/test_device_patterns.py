@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "devices.yaml"
 
 
-def test_all_that_can_be_said(file: Path) -> None:
+def test_device_file_with_all_fields_is_read(file: Path) -> None:
     file.write_text(WHOLE)
     said = read(str(file)).content
     assert said.classes["gpu"].extended_resource_name == "example.com/gpu"
@@ -221,6 +221,6 @@ def test_invalid_patterns_are_rejected(file: Path, text: str, message: str) -> N
     assert str(refused.value) == f"{file}{message}"
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_missing_device_file_raises() -> None:
     with pytest.raises(InputError, match="none: No such file or directory"):
         read("none")

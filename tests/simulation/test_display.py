@@ -22,29 +22,29 @@ def table(*rows: Row) -> Table[Row]:
     return Table(rows, ("name", "share"), share=lambda each: each.share)
 
 
-def test_it_prints_as_a_table() -> None:
+def test_table_repr_is_a_text_table() -> None:
     assert repr(table(Row("a", 0.5), Row("bb"))).split("\n") == ["NAME  SHARE", "a     0.50", "bb"]
 
 
-def test_it_is_a_sequence() -> None:
+def test_table_is_a_sequence() -> None:
     rows = table(Row("a"), Row("b"), Row("c"))
     assert (len(rows), rows[1].name, [each.name for each in rows[1:]]) == (3, "b", ["b", "c"])
     assert isinstance(rows[:2], Table)
 
 
-def test_dictionaries_leave_nothing_out() -> None:
+def test_table_dictionaries_have_all_fields() -> None:
     rows = [Row(str(number)) for number in range(MAX_ROWS + 2)]
     assert table(*rows).to_dicts()[-1] == {"name": str(MAX_ROWS + 1), "share": None, "hidden": 1}
     assert repr(table(*rows)).endswith("… and 2 more")
 
 
-def test_a_notebook_shows_what_stands_in_a_cluster_as_text() -> None:
+def test_table_html_escapes_cluster_text() -> None:
     html = table(Row("<script>\x1b[2J", 1.0))._repr_html_()
     assert "&lt;script&gt;\\x1b[2J</td><td>1.00</td>" in html
     assert html.startswith("<table><thead><tr><th>name</th><th>share</th></tr></thead>")
 
 
-def test_it_prints_itself_in_words() -> None:
+def test_explanation_prints_as_text() -> None:
     explained = kframework.simulate([make_node("a", cpu=1), make_pod("big", cpu=2)]).explain("big")
     assert repr(explained) == str(explained)
     assert str(explained).startswith("Pod:")
@@ -63,18 +63,18 @@ def lightness(picture: str) -> list[int]:
     return [int(found) for found in re.findall(r"hsl\(215 70% (\d+)%\)", picture)]
 
 
-def test_each_node_says_what_is_used() -> None:
+def test_node_picture_has_usage_tooltips() -> None:
     picture = node_picture(nodes(2, requested=1000))
     assert "<title>n&lt;0; cpu: 1000 of 4000; gpu: 0 of 0</title>" in picture
     assert picture.count("<rect ") == 2
 
 
-def test_a_fuller_node_is_darker() -> None:
+def test_fuller_node_is_drawn_darker() -> None:
     shades = [lightness(node_picture(nodes(1, requested)))[0] for requested in (0, 2000, 4000, 9000)]
     assert shades[0] > shades[1] > shades[2] == shades[3]
 
 
-def test_most_of_many_nodes_are_drawn() -> None:
+def test_drawn_nodes_are_limited() -> None:
     picture = node_picture(nodes(MAX_DRAWN_NODES + 3))
     assert picture.count("<rect ") == MAX_DRAWN_NODES
     assert picture.endswith("<p>… and 3 more nodes</p>")

@@ -25,14 +25,14 @@ def recording(tmp_path: Path) -> Recording:
     return Recording(tmp_path / "run.rec")
 
 
-def test_it_tells_what_was_decided(recording: Recording) -> None:
+def test_recording_lists_decisions_and_bindings(recording: Recording) -> None:
     assert [(each.pod, each.node) for each in recording.decisions] == [("default/one", "a"), ("default/two", "")]
     assert [each.pod for each in recording.bindings] == ["default/one"]
     assert recording.to_dicts()[1]["result"] == "unschedulable"
     assert recording._repr_html_() == recording.decisions._repr_html_()
 
 
-def test_it_explains_the_end_or_any_attempt(recording: Recording) -> None:
+def test_recording_explains_a_pod_at_its_end_or_before_an_attempt(recording: Recording) -> None:
     assert recording.explain("one").explanation.node == "a"
     assert recording.explain("one", attempt=1).explanation.node == ""
     assert "Insufficient cpu" in str(recording.explain("default/two"))
@@ -41,12 +41,12 @@ def test_it_explains_the_end_or_any_attempt(recording: Recording) -> None:
             recording.explain(pod, attempt=attempt)
 
 
-def test_it_is_decided_again(recording: Recording) -> None:
+def test_recording_is_replayed(recording: Recording) -> None:
     replayed = recording.replay()
     assert (replayed.attempts, replayed.difference) == (2, None)
 
 
-def test_what_is_no_recording_is_said(tmp_path: Path) -> None:
+def test_file_that_is_not_a_recording_raises(tmp_path: Path) -> None:
     (tmp_path / "x").write_text("nothing\n")
     with pytest.raises(InputError):
         Recording(tmp_path / "x").replay()

@@ -6,7 +6,7 @@ import kframework
 from kframework.testing import make_node, make_pod
 
 
-def test_moments_are_seconds_since_the_start() -> None:
+def test_tables_show_seconds_since_the_start() -> None:
     simulation = kframework.simulate([make_node("a"), make_node("b"), make_pod("pod")])
     assert repr(simulation.outcomes).split("\n")[0].split() == ["POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE"]
     (decision,) = repr(simulation.decisions).split("\n")[1:]

@@ -32,16 +32,14 @@ def cluster(tmp_path: Path) -> Path:
     return file
 
 
-def test_it_takes_a_file_or_objects(cluster: Path) -> None:
+def test_simulation_takes_a_file_or_objects(cluster: Path) -> None:
     for objects in (cluster, str(cluster), [make_node("a"), make_pod("pod")]):
         assert [outcome.node for outcome in kframework.simulate(objects).outcomes] == ["a"]
         (outcome,) = kframework.simulate(objects, plugins=[MINE]).outcomes
         assert "1 node(s) were not mine" in outcome.message
 
 
-def test_a_configuration_names_the_plugins_that_run(
-    tmp_path: Path, cluster: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_configuration_selects_the_plugins(tmp_path: Path, cluster: Path, caplog: pytest.LogCaptureFixture) -> None:
     (outcome,) = kframework.simulate(cluster, DOCUMENT, plugins=[MINE]).outcomes
     assert outcome.node is None and caplog.messages == []
     file = tmp_path / "config.yaml"
@@ -53,18 +51,18 @@ def test_a_configuration_names_the_plugins_that_run(
         kframework.simulate(cluster, DOCUMENT)
 
 
-def test_a_seed_draws_other_nodes() -> None:
+def test_seed_changes_the_choice_among_ties() -> None:
     objects = [*(make_node(name) for name in "abcdef"), *(make_pod(f"p{number}") for number in range(12))]
     first, second, other = ([each.node for each in kframework.simulate(objects, seed=n).outcomes] for n in (1, 1, 2))
     assert first == second != other
 
 
-def test_devices_of_a_file_go_with_a_file() -> None:
+def test_devices_file_needs_a_cluster_file() -> None:
     with pytest.raises(InputError, match=r"load\(\) reads both"):
         Simulation([make_node("a")], devices="devices.yaml")
 
 
-def test_a_step_is_an_attempt() -> None:
+def test_step_runs_one_attempt() -> None:
     with Simulation([make_node("a", cpu=1), make_pod("one", cpu=1), make_pod("two", cpu=1)]) as simulation:
         assert repr(simulation) == "<Simulation: 0 of 2 pods bound, 0 s of virtual time, not at its end>"
         steps = [simulation.step() for _ in range(3)]
@@ -73,7 +71,7 @@ def test_a_step_is_an_attempt() -> None:
         assert [each.pod for each in simulation.bindings] == ["default/one"]
 
 
-def test_a_step_is_an_attempt_where_pods_could_be_placed_in_a_run() -> None:
+def test_step_runs_one_attempt_where_pods_could_be_scheduled_as_a_run() -> None:
     alike = [make_pod(f"p{number}") for number in range(9)]
     with Simulation([make_node("a"), *alike]) as simulation:
         assert [simulation.step() and len(simulation.decisions) for _ in range(3)] == [1, 2, 3]
@@ -81,7 +79,7 @@ def test_a_step_is_an_attempt_where_pods_could_be_placed_in_a_run() -> None:
         assert [each.attempt for each in simulation.decisions] == list(range(1, 10))
 
 
-def test_time_passes_as_far_as_it_is_told_to() -> None:
+def test_run_passes_the_given_seconds() -> None:
     with Simulation([make_node("a"), make_pod("one", annotations={"kframework.dev/run-seconds": "60"})]) as simulation:
         assert simulation.run(50).seconds == 50
         assert simulation.outcomes[0].phase == "Running"
@@ -90,7 +88,7 @@ def test_time_passes_as_far_as_it_is_told_to() -> None:
     assert kframework.simulate([make_node("a")], duration=90).seconds == 90
 
 
-def test_the_cluster_is_changed_between_two_steps() -> None:
+def test_cluster_can_be_changed_between_two_steps() -> None:
     with Simulation([make_node("a", cpu=1), make_pod("big", cpu=2)]) as simulation:
         assert simulation.run().outcomes[0].node is None
         simulation.create(make_node("b", cpu=4))
@@ -103,7 +101,7 @@ def test_the_cluster_is_changed_between_two_steps() -> None:
             simulation.delete(Pod, "big")
 
 
-def test_what_is_closed_can_be_looked_at() -> None:
+def test_closed_simulation_has_its_results() -> None:
     simulation = kframework.simulate([make_node("a"), make_pod("pod")])
     simulation.close()
     assert simulation.is_over
@@ -111,7 +109,7 @@ def test_what_is_closed_can_be_looked_at() -> None:
     assert simulation.report("A title").startswith("<!doctype html>")
 
 
-def test_a_simulation_that_is_dropped_is_closed() -> None:
+def test_unreferenced_simulation_is_closed() -> None:
     simulation = Simulation([make_node("a"), make_pod("one"), make_pod("two")])
     simulation.step()
     loop, dropped = simulation._run._loop, weakref.ref(simulation)
@@ -120,7 +118,7 @@ def test_a_simulation_that_is_dropped_is_closed() -> None:
     assert loop.is_closed()
 
 
-def test_it_explains_a_pod_as_it_is_now() -> None:
+def test_simulation_explains_a_pod_in_its_current_state() -> None:
     with Simulation([make_node("a", cpu=1), make_pod("big", cpu=2)]) as simulation:
         simulation.run()
         assert "Insufficient cpu" in str(simulation.explain("big"))
@@ -129,13 +127,13 @@ def test_it_explains_a_pod_as_it_is_now() -> None:
             simulation.explain("none")
 
 
-def test_a_notebook_shows_account_nodes_and_pods() -> None:
+def test_simulation_html_shows_summary_nodes_and_pods() -> None:
     html = kframework.simulate([make_node("a"), make_pod("pod")])._repr_html_()
     assert html.startswith("<p>1 of 1 pods bound, 0 s of virtual time</p><svg ")
     assert re.search(r">default/pod</td><td[^>]*>a</td>", html)
 
 
-def test_its_dictionaries_are_those_of_the_pods() -> None:
+def test_simulation_dictionaries_are_those_of_the_pods() -> None:
     simulation = kframework.simulate([make_node("a"), make_pod("pod")])
     (found,) = simulation.to_dicts()
     assert (found["pod"], found["node"], found["attempts"]) == ("default/pod", "a", 1)

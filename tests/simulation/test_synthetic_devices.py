@@ -74,20 +74,20 @@ PATTERN = "patterns:\n- driver: d\n  {reach}\n  devices:\n  - {{name: g, count: 
         ("pool: '{node}-x'", ["gpu-1", "gpu-2", "cpu-1"]),
     ],
 )
-def test_which_nodes_have_them(make: Make, reach: str, nodes: list[str]) -> None:
+def test_pattern_selects_nodes_by_glob_and_labels(make: Make, reach: str, nodes: list[str]) -> None:
     published = slices(make(PATTERN.format(reach=reach)))
     assert [each.spec.node_name for each in published] == nodes
     assert all([device.name for device in each.spec.devices] == ["g-0", "g-1"] for each in published)
 
 
-def test_a_slice_says_whose_it_is(make: Make) -> None:
+def test_slice_has_driver_pool_and_node(make: Make) -> None:
     (published,) = slices(make(PATTERN.format(reach="nodes: gpu-1\n  pool: 'of/{node}'")))
     assert published.metadata.name == "of-gpu-1-d-0"
     assert published.spec.driver == "d"
     assert published.spec.pool == ResourcePool(name="of/gpu-1", generation=1, resource_slice_count=1)
 
 
-def test_values_come_in_turn_and_may_name_node_and_device(make: Make) -> None:
+def test_listed_values_alternate_and_placeholders_are_replaced(make: Make) -> None:
     text = """\
 patterns:
 - driver: d
@@ -116,7 +116,7 @@ def test_nodes_share_devices_that_are_the_same(make: Make) -> None:
     assert first.spec.devices is second.spec.devices
 
 
-def test_all_that_is_said_of_a_device(make: Make) -> None:
+def test_device_has_all_described_fields(make: Make) -> None:
     text = """\
 patterns:
 - driver: d
@@ -151,13 +151,13 @@ patterns:
         ("{name: g, count: 1300}", [128] * 10 + [20]),
     ],
 )
-def test_slices_hold_no_more_than_the_api_allows(make: Make, group: str, lengths: list[int]) -> None:
+def test_slices_are_split_at_the_limits_of_the_api(make: Make, group: str, lengths: list[int]) -> None:
     published = slices(make(f"patterns:\n- driver: d\n  nodes: gpu-1\n  devices:\n  - {group}\n"))
     assert [len(each.spec.devices) for each in published] == lengths
     assert sorted(published, key=lambda each: each.metadata.name) == published
 
 
-def test_partitions_take_of_what_their_device_has(make: Make) -> None:
+def test_partitions_consume_counters_of_their_device(make: Make) -> None:
     text = """\
 patterns:
 - driver: d
@@ -196,7 +196,7 @@ patterns:
 @pytest.mark.parametrize(
     ("selector", "reached"), [("nodeSelector: {zone: a}", ["gpu-1", "cpu-1"]), ("", ["gpu-1", "gpu-2", "cpu-1"])]
 )
-def test_devices_in_the_network_are_one_pool(make: Make, selector: str, reached: list[str]) -> None:
+def test_network_attached_devices_form_one_pool(make: Make, selector: str, reached: list[str]) -> None:
     text = f"networkAttached: true\n  pool: fabric\n  {selector}"
     (published,) = slices(make(PATTERN.format(reach=text)))
     assert published.metadata.name == "fabric-d-0"
@@ -207,7 +207,7 @@ def test_devices_in_the_network_are_one_pool(make: Make, selector: str, reached:
     assert names == reached
 
 
-def test_classes(make: Make) -> None:
+def test_device_classes_are_created(make: Make) -> None:
     text = "classes:\n  gpu: {expression: 'true', extendedResourceName: example.com/gpu}\n  all: {expression: 'true'}\n"
     gpu, every = make(text).objects
     assert isinstance(gpu, DeviceClass) and isinstance(every, DeviceClass)
@@ -217,7 +217,7 @@ def test_classes(make: Make) -> None:
     assert every.spec.extended_resource_name is None
 
 
-def test_a_pattern_that_fits_no_node_is_doubted(make: Make, tmp_path: Path) -> None:
+def test_pattern_that_matches_no_node_is_a_warning(make: Make, tmp_path: Path) -> None:
     result = make(PATTERN.format(reach="nodes: tpu-*"))
     assert result.objects == []
     assert [str(each) for each in result.warnings] == [

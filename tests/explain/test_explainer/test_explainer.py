@@ -20,7 +20,7 @@ from tests.extension_points.scripted import held, plugin
 FULL = (make_node("n1", cpu=1), make_pod("first", cpu=1, node_name="n1"), make_pod("second", cpu="500m"))
 
 
-def test_a_pending_pod_is_explained() -> None:
+def test_pending_pod_is_explained() -> None:
     scene = Scene(*FULL).settle()
     scene.time += 5
     explanation = scene.explain("second")
@@ -41,7 +41,7 @@ def test_a_pending_pod_is_explained() -> None:
     assert explanation.notes == ()
 
 
-def test_a_pod_that_was_placed_is_explained_as_if_it_were_not() -> None:
+def test_bound_pod_is_explained_as_if_it_had_no_node() -> None:
     scene = Scene(make_node("n1", cpu=4), make_node("n2", cpu=2), make_pod("pod", cpu=1)).settle()
     explanation = scene.explain("pod")
     then, now = explanation.last_decision, explanation.assessment
@@ -53,7 +53,7 @@ def test_a_pod_that_was_placed_is_explained_as_if_it_were_not() -> None:
     assert explanation.remedies == () and explanation.preemption is None
 
 
-def test_a_pod_that_has_not_been_tried_is_explained() -> None:
+def test_pod_without_an_attempt_is_explained() -> None:
     scene = Scene(make_node("n1"), make_pod("pod"))
     scene.engine.apply_messages()
     explanation = scene.explain("pod")
@@ -61,7 +61,7 @@ def test_a_pod_that_has_not_been_tried_is_explained() -> None:
     assert explanation.assessment.feasible == 1
 
 
-def test_what_is_not_remembered_stands_in_the_condition() -> None:
+def test_condition_replaces_a_decision_that_is_no_longer_kept() -> None:
     condition = PodCondition(type="PodScheduled", status="False", message="0/1 nodes are available.")
     pod = make_pod("second", cpu="500m")
     waits = msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, conditions=(condition,)))
@@ -71,20 +71,20 @@ def test_what_is_not_remembered_stands_in_the_condition() -> None:
     assert (explanation.last_decision, explanation.condition) == (None, "0/1 nodes are available.")
 
 
-def test_a_gated_pod_is_told_what_would_let_it_in() -> None:
+def test_gated_pod_has_the_removal_of_its_gate_as_remedy() -> None:
     explanation = Scene(make_node("n1"), make_pod("pod", gates=["example.com/wait"])).settle().explain("pod")
     assert explanation.state is State.GATED
     assert [remedy.text for remedy in explanation.remedies] and "example.com/wait" in explanation.remedies[0].text
 
 
-def test_a_pod_that_is_to_be_deleted_gets_no_help() -> None:
+def test_terminating_pod_has_no_remedies() -> None:
     deleted = make_pod("second", cpu="500m", deletion_timestamp="2026-01-01T00:00:00Z")
     explanation = Scene(*FULL[:2], deleted).settle().explain("second")
     assert explanation.state is State.TERMINATING
     assert explanation.remedies == () and explanation.waiting is None
 
 
-def test_a_cluster_without_nodes_is_explained() -> None:
+def test_cluster_without_nodes_is_explained() -> None:
     explanation = Scene(make_pod("pod")).settle().explain("pod")
     assert (explanation.assessment.nodes, explanation.assessment.feasible, explanation.remedies) == (0, 0, ())
     assert (
@@ -93,7 +93,7 @@ def test_a_cluster_without_nodes_is_explained() -> None:
     )
 
 
-def test_a_pod_on_a_node_that_would_not_do_any_more_stays() -> None:
+def test_bound_pod_on_an_infeasible_node_is_noted_to_stay() -> None:
     tainted = make_node("n1", taints=["gone=bad:NoSchedule"])
     explanation = Scene(tainted, make_pod("pod", node_name="n1")).settle().explain("pod")
     assert explanation.state is State.BOUND
@@ -102,14 +102,14 @@ def test_a_pod_on_a_node_that_would_not_do_any_more_stays() -> None:
     assert explanation.notes == ("it stays on its node: a bound pod is not scheduled again",)
 
 
-def test_it_is_said_when_not_all_is_known_yet() -> None:
+def test_explanation_notes_that_the_scheduler_is_not_synced() -> None:
     scene = Scene(*FULL)
     scene.engine.apply_messages()
     scene.engine.synced = False
     assert scene.explain("second").notes == ("the scheduler has not synced with the cluster yet",)
 
 
-def test_victims_that_have_not_left_are_told_of() -> None:
+def test_remaining_victims_are_an_ongoing_preemption() -> None:
     low, high = make_pod("low", cpu=1, node_name="n1", priority=1), make_pod("high", cpu=1, priority=10)
     beside = make_pod("beside", cpu=None, node_name="n1", priority=1000)
     scene = Scene(make_node("n1", cpu=1), low, beside, high).settle()
@@ -123,12 +123,12 @@ def test_victims_that_have_not_left_are_told_of() -> None:
 
 
 @pytest.mark.parametrize("name", ["first", "second"])
-def test_an_explanation_can_be_sent(name: str) -> None:
+def test_explanation_round_trips_through_json(name: str) -> None:
     explanation = Scene(*FULL).settle().explain(name)
     assert msgspec.json.decode(msgspec.json.encode(explanation), type=Explanation) == explanation
 
 
-def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_explanation_restarts_if_the_cluster_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     scene = Scene(*FULL, *(make_node(f"old-{n}", cpu=None) for n in range(5))).settle()
     pod = scene.engine.handlers.pending[FULL[2].metadata.uid]
@@ -152,7 +152,7 @@ def test_the_cluster_may_change_while_it_is_looked_at(monkeypatch: pytest.Monkey
     assert explanation.assessment.feasible == 0
 
 
-def test_what_a_gate_draws_when_it_is_asked_again_is_taken_back() -> None:
+def test_random_draws_of_gates_are_undone_after_an_explanation() -> None:
     def gate(pod: PendingPod) -> Status:
         held(drawing).random.random()
         return unschedulable("closed")

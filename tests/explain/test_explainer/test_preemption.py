@@ -20,12 +20,12 @@ def untried(*objects: Node | Pod) -> Preemption | None:
     return scene.explain("pod").preemption
 
 
-def test_the_node_where_it_costs_least_is_named() -> None:
+def test_preemption_names_the_node_with_the_cheapest_victims() -> None:
     found = untried(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
     assert found == Preemption(node="n0", victims=("default/low-0",), tried=3, candidates=3)
 
 
-def test_nodes_where_it_would_not_help_are_counted() -> None:
+def test_nodes_without_help_from_preemption_are_counted_by_reason() -> None:
     too_important = make_pod("high", cpu=1, node_name="n3", priority=10)
     small = make_node("n4", cpu="500m")
     found = untried(*NODES, *LOW, make_node("n3", cpu=1), too_important, small, make_pod("pod", cpu=1, priority=10))
@@ -45,24 +45,24 @@ def test_nodes_where_it_would_not_help_are_counted() -> None:
         ),
     ],
 )
-def test_it_is_said_why_it_would_not_help(pod: Pod, why: str) -> None:
+def test_preemption_has_a_reason_if_it_does_not_help(pod: Pod, why: str) -> None:
     found = untried(*NODES, *LOW, pod)
     assert found is not None
     assert (found.node, found.victims, found.why) == ("", (), why)
 
 
-def test_no_more_nodes_are_tried_than_are_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preemption_stops_at_enough_candidates(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(explainer, "MIN_CANDIDATES", 2)
     found = untried(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
     assert found is not None
     assert (found.tried, found.candidates) == (2, 2)
 
 
-def test_a_pod_that_fits_needs_none() -> None:
+def test_feasible_pod_has_no_preemption() -> None:
     assert untried(*NODES, make_pod("pod", cpu=1, priority=10)) is None
 
 
-def test_a_profile_may_have_none() -> None:
+def test_profile_without_default_preemption_has_no_preemption() -> None:
     configuration = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -75,7 +75,7 @@ profiles:
     assert scene.settle().explain("pod").preemption is None
 
 
-def test_what_would_be_done_is_what_an_attempt_does() -> None:
+def test_explained_preemption_equals_that_of_an_attempt() -> None:
     scene = Scene(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
     scene.engine.apply_messages()
     found = scene.explain("pod").preemption

@@ -17,7 +17,7 @@ def shown() -> PodEngineView:
     return PodEngineView(scene.engine, scene.history)
 
 
-def test_pods_are_explained_and_nothing_else() -> None:
+def test_view_explains_only_pods() -> None:
     assert (shown().details("pod", "default/x"), shown().details("job", "x")) == (
         DetailView(has_explanation=True),
         DetailView(),
@@ -25,7 +25,7 @@ def test_pods_are_explained_and_nothing_else() -> None:
     assert shown().explanations("job", ["default/x"]) == {}
 
 
-def test_for_a_report_those_asked_for_first_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_report_explains_the_first_pods_only(monkeypatch: pytest.MonkeyPatch) -> None:
     names = ["default/z", "default/x", "default/y"]
     found = shown().explanations("pod", names)
     assert list(found) == names

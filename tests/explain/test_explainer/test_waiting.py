@@ -19,13 +19,13 @@ def seen(scene: Scene) -> tuple[State, Waiting | None]:
     return state, waiting(scene.engine, UID, state)
 
 
-def test_an_active_pod_waits_for_its_turn() -> None:
+def test_active_pod_waits_for_its_turn() -> None:
     scene = Scene(POD, make_pod("another"))
     scene.engine.apply_messages()
     assert seen(scene) == (State.ACTIVE, Waiting(queued_at=VIRTUAL_EPOCH, active=2))
 
 
-def test_an_unschedulable_pod_waits_for_events() -> None:
+def test_unschedulable_pod_waits_for_events() -> None:
     state, found = seen(Scene(make_node("n1", cpu="500m"), POD).settle())
     assert state is State.UNSCHEDULABLE and found is not None
     assert found.held_by == ("NodeResourcesFit",)
@@ -42,7 +42,7 @@ def test_an_unschedulable_pod_waits_for_events() -> None:
     assert found.retried_at == VIRTUAL_EPOCH + 330
 
 
-def test_a_pod_that_rests_does_so_until_a_moment() -> None:
+def test_backing_off_pod_waits_until_its_backoff_expires() -> None:
     scene = Scene(make_node("n1", cpu="500m"), POD).settle()
     scene.engine.offer(Upserted(make_node("n1", cpu=4, taints=["a=b:NoSchedule"])))
     scene.engine.apply_messages()
@@ -51,14 +51,14 @@ def test_a_pod_that_rests_does_so_until_a_moment() -> None:
     assert (found.until, found.held_by) == (VIRTUAL_EPOCH + 2, ("NodeResourcesFit",))
 
 
-def test_a_gated_pod_waits_for_its_gates() -> None:
+def test_gated_pod_waits_for_its_gates() -> None:
     state, found = seen(Scene(make_node("n1"), make_pod("pod", gates=["a/b"])).settle())
     assert state is State.GATED and found is not None
     assert (found.held_by, found.why) == (("SchedulingGates",), "waiting for scheduling gates: [a/b]")
     assert found.wakers == (WakeEvents("SchedulingGates", {"Pod": ("update_pod_scheduling_gates_eliminated",)}),)
 
 
-def test_a_pod_waits_on_permit_until_the_first_plugin_gives_up() -> None:
+def test_pod_on_permit_waits_until_the_first_timeout() -> None:
     scene = Scene(make_node("n1", cpu=4), POD).settle()
     reserved = scene.engine.cluster.waiting.get(UID)
     assert reserved is not None
@@ -67,7 +67,7 @@ def test_a_pod_waits_on_permit_until_the_first_plugin_gives_up() -> None:
     assert seen(scene) == (State.PERMIT, expected)
 
 
-def test_a_pod_that_is_being_bound_waits_for_the_plugins_that_are_asked() -> None:
+def test_binding_pod_waits_for_the_plugins_whose_hooks_run() -> None:
     scene = Scene(make_node("n1", cpu=4), POD).settle()
     reserved = scene.engine.cluster.waiting.get(UID)
     assert reserved is not None
@@ -79,7 +79,7 @@ def test_a_pod_that_is_being_bound_waits_for_the_plugins_that_are_asked() -> Non
     assert seen(scene) == (State.BINDING, Waiting(queued_at=5.0, held_by=("Quota",), hook="pre_bind"))
 
 
-def test_a_pod_that_is_bound_waits_for_nothing() -> None:
+def test_bound_pod_waits_for_nothing() -> None:
     scene = Scene(make_node("n1", cpu=4), POD).settle()
     assert seen(scene) == (State.BINDING, None)
     scene.engine.offer(Upserted(make_pod("pod", cpu=1, node_name="n1")))
@@ -87,26 +87,26 @@ def test_a_pod_that_is_bound_waits_for_nothing() -> None:
     assert seen(scene) == (State.BOUND, None)
 
 
-def test_a_pod_that_is_being_tried_waits_for_nothing() -> None:
+def test_pod_in_flight_waits_for_nothing() -> None:
     scene = Scene(make_node("n1"), POD)
     scene.engine.apply_messages()
     assert scene.engine.queue.pop() is not None
     assert seen(scene) == (State.IN_FLIGHT, None)
 
 
-def test_a_pod_that_is_to_be_deleted_waits_for_nothing() -> None:
+def test_terminating_pod_waits_for_nothing() -> None:
     deleted = make_pod("pod", cpu=1, deletion_timestamp="2026-01-01T00:00:00Z")
     assert seen(Scene(make_node("n1"), deleted).settle()) == (State.TERMINATING, None)
 
 
-def test_a_pod_that_has_left_meanwhile_waits_for_nothing() -> None:
+def test_deleted_pod_waits_for_nothing() -> None:
     scene = Scene(make_node("n1"), POD).settle()
     scene.engine.offer(Deleted(POD))
     scene.engine.apply_messages()
     assert seen(scene) == (State.DELETED, None)
 
 
-def test_all_updates_together_are_one() -> None:
+def test_all_update_actions_are_shown_as_update() -> None:
     from kframework.explain.explainer import _action_names
     from kframework.framework.events import ActionType
 

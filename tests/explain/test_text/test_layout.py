@@ -27,11 +27,11 @@ WIDE = Layout(wide=True)
         (WIDE, ["a", "b", "c"], 7, "a, b, c and 4 more"),
     ],
 )
-def test_names_that_are_left_out_are_counted(layout: Layout, names: list[str], count: int | None, text: str) -> None:
+def test_omitted_names_are_counted(layout: Layout, names: list[str], count: int | None, text: str) -> None:
     assert layout.names(names, 2, count) == text
 
 
-def test_lines_that_are_left_out_are_counted_in_a_last_line() -> None:
+def test_omitted_lines_are_counted_in_the_last_line() -> None:
     lines = ["one", "two", "three"]
     assert list(BRIEF.lines(lines, 2, "and {} more")) == ["one", "two", "and 1 more"]
     assert list(BRIEF.lines(lines, 3, "and {} more")) == list(WIDE.lines(lines, 2, "and {} more")) == lines
@@ -41,7 +41,7 @@ def test_sections_are_separated_and_escaped() -> None:
     assert format_sections(["a", "b"], [], ["\x1b[2J"]) == "a\nb\n\n\\x1b[2J\n"
 
 
-def test_values_of_fields_are_aligned_and_empty_fields_left_out() -> None:
+def test_field_values_are_aligned_and_empty_fields_omitted() -> None:
     assert list(format_fields({"Pod": "p", "Nominated": "", "Node": "n"})) == ["Pod:       p", "Node:      n"]
 
 

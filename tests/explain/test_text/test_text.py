@@ -73,7 +73,7 @@ def wide(**fields: Any) -> list[str]:
     return format_explanation(msgspec.structs.replace(ONLY, **fields), wide=True).splitlines()
 
 
-def test_the_pod_comes_first() -> None:
+def test_explanation_text_starts_with_the_pod() -> None:
     requests = {"cpu": "2", "memory": "1Gi"}
     assert lines(requests=requests, priority=7, nominated="n4", last_decision=LAST_DECISION)[:8] == [
         "Pod:          shop/web",
@@ -103,7 +103,7 @@ def test_attempts_are_counted(attempts: int, words: str) -> None:
         ({"reasons": {}, "message": "plugin failed"}, "1m0s ago: plugin failed"),
     ],
 )
-def test_what_was_decided_is_told_where_it_is_otherwise_now(last_decision: dict[str, Any], words: str) -> None:
+def test_last_attempt_message_is_shown_if_it_differs_from_now(last_decision: dict[str, Any], words: str) -> None:
     assert f"Last attempt: {words}" in lines(last_decision=msgspec.structs.replace(LAST_DECISION, **last_decision))
 
 
@@ -118,11 +118,11 @@ def test_what_was_decided_is_told_where_it_is_otherwise_now(last_decision: dict[
         ({"top": ()}, "1m0s ago: n1, the only feasible node of 500 evaluated"),
     ],
 )
-def test_a_choice_is_told(last_decision: dict[str, Any], words: str) -> None:
+def test_last_attempt_names_node_score_and_alternatives(last_decision: dict[str, Any], words: str) -> None:
     assert f"Last attempt: {words}" in lines(node="n1", last_decision=msgspec.structs.replace(CHOSEN, **last_decision))
 
 
-def test_what_is_not_remembered_stands_in_the_condition() -> None:
+def test_condition_replaces_a_decision_that_is_no_longer_kept() -> None:
     told = lines(condition="0/3 nodes are available: 3 Insufficient cpu.")
     assert [line.partition(":")[2].strip() for line in told if line.startswith("Condition:")] == [
         "0/3 nodes are available: 3 Insufficient cpu."
@@ -130,7 +130,7 @@ def test_what_is_not_remembered_stands_in_the_condition() -> None:
     assert not any(line.startswith("Last attempt:") for line in told)
 
 
-def test_what_a_plugin_says_stays_in_its_line() -> None:
+def test_plugin_reasons_are_escaped_onto_one_line() -> None:
     odd = msgspec.structs.replace(CPU, reason="no\nroom\x1b[31m at all")
     assert any(
         r"no\nroom\x1b[31m at all" in line
@@ -138,7 +138,7 @@ def test_what_a_plugin_says_stays_in_its_line() -> None:
     )
 
 
-def test_a_binding_that_failed_is_told() -> None:
+def test_binding_failure_is_shown_with_the_last_attempt() -> None:
     failed = Binding(
         attempt=9,
         pod="shop/web",
@@ -153,7 +153,7 @@ def test_a_binding_that_failed_is_told() -> None:
     assert lines(last_decision=CHOSEN, binding=failed)[4].endswith("evaluated nodes fit; node is gone")
 
 
-def test_what_stands_against_the_nodes_is_a_table() -> None:
+def test_rejections_are_a_table() -> None:
     assert lines()[5:8] == [
         "WHY NOT: 0 of 5000 nodes fit. ONLY: nodes rejected for this reason alone.",
         "  NODES  ONLY  PLUGIN            REASON            FOR EXAMPLE",
@@ -161,11 +161,11 @@ def test_what_stands_against_the_nodes_is_a_table() -> None:
     ]
 
 
-def test_the_wide_table_names_more_nodes() -> None:
+def test_wide_rejection_table_names_more_nodes() -> None:
     assert any(line.endswith("n1, n2, n3, n4, n5 and 3995 more") for line in wide())
 
 
-def test_of_many_reasons_the_first_are_shown() -> None:
+def test_rejection_table_is_limited_and_counts_the_rest() -> None:
     many = tuple(msgspec.structs.replace(CPU, reason=f"reason {n}") for n in range(30))
     assessment = msgspec.structs.replace(UNFIT, rejections=many)
     assert "  ... and 25 more reasons; -o wide shows more" in lines(assessment=assessment)
@@ -175,7 +175,7 @@ def test_of_many_reasons_the_first_are_shown() -> None:
     assert "  ... and 7 more reasons" in wide(assessment=countless)
 
 
-def test_what_is_behind_a_reason_follows_of_one_node_or_of_all() -> None:
+def test_rejection_details_follow_for_one_node_or_all_if_wide() -> None:
     said = [RejectionDetails("Devices", name, ("gpu wants 2", "  1 in use")) for name in ("n1", "n2")]
     assessment = msgspec.structs.replace(UNFIT, details=(*said, RejectionDetails("Other", "n2", ("\u202eso",))))
     behind = ["    gpu wants 2", "      1 in use"]
@@ -199,7 +199,7 @@ FIT = Assessment(
 )
 
 
-def test_the_best_nodes_are_set_side_by_side() -> None:
+def test_best_nodes_are_compared_side_by_side() -> None:
     assert lines(assessment=FIT, state=State.ACTIVE)[5:] == [
         "WHERE: 4 of 5 nodes fit, 1 does not.",
         "  n1 leads n2 by 10, mostly because of P0.",
@@ -210,18 +210,18 @@ def test_the_best_nodes_are_set_side_by_side() -> None:
     ]
 
 
-def test_the_wide_table_tells_raw_and_normalised_scores() -> None:
+def test_wide_score_table_has_raw_and_normalised_scores() -> None:
     assert "  P0      2       90 (900 -> 45)  80 (800 -> 40)  70 (700 -> 35)  60 (600 -> 30)" in wide(assessment=FIT)
 
 
-def test_the_pods_own_node_is_among_them() -> None:
+def test_pods_own_node_is_among_them() -> None:
     text = lines(assessment=FIT, node="n4", state=State.BOUND)
     assert "WHERE: 4 of 5 nodes fit if it is scheduled again, 1 does not." in text
     assert "  n4, the pod's own node, ranks 4th with 70." in text
     assert "  PLUGIN  WEIGHT  n1   n2  n3  n4" in text
 
 
-def test_equals_are_drawn_from() -> None:
+def test_nodes_with_equal_scores_are_reported_as_a_random_choice() -> None:
     equal = msgspec.structs.replace(
         FIT, top=(node("n1", 1, 9), node("n2", 1, 9)), ties=2, margin=0, decided_by="", nodes=4
     )
@@ -233,36 +233,36 @@ def test_equals_are_drawn_from() -> None:
     ]
 
 
-def test_an_attempt_looks_at_a_sample() -> None:
+def test_text_says_when_an_attempt_stops_at_a_sample() -> None:
     text = lines(assessment=msgspec.structs.replace(FIT, enough=3))
     assert "  An attempt stops at 3 feasible nodes; here all of them are compared." in text
 
 
-def test_the_only_node_is_not_scored() -> None:
+def test_text_says_that_a_single_feasible_node_is_not_scored() -> None:
     only = NodeScore("n1", 1, 0, ())
     text = lines(assessment=Assessment(nodes=2, feasible=1, enough=2, ties=1, top=(only,)))
     assert "  It is n1; a single feasible node is not scored." in text
 
 
-def test_a_gated_pod_would_have_to_be_let_in() -> None:
+def test_text_for_a_gated_pod_assumes_that_it_is_not_gated() -> None:
     assert "WHERE: 4 of 5 nodes fit once it is no longer gated, 1 does not." in lines(assessment=FIT, state=State.GATED)
 
 
-def test_a_cluster_without_nodes_is_told_in_a_line() -> None:
+def test_text_for_a_cluster_without_nodes_is_one_line() -> None:
     assert lines(assessment=Assessment(nodes=0, feasible=0, enough=0))[-1] == "There are no nodes."
 
 
-def test_a_fault_is_told() -> None:
+def test_plugin_fault_is_shown() -> None:
     assert "FAULT: plugin 'A' failed" in lines(assessment=msgspec.structs.replace(UNFIT, fault="plugin 'A' failed"))
 
 
-def test_room_that_is_kept_is_told() -> None:
+def test_room_kept_for_nominated_pods_is_shown() -> None:
     kept = (NominatedRoom("n1", ("a/one", "a/two", "a/three", "a/four")),)
     assessment = msgspec.structs.replace(UNFIT, kept_room=kept)
     assert "  Room on n1 is kept for a/one, a/two, a/three and 1 more." in lines(assessment=assessment)
 
 
-def test_what_would_help_is_listed() -> None:
+def test_remedies_are_listed() -> None:
     text = lines(remedies=tuple(Remedy(f"do {n}", ()) for n in range(9)))
     assert text[text.index("WHAT WOULD HELP, each by itself:") + 1 :] == [f"  - do {n}" for n in range(5)]
 
@@ -293,7 +293,7 @@ def test_what_would_help_is_listed() -> None:
         ),
     ],
 )
-def test_preemption_is_told(preemption: Preemption, words: list[str]) -> None:
+def test_preemption_result_is_shown(preemption: Preemption, words: list[str]) -> None:
     assert lines(preemption=preemption)[-len(words) :] == words
 
 
@@ -342,27 +342,27 @@ WAKERS = (WakeEvents("Fit", {"Pod": ("delete", "update_pod_scale_down"), "Node":
         ),
     ],
 )
-def test_what_is_waited_for_is_told(state: State, waiting: Waiting, words: list[str]) -> None:
+def test_wait_is_described_by_state(state: State, waiting: Waiting, words: list[str]) -> None:
     assert lines(state=state, waiting=waiting)[-len(words) :] == words
 
 
-def test_resources_of_which_the_same_is_looked_at_stand_together() -> None:
+def test_resources_with_equal_actions_are_grouped() -> None:
     events = {"Pod": ("add", "delete"), "Node": ("add",), "StorageClass": ("add", "delete")}
     waiting = Waiting(wakers=(WakeEvents("Odd", events),), retried_at=1300.0)
     assert "  Odd: Pod, StorageClass added, deleted; Node added" in lines(waiting=waiting)
 
 
-def test_of_many_wakers_the_first_are_shown() -> None:
+def test_waking_plugins_are_limited_and_the_rest_named() -> None:
     waiting = Waiting(wakers=tuple(WakeEvents(f"P{n}", {"Node": ("add",)}) for n in range(5)), retried_at=1300.0)
     assert "  ... and events for P3, P4; -o wide shows them" in lines(waiting=waiting)
     assert "  P4: Node added" in wide(waiting=waiting)
 
 
-def test_notes_come_last() -> None:
+def test_notes_are_the_last_lines() -> None:
     assert lines(notes=("one", "two"))[-2:] == ["Note: one.", "Note: two."]
 
 
-def test_it_is_short_whatever_there_is_to_say() -> None:
+def test_brief_text_stays_under_forty_lines() -> None:
     many = tuple(msgspec.structs.replace(CPU, reason=f"reason {n}") for n in range(30))
     explanation = msgspec.structs.replace(
         ONLY,

@@ -109,24 +109,24 @@ def told(*records: Decision | Binding) -> AttemptMetrics:
         ((decision(), binding(code=Code.SKIP)), "error"),
     ],
 )
-def test_an_attempt_counts_once_by_how_it_ended(records: tuple[Decision | Binding, ...], result: str) -> None:
+def test_attempt_is_counted_once_by_result(records: tuple[Decision | Binding, ...], result: str) -> None:
     attempts = told(*records)
     expected = {("default-scheduler", result): 1}
     assert values(attempts.series, "scheduler_schedule_attempts_total") == expected
     assert count_of(attempts.series, DURATION) == expected
 
 
-def test_an_attempt_counts_when_its_pod_is_bound() -> None:
+def test_successful_attempt_is_counted_when_its_pod_is_bound() -> None:
     attempts = told(decision())
     assert values(attempts.series, "scheduler_schedule_attempts_total") == {}
     assert count_of(attempts.series, SEARCH) == {(): 1}
 
 
-def test_a_binding_that_began_before_does_not_count() -> None:
+def test_binding_without_a_seen_decision_is_not_counted() -> None:
     assert text(told(binding()).series) == text(AttemptMetrics().series)
 
 
-def test_profiles_are_told_apart() -> None:
+def test_attempts_are_counted_by_profile() -> None:
     attempts = told(failed(), failed(profile="batch"), failed(profile="batch"))
     assert values(attempts.series, "scheduler_schedule_attempts_total") == {
         ("batch", "unschedulable"): 2,
@@ -134,39 +134,39 @@ def test_profiles_are_told_apart() -> None:
     }
 
 
-def test_an_attempt_lasts_from_the_pop_until_the_pod_is_bound() -> None:
+def test_attempt_duration_spans_pop_to_binding() -> None:
     """The aftermath of the binding does not count."""
     attempts = told(decision(), binding())
     assert list(sum_of(attempts.series, DURATION).values()) == [pytest.approx((150 + 1 + 4 + 900) * 1e-6)]
 
 
-def test_an_attempt_that_fails_lasts_as_long_as_its_points() -> None:
+def test_failed_attempt_duration_is_the_sum_of_its_points() -> None:
     assert list(sum_of(told(failed()).series, DURATION).values()) == [pytest.approx(260e-6)]
 
 
-def test_a_wait_for_permit_lasts_as_long_as_on_the_clock() -> None:
+def test_permit_wait_is_measured_on_the_clock() -> None:
     """In virtual time this machine did not wait."""
     attempts = told(decision(), binding(waited=2.0))
     assert list(sum_of(attempts.series, DURATION).values()) == [pytest.approx(2.001_051)]
     assert sum_of(attempts.series, "scheduler_permit_wait_duration_seconds") == {("Success",): 2}
 
 
-def test_a_wait_that_ends_badly_is_told_by_its_end() -> None:
+def test_permit_wait_is_labelled_with_its_result() -> None:
     steps = (("pre_bind_pre_flight", 1, OK), ("wait_on_permit", 2 * SECOND, UNFIT))
     attempts = told(decision(), binding(waited=2.0, code=UNFIT, steps=steps))
     assert sum_of(attempts.series, "scheduler_permit_wait_duration_seconds") == {("Unschedulable",): 2}
 
 
-def test_who_did_not_wait_has_no_wait() -> None:
+def test_pod_without_a_permit_wait_is_not_counted() -> None:
     assert count_of(told(decision(), binding()).series, "scheduler_permit_wait_duration_seconds") == {}
 
 
 @pytest.mark.parametrize(("record", "microseconds"), [(decision(), 90), (failed(), 260)])
-def test_the_search_ends_where_a_node_is_found_or_none(record: Decision, microseconds: int) -> None:
+def test_algorithm_duration_ends_with_the_choice_of_a_node(record: Decision, microseconds: int) -> None:
     assert sum_of(told(record).series, SEARCH) == {(): pytest.approx(microseconds * 1e-6)}
 
 
-def test_points_are_timed_by_how_they_ended() -> None:
+def test_extension_points_are_timed_by_status() -> None:
     attempts = told(decision(), binding(), failed(attempt=8))
     observed = {(point, status): count for (point, _, status), count in count_of(attempts.series, POINTS).items()}
     assert observed == {
@@ -187,36 +187,36 @@ def test_no_two_points_share_a_label() -> None:
     assert len(set(EXTENSION_POINTS.values())) == len(EXTENSION_POINTS)
 
 
-def test_what_is_no_work_of_plugins_is_no_point() -> None:
+def test_timings_outside_plugins_are_not_extension_points() -> None:
     timings = (("extender_filter", 5, ERROR), ("extender_filter", 5, OK), ("assume", 5, OK))
     assert count_of(told(failed(timings=timings)).series, POINTS) == {}
 
 
-def test_pre_enqueue_is_told_by_the_queue() -> None:
+def test_pre_enqueue_is_observed_from_the_queue() -> None:
     attempts = AttemptMetrics()
     attempts.observe_pre_enqueue(7 * MICROSECOND, UNFIT, "default-scheduler")
     assert count_of(attempts.series, POINTS) == {("PreEnqueue", "default-scheduler", "Unschedulable"): 1}
 
 
-def test_the_life_of_a_pod_ends_with_its_binding() -> None:
+def test_sli_duration_ends_with_the_binding() -> None:
     attempts = told(decision(tries=3), binding())
     assert sum_of(attempts.series, LIFE) == {("3",): pytest.approx(3 - 20e-6)}
     assert sum_of(attempts.series, "scheduler_pod_scheduling_attempts") == {(): 3}
 
 
 @pytest.mark.parametrize(("tries", "label"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
-def test_many_attempts_share_a_label(tries: int, label: str) -> None:
+def test_high_attempt_counts_share_a_label(tries: int, label: str) -> None:
     assert count_of(told(decision(tries=tries), binding()).series, LIFE) == {(label,): 1}
 
 
-def test_pods_that_are_not_bound_have_no_life_yet() -> None:
+def test_unbound_pods_have_no_sli_duration() -> None:
     attempts = told(decision(), binding(code=ERROR), failed(attempt=8))
     assert count_of(attempts.series, LIFE) == {}
     assert count_of(attempts.series, "scheduler_pod_scheduling_attempts") == {(): 0}
 
 
 @pytest.mark.parametrize(("event", "count"), [("UnschedulableTimeout", 1), ("NodeAdd", 0)])
-def test_pods_that_no_event_had_woken_are_counted_when_they_are_bound(event: str, count: int) -> None:
+def test_pods_bound_after_a_flush_are_counted(event: str, count: int) -> None:
     attempts = told(decision(woken_by=event), binding(), failed(attempt=8, woken_by=event))
     assert values(attempts.series, "scheduler_pod_scheduled_after_flush_total") == {(): count}
 
@@ -247,7 +247,7 @@ def test_plugins_are_timed() -> None:
     }
 
 
-def test_a_timed_attempt_stands_for_all_since_the_one_before() -> None:
+def test_timed_attempt_represents_all_since_the_previous_one() -> None:
     """Skip is no evaluation, nor is what comes after scoring."""
     timed = (decision(attempt=number, plugins=PLUGINS if number in (3, 4, 9) else ()) for number in range(1, 12))
     attempts = told(*timed)
@@ -258,7 +258,7 @@ def test_a_timed_attempt_stands_for_all_since_the_one_before() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_is_kept_that_nobody_asks_for() -> None:
+def test_attempt_metrics_do_not_keep_finished_attempts() -> None:
     attempts = AttemptMetrics()
     gc.collect()
     tracemalloc.start()
@@ -271,7 +271,7 @@ def test_nothing_is_kept_that_nobody_asks_for() -> None:
         tracemalloc.stop()
 
 
-def test_a_reset_forgets_all() -> None:
+def test_reset_clears_all_attempt_metrics() -> None:
     attempts = told(decision(plugins=PLUGINS, draw=0.0), binding(waited=1.0), failed(attempt=8, victims=("a/b",)))
     for series in attempts.series:
         series.reset()

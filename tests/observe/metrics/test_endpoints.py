@@ -92,7 +92,7 @@ async def served(
         tasks.cancel_scope.cancel()
 
 
-async def test_attempts_the_queue_the_process_and_the_build_are_shown() -> None:
+async def test_metrics_endpoint_shows_attempts_queue_process_and_build() -> None:
     async with served() as scheduler:
         shown = await scheduler.samples()
     assert shown['scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"}'] == 1
@@ -103,7 +103,7 @@ async def test_attempts_the_queue_the_process_and_the_build_are_shown() -> None:
 
 @pytest.mark.tool("promtool")
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/resources", "/metrics/slis"])
-async def test_promtool_finds_nothing_wrong(path: str) -> None:
+async def test_metrics_pass_promtool(path: str) -> None:
     async with served() as scheduler:
         await scheduler.session.get(f"{scheduler.url}/livez")
         scheduler.metrics.requests.count_request("10.0.0.1:6443", "GET", 0)
@@ -114,7 +114,7 @@ async def test_promtool_finds_nothing_wrong(path: str) -> None:
     assert (check.returncode, check.stdout, check.stderr) == (0, b"", b"")
 
 
-async def test_what_a_plugin_counts_by_itself_is_shown() -> None:
+async def test_metrics_registered_by_plugins_are_shown() -> None:
     counter = Counter("seen_by_a_plugin", "Counted with prometheus-client.")
     try:
         counter.inc(3)
@@ -124,23 +124,23 @@ async def test_what_a_plugin_counts_by_itself_is_shown() -> None:
         REGISTRY.unregister(counter)
 
 
-async def test_an_answer_may_be_compressed() -> None:
+async def test_metrics_response_can_be_compressed() -> None:
     async with served() as scheduler:
         assert "scheduler_pending_pods" in await scheduler.get("/metrics", **{"Accept-Encoding": "gzip"})
 
 
 @pytest.mark.parametrize(("standing_by", "leads"), [(False, 1), (True, 0)])
-async def test_whether_a_replica_leads_is_shown(standing_by: bool, leads: int) -> None:
+async def test_leader_election_metric_shows_the_leader(standing_by: bool, leads: int) -> None:
     async with served(standing_by=standing_by) as scheduler:
         assert (await scheduler.samples())['leader_election_master_status{name="kube-scheduler"}'] == leads
 
 
-async def test_without_election_nobody_leads() -> None:
+async def test_leader_election_metric_is_absent_without_election() -> None:
     async with served(configuration=parse(ALONE)) as scheduler:
         assert "leader_election_master_status" not in await scheduler.get("/metrics")
 
 
-async def test_delete_begins_to_count_anew() -> None:
+async def test_delete_request_resets_metrics() -> None:
     async with served() as scheduler:
         assert await scheduler.reset() == "metrics reset\n"
         shown = await scheduler.samples()
@@ -151,7 +151,7 @@ async def test_delete_begins_to_count_anew() -> None:
     assert shown['scheduler_pending_pods{queue="unschedulable"}'] == 1
 
 
-async def test_what_pods_ask_for_has_a_page_of_its_own() -> None:
+async def test_pod_resources_have_their_own_endpoint() -> None:
     async with served() as scheduler:
         shown = await scheduler.samples("/metrics/resources")
         assert {name.partition("{")[0] for name in shown} == {"kube_pod_resource_request"}
@@ -161,7 +161,7 @@ async def test_what_pods_ask_for_has_a_page_of_its_own() -> None:
         assert "kube_pod_resource" not in await scheduler.get("/metrics")
 
 
-async def test_a_replica_that_stands_by_tells_of_no_pods() -> None:
+async def test_standby_replica_reports_no_pod_resources() -> None:
     async with served(standing_by=True) as scheduler:
         assert await scheduler.get("/metrics/resources") == ""
 
@@ -181,7 +181,7 @@ async def test_health_checks_are_counted_until_a_reset() -> None:
 
 
 @pytest.mark.slow
-async def test_an_answer_gives_way_and_may_be_broken_off(caplog: pytest.LogCaptureFixture) -> None:
+async def test_metrics_response_yields_to_other_tasks_and_can_be_aborted(caplog: pytest.LogCaptureFixture) -> None:
     """Thousands of pods are shown piece by piece; whoever goes away meanwhile disturbs nobody."""
     pods = [make_pod(f"pod-{number}", node_name="a") for number in range(20_000)]
     async with served(make_node("a"), *pods) as scheduler:

@@ -24,7 +24,7 @@ def read_off(rig: Rig) -> dict[str, float]:
     return samples(text(engine_series(rig.scheduler.engine)))
 
 
-def test_the_queue_and_the_cache_are_read_off() -> None:
+def test_queue_and_cache_metrics_are_read_from_the_engine() -> None:
     said = {name: value for name, value in read_off(ran(*CLUSTER)).items() if "inflight" not in name}
     assert said == {
         'scheduler_pending_pods{queue="active"}': 0,
@@ -43,7 +43,7 @@ def test_the_queue_and_the_cache_are_read_off() -> None:
     }
 
 
-def test_it_is_read_off_how_many_bindings_wait_for_a_plugin_and_how_long_the_first_does() -> None:
+def test_binding_wait_metrics_show_pod_count_and_longest_wait() -> None:
     async def never(state: CycleState, pod: PendingPod, node_name: str) -> None:
         await asyncio.Event().wait()
 
@@ -63,7 +63,7 @@ def test_it_is_read_off_how_many_bindings_wait_for_a_plugin_and_how_long_the_fir
     ran(NODE, *pods, configuration=parse(alone(stuck)), registry=Registry.with_plugins(stuck), then=then)
 
 
-def test_what_is_kept_for_pods_in_flight_is_counted() -> None:
+def test_in_flight_events_are_counted() -> None:
     async def then(rig: Rig) -> None:
         in_flight = rig.scheduler.engine.queue.in_flight
         assert {value for name, value in read_off(rig).items() if "inflight" in name} == {0}
@@ -98,7 +98,7 @@ def series(kind: str, **changes: str) -> str:
     return f"kube_pod_resource_{kind}{{{pairs}}}"
 
 
-def test_requests_and_limits_of_a_pod_on_a_node() -> None:
+def test_pod_resource_metrics_show_requests_and_limits() -> None:
     container = make_container(cpu="250m", memory="1Gi", limits={"cpu": 2, "memory": 0})
     assert shown(NODE, make_pod(containers=[container])) == {
         series("request", resource="cpu", unit="cores"): 0.25,
@@ -122,12 +122,12 @@ def test_every_resource_has_its_unit(resource: str, amount: str | int, unit: str
     assert said == (series("request", node="", resource=resource, unit=unit), value)
 
 
-def test_a_pending_pod_is_on_no_node() -> None:
+def test_pending_pod_has_an_empty_node_label() -> None:
     said = shown(NODE, make_pod(cpu=99, memory=None))
     assert said == {series("request", node="", resource="cpu", unit="cores"): 99}
 
 
-def test_pods_of_one_template_go_by_their_own_names() -> None:
+def test_pods_of_one_template_have_their_own_names() -> None:
     said = shown(
         NODE, make_pod("one", memory=None), make_pod("two", memory=None), make_pod("x", namespace="other", memory=None)
     )
@@ -138,10 +138,10 @@ def test_pods_of_one_template_go_by_their_own_names() -> None:
     }
 
 
-def test_a_priority_is_told() -> None:
+def test_pod_resource_metrics_have_the_priority() -> None:
     (said,) = shown(make_pod(priority=7, memory=None))
     assert 'priority="7"' in said
 
 
-def test_what_a_pod_does_not_ask_for_is_not_shown() -> None:
+def test_resources_that_are_not_requested_are_not_shown() -> None:
     assert shown(NODE, make_pod(cpu=None, memory=None)) == {}

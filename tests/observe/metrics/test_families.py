@@ -38,17 +38,17 @@ LEFT_OUT = {
 }
 
 
-def test_every_metric_of_kube_scheduler_is_there_or_left_out_for_a_reason() -> None:
+def test_every_metric_of_kube_scheduler_exists_or_has_a_reason_to_be_omitted() -> None:
     assert KUBE_SCHEDULER.keys() == OURS.keys() | LEFT_OUT.keys()
     assert not OURS.keys() & LEFT_OUT.keys()
 
 
-def test_what_is_stable_or_beta_is_not_left_out() -> None:
+def test_stable_and_beta_metrics_are_not_omitted() -> None:
     assert {KUBE_SCHEDULER[name]["stability"] for name in LEFT_OUT} == {"ALPHA"}
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_a_metric_is_what_kube_scheduler_says(name: str) -> None:
+def test_metric_has_type_labels_and_buckets_of_kube_scheduler(name: str) -> None:
     family = OURS[name]
     said = KUBE_SCHEDULER[name]
     assert said == facts(family)
@@ -61,14 +61,14 @@ def facts(family: Family) -> dict[str, Any]:
     return {"type": family.type, "stability": stability, "labels": sorted(family.labels), **buckets}
 
 
-def test_help_is_one_line_without_what_must_be_escaped() -> None:
+def test_help_is_one_line_without_escapes() -> None:
     assert [family.name for family in FAMILIES if set(family.help) & set('\n\\"')] == []
 
 
-def test_no_name_is_used_twice() -> None:
+def test_metric_names_are_unique() -> None:
     assert len({family.name for family in FAMILIES}) == len(FAMILIES)
 
 
-def test_buckets_grow_step_by_step() -> None:
+def test_exponential_bounds_are_multiplied_step_by_step() -> None:
     assert exponential(1, 2, 5) == (1, 2, 4, 8, 16)
     assert exponential(0.00001, 1.5, 3)[1:] == (0.00001 * 1.5, 0.00001 * 1.5 * 1.5)

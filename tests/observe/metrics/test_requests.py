@@ -15,7 +15,7 @@ from tests.observe.metrics.reading import count_of, samples, sum_of, text, value
 API = "10.0.0.1:6443"
 
 
-def test_a_request_is_counted_timed_and_weighed() -> None:
+def test_request_is_counted_with_duration_and_sizes() -> None:
     counts = RequestMetrics()
     counts.observe_wait(API, "POST", 0.5)
     counts.count_request(API, "POST", 201)
@@ -36,7 +36,7 @@ def test_a_request_is_counted_timed_and_weighed() -> None:
     }
 
 
-def test_no_answer_is_an_error() -> None:
+def test_request_without_a_response_is_counted_as_error() -> None:
     counts = RequestMetrics()
     counts.count_request(API, "GET", 0)
     assert list(samples(text(counts.series))) == [
@@ -87,7 +87,7 @@ def results(counts: RequestMetrics) -> dict[tuple[str, ...], float]:
 
 
 @pytest.mark.parametrize("status", [200, 409, 500])
-async def test_an_answer_is_passed_on_and_counted(status: int) -> None:
+async def test_response_is_returned_and_counted(status: int) -> None:
     transport, counts = metered(status)
     assert await transport.send(BIND) == Response(status, b"0123456789")
     assert results(counts) == {(str(status), API, "POST"): 1}
@@ -96,7 +96,7 @@ async def test_an_answer_is_passed_on_and_counted(status: int) -> None:
     assert sum_of(counts.series, "rest_client_response_size_bytes") == {(API, "POST"): 10}
 
 
-async def test_no_answer_is_counted_too() -> None:
+async def test_transport_error_is_counted_and_raised() -> None:
     transport, counts = metered(0)
     with pytest.raises(ClusterError):
         await transport.send(PODS)
@@ -108,7 +108,7 @@ async def test_no_answer_is_counted_too() -> None:
     assert count_of(counts.series, "rest_client_response_size_bytes") == {}
 
 
-async def test_a_stream_counts_once_however_it_ends() -> None:
+async def test_stream_is_counted_once() -> None:
     transport, counts = metered()
     async with transport.stream(PODS) as stream:
         assert results(counts) == {("200", API, "GET"): 1}
@@ -117,7 +117,7 @@ async def test_a_stream_counts_once_however_it_ends() -> None:
     assert results(counts) == {("200", API, "GET"): 1}
 
 
-async def test_what_is_raised_while_a_stream_is_read_is_no_answer_of_the_server() -> None:
+async def test_exception_while_reading_a_stream_is_not_counted_again() -> None:
     transport, counts = metered()
     with pytest.raises(ClusterError, match="mine"):
         async with transport.stream(PODS):
@@ -125,7 +125,7 @@ async def test_what_is_raised_while_a_stream_is_read_is_no_answer_of_the_server(
     assert results(counts) == {("200", API, "GET"): 1}
 
 
-async def test_it_closes_what_it_wraps() -> None:
+async def test_metered_transport_closes_the_inner_transport() -> None:
     server = Server(200)
     await MeteredTransport(server, RequestMetrics(), API).close()
     assert server.closed

@@ -46,7 +46,7 @@ def samples(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
     }
 
 
-def test_a_counter_has_a_line_for_each_key() -> None:
+def test_counter_has_a_line_for_each_key() -> None:
     counts = CounterSeries(FRUIT, as_it_is)
     counts["pear", "sweet"] += 2
     counts["apple", "sour"] += 1
@@ -58,7 +58,7 @@ def test_a_counter_has_a_line_for_each_key() -> None:
     )
 
 
-def test_what_has_counted_nothing_is_not_shown() -> None:
+def test_series_without_counts_is_not_shown() -> None:
     counts = CounterSeries(FRUIT, as_it_is)
     assert text(counts) == ""
     counts["pear", "sweet"] += 2
@@ -66,7 +66,7 @@ def test_what_has_counted_nothing_is_not_shown() -> None:
     assert text(counts) == ""
 
 
-def test_a_counter_without_labels_is_always_shown() -> None:
+def test_counter_without_labels_is_always_shown() -> None:
     counts = CounterSeries(ALL_FRUIT, as_it_is, always=[()])
     counts[()] += 3
     assert text(counts).endswith("counter\nall_fruit_total 3\n")
@@ -74,14 +74,14 @@ def test_a_counter_without_labels_is_always_shown() -> None:
     assert text(counts).endswith("counter\nall_fruit_total 0\n")
 
 
-def test_keys_need_not_be_labels() -> None:
+def test_series_keys_are_mapped_to_labels() -> None:
     counts: CounterSeries[int] = CounterSeries(BASKETS, lambda number: (f"colour {number}",))
     counts[7] += 1
     assert samples(text(counts)) == {("baskets", (("colour", "colour 7"),)): 1}
 
 
 @given(st.text(), st.text())
-def test_any_text_may_be_a_label(kind: str, taste: str) -> None:
+def test_label_values_are_escaped(kind: str, taste: str) -> None:
     counts = CounterSeries(FRUIT, as_it_is)
     counts[kind, taste] += 1
     assert samples(text(counts)) == {("fruit_total", (("kind", kind), ("taste", taste))): 1}
@@ -94,7 +94,7 @@ def meals(*milliseconds: int) -> HistogramSeries[tuple[str, ...]]:
     return made
 
 
-def test_a_histogram_shows_what_is_at_most_each_bound() -> None:
+def test_histogram_buckets_are_cumulative() -> None:
     assert text(meals(1, 1, 500, 501, 999, 1001, 5000)) == (
         "# HELP meal_seconds [STABLE] How long meals take.\n"
         "# TYPE meal_seconds histogram\n"
@@ -107,7 +107,7 @@ def test_a_histogram_shows_what_is_at_most_each_bound() -> None:
     )
 
 
-def test_a_histogram_without_labels_is_always_shown() -> None:
+def test_histogram_without_labels_is_always_shown() -> None:
     courses = HistogramSeries(ALL_MEALS, as_it_is, always=[()])
     courses[()].observe(2)
     assert text(courses).splitlines()[2:] == [
@@ -121,7 +121,7 @@ def test_a_histogram_without_labels_is_always_shown() -> None:
     assert set(samples(text(courses)).values()) == {0}
 
 
-def test_a_series_that_somebody_keeps_goes_on_after_a_reset() -> None:
+def test_held_series_continues_after_a_reset() -> None:
     histograms = meals(3)
     kept = histograms["home",]
     histograms.reset()
@@ -130,7 +130,7 @@ def test_a_series_that_somebody_keeps_goes_on_after_a_reset() -> None:
     assert samples(text(histograms))["meal_seconds_sum", (("place", "home"),)] == 0.007
 
 
-def test_no_bound_loses_the_value_that_equals_it() -> None:
+def test_bucket_includes_a_value_equal_to_its_bound() -> None:
     """Bounds of 1.5 times the one before are not exact in binary."""
     family = Family("histogram", "x_seconds", "[ALPHA] X.", (), (0.00001 * 1.5**3, 0.1 + 0.2))
     distribution = HistogramSeries(family, as_it_is, scale=10**9)[()]
@@ -140,7 +140,7 @@ def test_no_bound_loses_the_value_that_equals_it() -> None:
 
 
 @given(st.lists(st.integers(0, 3000)), st.lists(st.integers(0, 10**12)), st.sampled_from([1, 100]))
-def test_buckets_are_counted_right(values: list[int], appended: list[int], times: int) -> None:
+def test_bucket_counts_match_a_simple_count(values: list[int], appended: list[int], times: int) -> None:
     """Values that wait count with the others, however many they are."""
     distribution = Histogram(np.array([1, 500, 1000]))
     for value in values * times:
@@ -153,7 +153,7 @@ def test_buckets_are_counted_right(values: list[int], appended: list[int], times
     assert (distribution.counts, distribution.total) == ([0, 0, 0, 0], 0)
 
 
-def test_few_values_wait() -> None:
+def test_pending_values_are_flushed_at_a_limit() -> None:
     distribution = Histogram(np.array([1, 2]))
     for value in range(10_000):
         distribution.observe(value)
@@ -167,7 +167,7 @@ def slowly(values: Iterable[int], bounds: tuple[int, ...]) -> list[int]:
     return counts
 
 
-def test_a_gauge_is_read_off_when_somebody_asks_and_knows_no_reset() -> None:
+def test_gauge_is_read_when_scraped_and_ignores_reset() -> None:
     baskets = {("red",): 3}
     readings = ScrapedSeries(BASKETS, lambda: baskets)
     assert samples(text(readings)) == {("baskets", (("colour", "red"),)): 3}
@@ -176,7 +176,7 @@ def test_a_gauge_is_read_off_when_somebody_asks_and_knows_no_reset() -> None:
     assert list(samples(text(readings)).values()) == [1, 3]
 
 
-def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
+def test_scraped_counter_counts_from_its_reset() -> None:
     eaten = {("pear", "sweet"): 3}
     readings = ScrapedSeries(FRUIT, lambda: eaten)
     readings.reset()
@@ -201,10 +201,10 @@ def test_a_counter_that_is_read_off_counts_from_its_reset() -> None:
         (1e21, "1e+21"),
     ],
 )
-def test_numbers_are_written_as_go_writes_them(number: float, text: str) -> None:
+def test_numbers_are_formatted_as_in_go(number: float, text: str) -> None:
     assert format_go_float(number) == text
 
 
 @given(st.floats(min_value=0, allow_nan=False, allow_infinity=False))
-def test_no_number_is_changed(number: float) -> None:
+def test_formatted_number_parses_to_the_same_value(number: float) -> None:
     assert math.isclose(float(format_go_float(number)), number, rel_tol=0, abs_tol=0)

@@ -46,7 +46,7 @@ from tests.faults.recording_lines import lines_of
         ([], "anything", False),
     ],
 )
-def test_which_are_kept(patterns: list[str], key: str, kept: bool) -> None:
+def test_kept_annotations_match_the_patterns(patterns: list[str], key: str, kept: bool) -> None:
     assert keep_matcher(patterns)(key) is kept
 
 
@@ -74,7 +74,7 @@ MIXED = {"example.com/secret": "hunter2", "open": "o"}
         lambda found: list(found.items()),
     ],
 )
-def test_who_reads_what_is_not_there_is_told(read: Callable[[dict[str, str]], object]) -> None:
+def test_reading_an_unrecorded_annotation_raises(read: Callable[[dict[str, str]], object]) -> None:
     with pytest.raises(AnnotationNotRecorded) as raised:
         read(recorded(MIXED))
     assert str(raised.value) == (
@@ -83,7 +83,7 @@ def test_who_reads_what_is_not_there_is_told(read: Callable[[dict[str, str]], ob
     )
 
 
-def test_all_else_may_be_asked() -> None:
+def test_unrecorded_annotations_can_be_looked_for_and_compared() -> None:
     found = recorded(MIXED)
     assert (found["open"], found.get("none"), found.get("none", 1)) == ("o", None, 1)
     assert ("example.com/secret" in found, "none" in found) == (True, False)
@@ -93,7 +93,7 @@ def test_all_else_may_be_asked() -> None:
         found["none"]
 
 
-def test_an_object_of_which_all_is_there_is_the_same() -> None:
+def test_object_with_all_annotations_is_returned_unchanged() -> None:
     pod = make_pod("p", annotations={"open": "o"})
     assert guard_annotations(pod) is without_values(pod, lambda key: True, str) is pod
 
@@ -122,14 +122,14 @@ def run(file: Path, **options: Any) -> None:
     recorder.close()
 
 
-def test_a_replay_that_needs_more_says_so(tmp_path: Path) -> None:
+def test_replay_that_needs_an_unrecorded_annotation_raises(tmp_path: Path) -> None:
     run(tmp_path / "run")
     assert "hunter2" not in str(lines_of(tmp_path / "run"))
     difference = replay(tmp_path / "run", Registry.with_plugins(Reads)).difference
     assert "record with --record-annotations 'example.com/zone'" in str(difference)
 
 
-def test_a_replay_that_has_all_it_needs_is_alike(tmp_path: Path) -> None:
+def test_replay_with_recorded_annotations_has_no_difference(tmp_path: Path) -> None:
     run(tmp_path / "run", annotations=("example.com/zone",))
     assert "hunter2" not in str(lines_of(tmp_path / "run"))
     assert replay(tmp_path / "run", Registry.with_plugins(Reads)).difference is None

@@ -48,7 +48,7 @@ MADE_ROOM = decision(nominated="a", victims=("shop/low",), message="no room")
         ("no such attempt", None, B, ("<none>", "b"), ""),
     ],
 )
-def test_the_two_decisions_of_an_attempt_are_put_in_words(
+def test_difference_of_an_attempt_has_texts_of_both_decisions(
     kind: str, recorded: Decision | None, replayed: Decision | None, texts: tuple[str, str], message: str
 ) -> None:
     diff = DecisionDiff.from_attempt(kind, recorded, replayed)
@@ -78,19 +78,19 @@ class Brew(msgspec.Struct):
         (None, (), "line 9: brew 1 is in the recording only"),
     ],
 )
-def test_the_first_value_that_differs_is_named(now: Brew | None, fields: tuple[str, ...], text: str) -> None:
+def test_difference_names_the_first_different_value(now: Brew | None, fields: tuple[str, ...], text: str) -> None:
     diff = DecisionDiff(
         record="brew", name="1", kind="", recorded=Brew("green", (1, 2)), replayed=now, line=9, fields=fields
     )
     assert str(diff) == text
 
 
-def test_a_record_that_only_the_replay_has_is_named() -> None:
+def test_record_of_the_replay_only_is_named() -> None:
     diff = DecisionDiff(record="brew", name="1", kind="", recorded=None, replayed=Brew("green"), line=9)
     assert str(diff) == "line 9: brew 1 is in the replay only"
 
 
-def test_a_result_counts_attempts_and_has_the_first_difference() -> None:
+def test_result_counts_attempts_and_has_the_first_difference() -> None:
     first, second = (DecisionDiff.from_attempt("fits now", A, B) for _ in range(2))
     result = ReplayResult(compared={"attempt": [1, 2], "brew": ["a"]}, differences=(first, second))
     assert (result.attempts, result.difference) == (2, first)

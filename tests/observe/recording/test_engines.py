@@ -41,14 +41,14 @@ def of_engine(file: Path, name: str, distribution_of: str = "") -> Path:
         ("", "install a distribution that offers it under kframework.engines"),
     ],
 )
-def test_an_engine_that_is_not_installed_is_named(file: Path, distribution: str, remedy: str) -> None:
+def test_error_names_an_engine_that_is_not_installed(file: Path, distribution: str, remedy: str) -> None:
     tea = of_engine(file, "tea", distribution)
     with pytest.raises(InputError) as caught:
         replay(tea)
     assert str(caught.value) == f"{tea}:1: is of the engine 'tea', which is not installed: {remedy}"
 
 
-def test_recordings_without_a_name_are_the_pod_engines(file: Path, tmp_path: Path) -> None:
+def test_recording_without_an_engine_is_of_the_pod_engine(file: Path, tmp_path: Path) -> None:
     """So were all, before there were others."""
 
     def older(lines: list[Line]) -> None:
@@ -57,21 +57,21 @@ def test_recordings_without_a_name_are_the_pod_engines(file: Path, tmp_path: Pat
     assert replay(changed(file, tmp_path / "older", older)).difference is None
 
 
-def test_what_is_installed_is_found(file: Path) -> None:
+def test_installed_engine_is_found(file: Path) -> None:
     recorded = RecordingReader(of_engine(file, "batch"))
     kind = kind_of_recording(recorded)
     assert isinstance(kind, EngineKind) and kind.name == "batch"
     assert distribution_of("batch").startswith("kframework-batch ") and distribution_of("tea") == ""
 
 
-def test_who_offers_something_else_is_named(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_point_that_is_not_an_engine_kind_raises(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     offer = Offer("tea", lambda: "a pot", "kframework-tea 1.2", "tea:POT")
     monkeypatch.setattr(engines, "installed_offers", lambda group: [offer] if group == "kframework.engines" else [])
     with pytest.raises(InputError, match=r"tea:POT of kframework-tea 1\.2 is not an EngineKind"):
         replay(of_engine(file, "tea"))
 
 
-def test_another_configuration_is_asked_only_where_the_engine_can(file: Path) -> None:
+def test_engine_kind_rejects_reconsideration_by_default(file: Path) -> None:
     class Tea(EngineKind[Engine]):
         name = "tea"
 
@@ -82,6 +82,6 @@ def test_another_configuration_is_asked_only_where_the_engine_can(file: Path) ->
         Tea().reconsider(file, "strong.yaml")
 
 
-def test_nobody_else_is_followed(file: Path) -> None:
+def test_only_pod_engine_recordings_can_be_followed(file: Path) -> None:
     with pytest.raises(InputError, match="is of the engine 'batch', which supports only a strict replay"):
         follow(of_engine(file, "batch"))

@@ -36,7 +36,7 @@ class OtherWaiter(Waiter):
     name = "OtherWaiter"
 
 
-def test_verdicts_from_outside_are_written_and_those_of_a_step_are_not(file: Path) -> None:
+def test_permit_verdicts_are_written_unless_given_during_a_step(file: Path) -> None:
     recorded = RecordedRun(file, Waiter, OtherWaiter)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Upserted(make_pod("q")), Synced()):
@@ -56,7 +56,7 @@ def test_verdicts_from_outside_are_written_and_those_of_a_step_are_not(file: Pat
     assert lines[-3]["with"] == {"uid": first.pod.uid, "status": {"code": 0, "reasons": [], "plugin": ""}}
 
 
-def test_a_new_part_begins_between_two_steps_and_while_standing_by(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_part_starts_between_two_steps_or_on_standby(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = RecordedRun(file)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):

@@ -30,11 +30,11 @@ def tell_all(file: Path) -> int:
     return count
 
 
-def test_every_line_is_read(recorded: Report) -> None:
+def test_reader_yields_every_line(recorded: Report) -> None:
     assert tell_all(recorded.recording) == len(lines_of(recorded.recording)) - 1
 
 
-def test_the_header_says_what_was_recorded_and_by_whom(recorded: Report) -> None:
+def test_header_names_engine_and_writer(recorded: Report) -> None:
     header = RecordingReader(recorded.recording).header
     assert header.part == 1 and header.at == 1767225600.0
     assert header.made_by.startswith("kframework ") and "RandomPermit" in header.configuration
@@ -45,7 +45,7 @@ def older(lines: list[Line]) -> None:
     del lines[0]["madeBy"], lines[0]["at"]
 
 
-def test_a_file_that_is_damaged_in_its_middle_is_told(recorded: Report, tmp_path: Path) -> None:
+def test_damaged_file_raises_with_its_line(recorded: Report, tmp_path: Path) -> None:
     data = bytearray(recorded.recording.read_bytes())
     data[len(data) // 2 : len(data) // 2 + 100] = bytes(100)
     file = tmp_path / "damaged"
@@ -56,7 +56,7 @@ def test_a_file_that_is_damaged_in_its_middle_is_told(recorded: Report, tmp_path
 
 
 @pytest.mark.parametrize("kept", [0.3, 0.6, 0.9])
-def test_where_the_writer_died_the_rest_is_left_out(recorded: Report, tmp_path: Path, kept: float) -> None:
+def test_reader_stops_where_the_writer_was_killed(recorded: Report, tmp_path: Path, kept: float) -> None:
     data = recorded.recording.read_bytes()
     file = tmp_path / "short"
     file.write_bytes(data[: int(len(data) * kept)])
@@ -65,7 +65,7 @@ def test_where_the_writer_died_the_rest_is_left_out(recorded: Report, tmp_path: 
     assert short.cut_off
 
 
-def test_a_line_that_is_not_finished_is_left_out(recorded: Report, tmp_path: Path) -> None:
+def test_unfinished_line_is_omitted(recorded: Report, tmp_path: Path) -> None:
     file = tmp_path / "unfinished"
     with gzip.open(recorded.recording) as lines, gzip.open(file, "wb") as written:
         written.write(lines.read()[:-2])
@@ -113,7 +113,7 @@ def undecodable(lines: list[Line]) -> None:
         (undecodable, r"\d+: \w+: metadata: expected"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_its_line(
+def test_unreadable_line_raises_with_its_number(
     recorded: Report, tmp_path: Path, change: Callable[[list[Line]], None], error: str
 ) -> None:
     file = changed(recorded.recording, tmp_path / "changed", change)
@@ -132,7 +132,7 @@ def test_what_cannot_be_read_is_told_with_its_line(
         (gzip.compress(b"not JSON\n", mtime=0), "1: is not a recording: JSON is malformed"),
     ],
 )
-def test_another_file_is_refused(tmp_path: Path, data: bytes, error: str) -> None:
+def test_file_that_is_not_a_recording_raises(tmp_path: Path, data: bytes, error: str) -> None:
     file = tmp_path / "other"
     file.write_bytes(data)
     with pytest.raises(InputError, match=error):

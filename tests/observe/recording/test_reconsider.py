@@ -75,7 +75,7 @@ VICTIM = make_pod("victim", cpu="3", node_name="small", priority=0)
 DEFAULT, TOLERANT = default_configuration(), without("TaintToleration")
 
 
-def test_the_same_configuration_agrees(file: Path) -> None:
+def test_reconsidering_with_the_same_configuration_finds_no_difference(file: Path) -> None:
     result = reconsider(record(file, [LARGE, SMALL, POD, HUGE]))
     assert (result.attempts, result.differences, result.part, result.cut_off) == (2, (), 1, False)
 
@@ -96,14 +96,14 @@ def test_the_same_configuration_agrees(file: Path) -> None:
         ([LARGE, POD], DEFAULT, ELSEWHERE, "no profile"),
     ],
 )
-def test_every_kind_of_difference(
+def test_each_kind_of_difference_is_reported(
     file: Path, objects: list[ApiObject], recorded: Configuration, now: Configuration, kind: str
 ) -> None:
     result = reconsider(record(file, objects, recorded), now)
     assert [found.kind for found in result.differences][:1] == [kind]
 
 
-def test_a_difference_holds_both_decisions(file: Path) -> None:
+def test_difference_has_both_decisions(file: Path) -> None:
     found = only(reconsider(record(file, [LARGE, SMALL, POD]), PACKED))
     recorded, now = found.recorded, now_of(found)
     assert isinstance(recorded, Decision)
@@ -112,14 +112,14 @@ def test_a_difference_holds_both_decisions(file: Path) -> None:
     assert dict(now.top)["small"] == now.score > dict(now.top)["large"]
 
 
-def test_what_was_recorded_is_what_happens(file: Path) -> None:
+def test_reconsidering_applies_the_recorded_outcomes(file: Path) -> None:
     """Were the first pod on the small node, the second one would not fit there."""
     record(file, [LARGE, SMALL, make_pod("first", cpu="3"), make_pod("second", cpu="3")])
     result = reconsider(file, PACKED)
     assert [now_of(found).node for found in result.differences] == ["small", "small"]
 
 
-def test_chance_makes_no_difference(file: Path) -> None:
+def test_random_ties_are_no_difference(file: Path) -> None:
     nodes = [make_node(f"node-{number}") for number in range(20)]
     record(file, [*nodes, *(make_pod(f"pod-{number}") for number in range(20))])
     other = parse("apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n")
@@ -137,7 +137,7 @@ class Refusing(Plugin):
         return unschedulable("no")
 
 
-def test_what_reserve_or_permit_refused_is_not_asked_again(file: Path) -> None:
+def test_reserve_and_permit_rejections_are_not_reconsidered(file: Path) -> None:
     registry, configuration = Registry.with_plugins(Refusing), parse(alone(Refusing))
     record(file, [LARGE, POD], configuration, registry)
     result = reconsider(file, configuration, registry)
@@ -158,7 +158,7 @@ class Meddling(Plugin):
         self.handle.statement()
 
 
-def test_what_plugins_ask_for_is_not_done(file: Path) -> None:
+def test_requests_of_plugins_are_dropped_when_reconsidering(file: Path) -> None:
     registry = Registry.with_plugins(Meddling)
     replay = follow(
         record(file, [SMALL, POD], parse(alone(Refusing)), Registry.with_plugins(Refusing)),
@@ -173,14 +173,14 @@ def test_what_plugins_ask_for_is_not_done(file: Path) -> None:
     assert replay.engine.queue.get(recorded.uid) is not None and not cluster.pods
 
 
-def test_extenders_are_not_asked(file: Path) -> None:
+def test_configuration_with_extenders_is_rejected(file: Path) -> None:
     with pytest.raises(ConfigError, match="remove them from the --config"):
         reconsider(record(file, [LARGE, POD]), EXTENDED)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_a_part_that_begins_in_the_middle_knows_what_was(
+def test_later_part_of_a_recording_can_be_reconsidered(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = count()

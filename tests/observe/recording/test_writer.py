@@ -34,7 +34,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "inbox.jsonl.gz"
 
 
-def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
+def test_messages_and_steps_are_written_in_order(file: Path) -> None:
     recorded = RecordedRun(file)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
@@ -51,7 +51,7 @@ def test_messages_and_steps_stand_in_their_order(file: Path) -> None:
     assert lines[4]["with"]["node"] == "a"
 
 
-def test_a_change_of_a_status_alone_is_written_as_any_other(file: Path) -> None:
+def test_status_only_change_is_written(file: Path) -> None:
     recorded = RecordedRun(file)
     for message in (StatusChanged(make_pod("p", node_name="a")), Deleted(POD)):
         recorded.engine.offer(message)
@@ -60,7 +60,7 @@ def test_a_change_of_a_status_alone_is_written_as_any_other(file: Path) -> None:
     assert [line["what"] for line in lines] == ["Upserted", "Deleted", "CatchUp"]
 
 
-def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
+def test_header_has_the_configuration_and_the_seed(file: Path) -> None:
     text = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: 42\n"
     recorder = Recorder(file)
     configuration, host = parse(text), Host()
@@ -72,7 +72,7 @@ def test_the_header_holds_the_configuration_and_the_seed(file: Path) -> None:
     assert parse(header["configuration"]).options == configuration.options
 
 
-def test_time_stands_still_during_a_step(file: Path) -> None:
+def test_recorder_clock_is_frozen_during_a_step(file: Path) -> None:
     recorded = RecordedRun(file)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
@@ -82,7 +82,7 @@ def test_time_stands_still_during_a_step(file: Path) -> None:
     assert moments["Step"] == moments["Decision"] > moments["Synced"] > moments["Upserted"]
 
 
-def test_time_goes_on_after_a_step() -> None:
+def test_recorder_clock_resumes_after_a_step() -> None:
     clock = FrozenClock(Ticking())
     clock.freeze()
     assert clock.is_frozen and clock.now() == clock.now()
@@ -104,7 +104,7 @@ class Meddler(Plugin):
         self.handle.invalidate("a")
 
 
-def test_what_an_engine_offers_itself_during_a_step_is_not_written(file: Path) -> None:
+def test_messages_offered_during_a_step_are_not_written(file: Path) -> None:
     recorded = RecordedRun(file, Meddler)
     engine = recorded.engine
     for message in (Upserted(NODE), Upserted(POD), Synced()):
@@ -125,7 +125,7 @@ def unmade(engine: Engine) -> NoReturn:
     raise AssertionError("no engine is made")
 
 
-def test_a_run_with_extenders_is_refused(file: Path) -> None:
+def test_recording_with_extenders_raises(file: Path) -> None:
     recorder = Recorder(file)
     (settings,) = parse(EXTENDED).settings.extenders
     extenders = Extenders([Extender(settings, HttpExtenderTransport(settings))])
@@ -134,7 +134,7 @@ def test_a_run_with_extenders_is_refused(file: Path) -> None:
     recorder.close()
 
 
-def test_the_same_run_makes_the_same_file(tmp_path: Path) -> None:
+def test_equal_runs_write_equal_files(tmp_path: Path) -> None:
     def write(name: str) -> bytes:
         recorder = Recorder(tmp_path / name)
         configuration, host = default_configuration(), Host()
@@ -151,7 +151,7 @@ class Modest(RecordingEngine, PodEngine):
     """An engine whose recordings have one part."""
 
 
-def test_where_no_opening_can_be_said_the_recording_ends_with_a_notice(
+def test_recording_stops_with_a_warning_if_the_engine_has_no_parts(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder, configuration, host = Recorder(file), default_configuration(), Host()

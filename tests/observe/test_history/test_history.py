@@ -41,7 +41,7 @@ def binding(attempt: int, uid: str) -> Binding:
 
 
 @given(st.lists(st.sampled_from("abc")), st.integers(1, 5), st.integers(0, 9))
-def test_the_last_ones_are_kept(uids: list[str], kept: int, count: int) -> None:
+def test_history_keeps_the_last_records(uids: list[str], kept: int, count: int) -> None:
     decisions = [decision(attempt, uid) for attempt, uid in enumerate(uids, 1)]
     history = History(kept)
     for each in decisions:
@@ -56,7 +56,7 @@ def test_the_last_ones_are_kept(uids: list[str], kept: int, count: int) -> None:
         assert [each.attempt for each in history.for_pod(uid).bindings] == [each.attempt for each in alike]
 
 
-def test_the_newest_attempt_says_how_many_there_were() -> None:
+def test_last_attempt_is_the_number_of_attempts() -> None:
     history = History(2)
     assert history.last_attempt == 0
     for attempt in range(1, 6):
@@ -73,7 +73,7 @@ def test_decisions_on_a_pod_are_found_by_its_name() -> None:
     assert history.for_pod_name("default/c", 9) == []
 
 
-def test_a_decision_finds_its_binding() -> None:
+def test_decision_finds_its_binding() -> None:
     history = History()
     history.on_binding(binding(2, "a"))
     history.on_binding(binding(4, "a"))
@@ -91,7 +91,7 @@ def test_a_decision_finds_its_binding() -> None:
         ({"message": "x" * 6_800}, 2),
     ],
 )
-def test_fewer_are_kept_of_those_that_say_more(said: dict[str, Any], kept: int) -> None:
+def test_history_keeps_fewer_long_records(said: dict[str, Any], kept: int) -> None:
     history = History(10)
     talkative = [msgspec.structs.replace(decision(attempt, "a"), **said) for attempt in range(1, 16)]
     for each in talkative:
@@ -99,7 +99,7 @@ def test_fewer_are_kept_of_those_that_say_more(said: dict[str, Any], kept: int) 
     assert history.recent(99) == talkative[: -kept - 1 : -1]
 
 
-def test_the_last_is_kept_however_much_it_says() -> None:
+def test_history_keeps_the_last_record_of_any_length() -> None:
     history = History(10)
     history.on_decision(decision(5, "a"))
     endless = msgspec.structs.replace(decision(6, "b"), message="x" * 1_000_000)

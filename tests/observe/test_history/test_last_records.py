@@ -9,7 +9,7 @@ from kframework.observe.history import RecordBuffer
 
 
 @given(st.lists(st.integers(1, 9)), st.integers(1, 20), st.integers(0, 9))
-def test_as_many_of_the_last_are_kept_as_may_be(weights: list[int], most: int, count: int) -> None:
+def test_record_buffer_keeps_the_last_records_up_to_its_weight(weights: list[int], most: int, count: int) -> None:
     records = list(enumerate(weights))
     kept: RecordBuffer[tuple[int, int]] = RecordBuffer(most, lambda record: record[1])
     forgotten = [each for record in records for each in kept.add(record)]

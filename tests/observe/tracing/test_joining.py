@@ -91,7 +91,7 @@ def traced(monkeypatch: pytest.MonkeyPatch, rate: int, pods: int = 3) -> tuple[I
         ("post_bind", "binding_cycle"),
     ],
 )
-def test_the_span_of_the_hook_is_current_inside_it(monkeypatch: pytest.MonkeyPatch, hook: str, cycle: str) -> None:
+def test_span_of_a_hook_is_current_inside_it(monkeypatch: pytest.MonkeyPatch, hook: str, cycle: str) -> None:
     exporter, _ = traced(monkeypatch, SAMPLE_ALL)
     spans = {span.context.span_id: span for span in exporter.get_finished_spans() if span.context is not None}
     inner = [span for span in spans.values() if span.name == f"in {hook}"]
@@ -107,7 +107,7 @@ def test_the_span_of_the_hook_is_current_inside_it(monkeypatch: pytest.MonkeyPat
         assert lineage == [f"in {hook}", hook, cycle, "scheduling_attempt"]
 
 
-def test_in_an_attempt_that_is_not_sampled_nothing_is_called(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unsampled_attempt_has_no_hook_context(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[object] = []
     monkeypatch.setattr("kframework.observe.tracing.spans.use_span", lambda *arguments, **_: calls.append(arguments))
     exporter, tracing = traced(monkeypatch, 1)

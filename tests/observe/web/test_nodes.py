@@ -33,7 +33,7 @@ def cluster() -> ClusterState:
 GIB = 1 << 30
 
 
-def test_every_node_has_its_place_in_every_column() -> None:
+def test_node_columns_are_aligned() -> None:
     assert list_nodes(cluster().nodes) == NodeColumns(
         names=["a", "b", "c"],
         zones=["east", "west"],
@@ -49,7 +49,7 @@ def test_every_node_has_its_place_in_every_column() -> None:
     )
 
 
-def test_nodes_that_left_are_not_shown() -> None:
+def test_deleted_nodes_are_not_listed() -> None:
     state = cluster()
     state.remove_node("a")
     shown = list_nodes(state.nodes)
@@ -57,14 +57,14 @@ def test_nodes_that_left_are_not_shown() -> None:
     assert all(len(fill.allocatable) == 2 == len(fill.requested) for fill in shown.utilisation)
 
 
-def test_a_node_names_its_region_too() -> None:
+def test_zone_includes_the_region() -> None:
     state = ClusterState()
     state.put_node(make_node("a", zone="a", labels={"topology.kubernetes.io/region": "north"}))
     state.put_node(make_node("b"))
     assert list_nodes(state.nodes).zones == ["north/a", ""]
 
 
-def test_no_more_than_some_resources_are_shown() -> None:
+def test_shown_resources_are_limited() -> None:
     state = ClusterState()
     state.put_node(make_node("a", allocatable={f"example.com/{number:02}": 1 for number in range(20)}))
     shown = [fill.resource for fill in list_nodes(state.nodes).utilisation]
@@ -72,11 +72,11 @@ def test_no_more_than_some_resources_are_shown() -> None:
     assert shown[:4] == ["cpu", "memory", "pods", "example.com/00"]
 
 
-def test_without_nodes_there_is_nothing_to_show() -> None:
+def test_node_columns_are_empty_without_nodes() -> None:
     assert list_nodes(ClusterState().nodes) == NodeColumns([], [], [], [], [], [])
 
 
-def test_a_node_is_shown_with_its_pods_the_largest_first() -> None:
+def test_node_details_list_the_largest_pods_first() -> None:
     assert describe_node(cluster(), "b") == NodeDetails(
         "b",
         {"kubernetes.io/hostname": "b", "topology.kubernetes.io/zone": "west"},
@@ -89,14 +89,14 @@ def test_a_node_is_shown_with_its_pods_the_largest_first() -> None:
     )
 
 
-def test_taints_read_as_kubectl_writes_them() -> None:
+def test_taints_are_formatted_as_in_kubectl() -> None:
     state = ClusterState()
     state.put_node(make_node("a", taints=["gpu=yes:NoExecute", "spot:NoSchedule"]))
     shown = describe_node(state, "a")
     assert shown is not None and shown.taints == ("gpu=yes:NoExecute", "spot:NoSchedule")
 
 
-def test_no_more_than_some_pods_of_a_node_are_shown() -> None:
+def test_shown_pods_of_a_node_are_limited() -> None:
     state = ClusterState()
     state.put_node(make_node("a"))
     for number in range(MAX_PODS + 5):
@@ -105,11 +105,11 @@ def test_no_more_than_some_pods_of_a_node_are_shown() -> None:
     assert shown is not None and (shown.total, len(shown.pods)) == (MAX_PODS + 5, MAX_PODS)
 
 
-def test_a_node_that_is_not_there_is_not_shown() -> None:
+def test_unknown_node_has_no_details() -> None:
     assert describe_node(cluster(), "d") is None
 
 
-def test_a_node_shows_its_devices_and_who_has_them() -> None:
+def test_node_details_list_devices_with_their_users() -> None:
     state = cluster()
     for each in (
         resource_slice("b", {f"gpu-{n}": "a" for n in range(MAX_DEVICES + 1)}, nodeName="b"),

@@ -55,7 +55,7 @@ async def names(tab: Tab, selector: str) -> list[str]:
     return [text.rpartition("/")[2] for text in await tab.texts(f"{selector} .pod")]
 
 
-async def test_everything_is_shown_at_once(browser: Browser) -> None:
+async def test_page_shows_all_views(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         figures = dict(zip(await tab.texts("#figures dt"), await tab.texts("#figures dd"), strict=True))
@@ -74,7 +74,7 @@ async def test_everything_is_shown_at_once(browser: Browser) -> None:
         assert "default-scheduler" in await tab.text("#who")
 
 
-async def test_a_waiting_pod_says_where_who_and_why(browser: Browser) -> None:
+async def test_waiting_pod_shows_queue_plugin_and_reason(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         row = await tab.text("#pods tr:nth-child(2)")
@@ -84,7 +84,7 @@ async def test_a_waiting_pod_says_where_who_and_why(browser: Browser) -> None:
         ]
 
 
-async def test_a_queue_or_a_plugin_may_be_chosen(browser: Browser) -> None:
+async def test_waiting_pods_can_be_filtered_by_queue_or_plugin(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.click("#queues [data-value=gated]")
@@ -98,7 +98,7 @@ async def test_a_queue_or_a_plugin_may_be_chosen(browser: Browser) -> None:
         await tab.until("document.querySelectorAll('#pods tr').length === 5")
 
 
-async def test_results_may_be_chosen(browser: Browser) -> None:
+async def test_decisions_can_be_filtered_by_result(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.click("#results [data-value=scheduled]")
@@ -106,7 +106,7 @@ async def test_results_may_be_chosen(browser: Browser) -> None:
         assert "→ a" in await tab.text("#attempts tr")
 
 
-async def test_decisions_come_by_themselves(browser: Browser) -> None:
+async def test_new_decisions_appear_without_reload(browser: Browser) -> None:
     made = scene()
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
@@ -118,7 +118,7 @@ async def test_decisions_come_by_themselves(browser: Browser) -> None:
         await tab.until("document.querySelectorAll('#pods tr').length === 5")
 
 
-async def test_what_has_the_focus_keeps_it(browser: Browser) -> None:
+async def test_focused_element_keeps_the_focus_on_refresh(browser: Browser) -> None:
     made = scene()
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
@@ -130,7 +130,7 @@ async def test_what_has_the_focus_keeps_it(browser: Browser) -> None:
         assert await tab.run("document.activeElement.innerText") == "default/large"
 
 
-async def test_a_page_that_pauses_asks_no_more(browser: Browser) -> None:
+async def test_paused_page_makes_no_requests(browser: Browser) -> None:
     made = scene()
     async with served(made) as url, browser.open(url) as tab:
         await shown(tab)
@@ -145,7 +145,7 @@ async def test_a_page_that_pauses_asks_no_more(browser: Browser) -> None:
         await tab.until("document.querySelectorAll('#attempts tr').length === 4")
 
 
-async def test_a_scheduler_that_does_not_answer_is_told(browser: Browser) -> None:
+async def test_page_shows_that_the_scheduler_does_not_respond(browser: Browser) -> None:
     async with browser.open("about:blank#") as tab:
         async with served(scene()) as url:
             await tab.go(url)
@@ -157,7 +157,7 @@ async def test_a_scheduler_that_does_not_answer_is_told(browser: Browser) -> Non
         tab.complaints.clear()  # that nobody answers is what was tried
 
 
-async def test_a_pod_is_explained(browser: Browser) -> None:
+async def test_pod_detail_shows_its_explanation(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.click("#pods [data-key='default/large'] a")
@@ -173,12 +173,12 @@ async def test_a_pod_is_explained(browser: Browser) -> None:
         await tab.until("location.hash === ''")
 
 
-async def test_events_have_the_words_of_the_command_line(browser: Browser) -> None:
+async def test_page_and_command_line_name_actions_alike(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         assert await tab.run("ACTIONS") == explanation_text._ACTIONS
 
 
-async def test_the_scores_of_feasible_nodes_are_compared(browser: Browser) -> None:
+async def test_pod_detail_compares_scores_of_feasible_nodes(browser: Browser) -> None:
     made = Scene(make_node("a", cpu=4), make_node("b", cpu=16), make_pod("runs", cpu=2, node_name="a"), make_pod("pod"))
     made.engine.apply_messages()
     async with served(made) as url, browser.open(f"{url}/#pod/default%2Fpod") as tab:
@@ -188,7 +188,7 @@ async def test_the_scores_of_feasible_nodes_are_compared(browser: Browser) -> No
         assert f"mostly because of {decider}." in await tab.text("dialog")
 
 
-async def test_a_binding_that_waits_says_where_and_for_how_long(browser: Browser) -> None:
+async def test_waiting_binding_shows_hook_and_duration(browser: Browser) -> None:
     made = scene()
     binding = made.engine.cluster.waiting.get(make_pod("fits").metadata.uid)
     assert binding is not None
@@ -202,7 +202,7 @@ async def test_a_binding_that_waits_says_where_and_for_how_long(browser: Browser
         assert "Binding waits in Quota.pre_bind" in said and "(40s)" in said
 
 
-async def test_a_pod_that_is_not_there_is_told(browser: Browser) -> None:
+async def test_unknown_pod_or_node_shows_an_error(browser: Browser) -> None:
     made = scene()
     made.engine.offer(Upserted(make_pod("foreign")))
     async with served(made) as url, browser.open(f"{url}/#node/nowhere") as tab:
@@ -210,7 +210,7 @@ async def test_a_pod_that_is_not_there_is_told(browser: Browser) -> None:
         tab.complaints.clear()  # the browser notes every answer that is no 200
 
 
-async def test_a_node_is_shown_with_its_pods(browser: Browser) -> None:
+async def test_node_detail_shows_its_pods(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(f"{url}/#node/a") as tab:
         await tab.until("document.querySelectorAll('dialog tbody tr').length === 2")
         await shown(tab)
@@ -219,7 +219,7 @@ async def test_a_node_is_shown_with_its_pods(browser: Browser) -> None:
         assert "topology.kubernetes.io/zone=west" in await tab.text("dialog")
 
 
-async def test_devices_are_shown_with_who_has_them_and_why_a_pod_gets_none(browser: Browser) -> None:
+async def test_node_detail_shows_devices_and_pod_detail_their_rejections(browser: Browser) -> None:
     wanting = with_claim(make_pod("wants"), claim="c")
     objects = [
         make_node("n1"),
@@ -244,7 +244,7 @@ async def test_devices_are_shown_with_who_has_them_and_why_a_pod_gets_none(brows
         ]
 
 
-async def test_a_pod_of_a_node_leads_to_its_explanation(browser: Browser) -> None:
+async def test_pod_in_a_node_detail_links_to_its_explanation(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(f"{url}/#node/a") as tab:
         await tab.until("document.querySelector('dialog tbody a')")
         await tab.run(
@@ -262,7 +262,7 @@ def many(count: int) -> Scene:
     return made.settle()
 
 
-async def test_many_nodes_are_cells_coloured_by_a_resource(browser: Browser) -> None:
+async def test_many_nodes_are_drawn_as_a_map_coloured_by_a_resource(browser: Browser) -> None:
     async with served(many(300)) as url, browser.open(url) as tab:
         await shown(tab)
         assert await tab.run("document.querySelectorAll('.cells rect:not(.cursor)').length") == 300
@@ -278,7 +278,7 @@ async def test_many_nodes_are_cells_coloured_by_a_resource(browser: Browser) -> 
         assert set(await tab.run(steps)) == {"f0"}
 
 
-async def test_the_map_is_read_with_the_keyboard(browser: Browser) -> None:
+async def test_node_map_can_be_used_with_the_keyboard(browser: Browser) -> None:
     async with served(many(300)) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.run("document.querySelector('.cells').focus()")
@@ -293,7 +293,7 @@ async def test_the_map_is_read_with_the_keyboard(browser: Browser) -> None:
 
 
 @SCREENS
-async def test_five_thousand_nodes_stay_readable(browser: Browser, screen: Screen) -> None:
+async def test_node_map_of_five_thousand_nodes_is_readable(browser: Browser, screen: Screen) -> None:
     async with served(many(5000)) as url, browser.open(url, screen=screen) as tab:
         await shown(tab)
         cells = "[...document.querySelectorAll('.cells rect:not(.cursor)')]"
@@ -304,7 +304,7 @@ async def test_five_thousand_nodes_stay_readable(browser: Browser, screen: Scree
 
 
 @SCREENS
-async def test_nothing_sticks_out(browser: Browser, screen: Screen) -> None:
+async def test_page_has_no_horizontal_overflow(browser: Browser, screen: Screen) -> None:
     async with served(scene()) as url, browser.open(url, screen=screen) as tab:
         await shown(tab)
         assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
@@ -351,7 +351,7 @@ CONTRAST = """(() => {
 
 
 @LIGHTS
-async def test_text_stands_out_from_its_ground(browser: Browser, dark: bool) -> None:
+async def test_text_has_enough_contrast(browser: Browser, dark: bool) -> None:
     async with served(scene()) as url, browser.open(url, dark=dark) as tab:
         await shown(tab)
         bright = await tab.run("getComputedStyle(document.body).backgroundColor")
@@ -362,7 +362,7 @@ async def test_text_stands_out_from_its_ground(browser: Browser, dark: bool) -> 
         assert await tab.run(CONTRAST) == []
 
 
-async def test_whatever_can_be_used_has_a_name(browser: Browser) -> None:
+async def test_interactive_elements_have_accessible_names(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         assert await tab.nameless() == []
@@ -371,7 +371,7 @@ async def test_whatever_can_be_used_has_a_name(browser: Browser) -> None:
         assert await tab.nameless() == []
 
 
-async def test_pods_and_nodes_are_found_with_the_keyboard(browser: Browser) -> None:
+async def test_find_field_works_with_the_keyboard(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.press("/", "g", "a")
@@ -383,7 +383,7 @@ async def test_pods_and_nodes_are_found_with_the_keyboard(browser: Browser) -> N
         assert await tab.run("document.querySelector('#matches').hidden")
 
 
-async def test_what_is_not_found_is_told(browser: Browser) -> None:
+async def test_find_field_shows_that_there_is_no_match(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.press("/", "q", "q")
@@ -395,7 +395,7 @@ async def test_what_is_not_found_is_told(browser: Browser) -> None:
 NASTY = "<img src=x onerror=alert(1)>'\"`${1}&amp;"
 
 
-async def test_names_and_messages_are_text(browser: Browser) -> None:
+async def test_names_and_messages_are_inserted_as_text(browser: Browser) -> None:
     rude = plugin("Rude", filter=unschedulable(NASTY))
     made = Scene(
         make_node(NASTY, zone=NASTY, labels={NASTY: NASTY}, taints=[Taint(key=NASTY, effect="NoSchedule")]),
@@ -418,7 +418,7 @@ async def test_names_and_messages_are_text(browser: Browser) -> None:
         assert await tab.run("document.querySelectorAll('img').length") == 0
 
 
-async def test_nothing_in_a_text_is_hidden(browser: Browser) -> None:
+async def test_hidden_characters_are_escaped(browser: Browser) -> None:
     """Here and on the command line the same stands for what turns the direction of writing, or is seen by nobody."""
     hostile = "a\x1b\x9b\u202eb\u2066\u200f\u200b\ufeff\u2028\x85\xa0\U000e0041\u3164\r\n\tc"
     rude = plugin("Rude", filter=unschedulable(hostile))
@@ -449,7 +449,7 @@ async def test_nothing_in_a_text_is_hidden(browser: Browser) -> None:
             assert hostile[1:5] not in text
 
 
-async def test_the_policy_is_in_force(browser: Browser) -> None:
+async def test_content_security_policy_is_enforced(browser: Browser) -> None:
     async with served(scene()) as url, browser.open(url) as tab:
         await shown(tab)
         refused = """(() => {
@@ -461,7 +461,7 @@ async def test_the_policy_is_in_force(browser: Browser) -> None:
         tab.complaints.clear()  # that it complains is what was tried
 
 
-async def test_outside_data_are_shown_with_their_age(browser: Browser) -> None:
+async def test_source_data_are_shown_with_their_age(browser: Browser) -> None:
     load = busy_plugin(when_stale="ignore")
     world = Scene(make_node("a"), make_pod("web"), configuration=alone(load), registry=Registry.with_plugins(load))
     world.engine.offer(SourceChanged("default-scheduler/Load/load", world.time, {"a": 0.9}))

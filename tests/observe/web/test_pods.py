@@ -40,7 +40,7 @@ def names(made: Scene, **choice: object) -> list[str]:
     return [pod.pod.removeprefix("default/") for pod in shown(made, **choice).pods]
 
 
-def test_all_places_are_counted_and_shown_in_turn() -> None:
+def test_all_queues_are_counted_and_listed_in_turn() -> None:
     answer = shown(scene())
     assert answer.counts == {"active": 2, "backoff": 0, "unschedulable": 1, "gated": 1, "binding": 1}
     assert [(pod.pod.removeprefix("default/"), pod.queue) for pod in answer.pods] == [
@@ -57,7 +57,7 @@ def test_all_places_are_counted_and_shown_in_turn() -> None:
     )
 
 
-def test_a_pod_that_is_being_bound_says_in_which_hook_it_is() -> None:
+def test_binding_pod_shows_its_hook() -> None:
     made = scene()
     reserved = made.engine.cluster.waiting.get(make_pod("fits").metadata.uid)
     assert reserved is not None
@@ -81,19 +81,19 @@ def test_a_pod_that_is_being_bound_says_in_which_hook_it_is() -> None:
         ({"held_by": ("other", "NodeResourcesFit")}, []),
     ],
 )
-def test_one_place_or_one_holder_may_be_chosen(choice: dict[str, object], expected: list[str]) -> None:
+def test_pods_can_be_limited_to_a_queue_or_a_plugin(choice: dict[str, object], expected: list[str]) -> None:
     answer = shown(scene(), **choice)
     assert [pod.pod.removeprefix("default/") for pod in answer.pods] == expected
     assert answer.total == len(expected)
 
 
-def test_only_the_first_are_shown_but_all_are_counted() -> None:
+def test_listed_pods_are_limited_and_all_are_counted() -> None:
     answer = shown(scene(), most=2)
     assert [pod.pod for pod in answer.pods] == ["default/urgent", "default/late"]
     assert answer.total == 5
 
 
-def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
+def test_rejected_pod_shows_plugins_and_message() -> None:
     (pod,) = shown(scene(), queue="unschedulable").pods
     assert pod == PodView(
         "default/huge",
@@ -110,7 +110,7 @@ def test_a_rejected_pod_says_who_holds_it_back_and_why() -> None:
     assert pod.message.startswith(WHY)
 
 
-def test_a_pod_that_rests_says_until_when() -> None:
+def test_backing_off_pod_shows_when_its_backoff_expires() -> None:
     made = scene()
     made.engine.offer(Upserted(make_node("b", cpu=99)))
     made.engine.apply_messages()
@@ -118,12 +118,12 @@ def test_a_pod_that_rests_says_until_when() -> None:
     assert (pod.pod, pod.until) == ("default/huge", VIRTUAL_EPOCH + 2)
 
 
-def test_a_pod_that_is_bound_says_where() -> None:
+def test_binding_pod_shows_its_node() -> None:
     (pod,) = shown(scene(), queue="binding").pods
     assert (pod.pod, pod.node, pod.tries, pod.until) == ("default/fits", "a", 1, None)
 
 
-def test_the_age_is_counted_from_the_creation() -> None:
+def test_pod_view_has_the_creation_time() -> None:
     born = Pod(metadata=ObjectMeta(name="x", namespace="d", uid="x", creation_timestamp="2026-01-01T00:00:00Z"))
     made = Scene(born)
     made.engine.apply_messages()
@@ -131,7 +131,7 @@ def test_the_age_is_counted_from_the_creation() -> None:
     assert pod.created_at == VIRTUAL_EPOCH
 
 
-def test_without_a_remembered_attempt_the_condition_says_why() -> None:
+def test_pod_without_a_kept_attempt_shows_its_condition() -> None:
     condition = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="said before")
     made = Scene(structs.replace(make_pod("old", gates=["quota"]), status=PodStatus(conditions=(condition,))))
     made.engine.apply_messages()
@@ -143,7 +143,7 @@ def found(made: Scene, text: str) -> list[PodMatch]:
     return list(run_to_end(find_pods(PodEngineView(made.engine, made.history), text)))
 
 
-def test_pods_are_found_wherever_they_are() -> None:
+def test_pods_are_found_in_queues_and_on_nodes() -> None:
     made = scene()
     made.engine.offer(Upserted(make_pod("runs", node_name="a")))
     made.engine.apply_messages()
@@ -159,19 +159,19 @@ def test_pods_are_found_wherever_they_are() -> None:
     assert found(made, "nothing like it") == []
 
 
-def test_no_more_than_some_are_found() -> None:
+def test_found_pods_are_limited() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(MAX_MATCHES + 1)))
     made.engine.apply_messages()
     assert len(found(made, "pod")) == MAX_MATCHES
 
 
-def test_others_have_their_turn_while_many_are_looked_through() -> None:
+def test_search_among_many_pods_pauses() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(1100)))
     made.engine.apply_messages()
     assert sum(1 for _ in find_pods(PodEngineView(made.engine, made.history), "nothing")) == 2
 
 
-def test_pods_may_come_and_go_meanwhile() -> None:
+def test_pods_may_change_during_a_search() -> None:
     made = Scene(*(make_pod(f"pod-{number}") for number in range(600)))
     made.engine.apply_messages()
     search = find_pods(PodEngineView(made.engine, made.history), "nothing")

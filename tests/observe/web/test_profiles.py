@@ -29,14 +29,14 @@ def named(found: ProfileView, name: str) -> PluginView:
     return plugin
 
 
-def test_a_plugin_says_whose_it_is_and_where_it_stands() -> None:
+def test_plugin_view_has_distribution_and_positions() -> None:
     found = part(history())
     assert named(found, "Fit") == PluginView("Fit", "acme 1.0", 3, {"filter": 1, "score": 1}, [])
     assert named(found, "Tint") == PluginView("Tint", "acme 1.0", None, {"filter": 2, "permit": 1}, [])
     assert [each.name for each in found.plugins] == ["Sort", "Fit", "Tint", "Binder"]
 
 
-def test_times_are_added_up_in_the_order_of_the_points() -> None:
+def test_point_times_are_summed_in_point_order() -> None:
     past = history(
         decision(1, "a", timings=(("score", 5, OK), ("filter", 7, OK))),
         binding(1, "a", steps=(("bind", 100, OK),)),
@@ -46,7 +46,7 @@ def test_times_are_added_up_in_the_order_of_the_points() -> None:
     assert part(past).attempts == 2
 
 
-def test_plugins_are_timed_in_some_attempts() -> None:
+def test_plugin_times_cover_timed_attempts_only() -> None:
     past = history(
         decision(1, "a", plugins=(("filter", "Fit", 4, OK), ("filter", "Tint", 1, OK))),
         binding(1, "a", plugins=(("permit", "Tint", 2, OK),)),
@@ -66,6 +66,6 @@ def test_attempts_by_another_profile_do_not_count() -> None:
     assert part(history(decision(profile="other", timings=(("filter", 1, OK),)))).attempts == 0
 
 
-def test_only_the_last_attempts_are_looked_at() -> None:
+def test_only_the_last_attempts_are_counted() -> None:
     past = history(*(decision(number, timings=(("filter", number, OK),)) for number in (1, 2, 3)))
     assert part(past, counted=2).points == [PointTime("filter", 2, 5)]

@@ -29,7 +29,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     return file.as_uri()
 
 
-async def test_a_report_asks_nobody(browser: Browser, address: str) -> None:
+async def test_report_page_makes_no_requests(browser: Browser, address: str) -> None:
     async with browser.open(address) as tab:
         await tab.until("document.querySelectorAll('#pods tr').length === 2")
         assert {url for url in tab.asked if not url.startswith("data:")} == {address}
@@ -38,7 +38,7 @@ async def test_a_report_asks_nobody(browser: Browser, address: str) -> None:
         assert await tab.run("document.querySelector('#pause').hidden")
 
 
-async def test_moments_are_counted_from_the_start(browser: Browser, address: str) -> None:
+async def test_report_times_are_relative_to_the_start(browser: Browser, address: str) -> None:
     async with browser.open(address) as tab:
         await tab.until("document.querySelectorAll('#attempts tr').length === 5")
         rows = [row.split() for row in await tab.texts("#attempts tr")]
@@ -48,7 +48,7 @@ async def test_moments_are_counted_from_the_start(browser: Browser, address: str
         assert len(await tab.texts("#attempts tr")) == 3
 
 
-async def test_queues_and_plugins_may_be_chosen(browser: Browser, address: str) -> None:
+async def test_report_pods_can_be_filtered_by_queue_and_plugin(browser: Browser, address: str) -> None:
     async with browser.open(address) as tab:
         await tab.until("document.querySelectorAll('#pods tr').length === 2")
         await tab.click("#queues [data-value=gated]")
@@ -60,7 +60,7 @@ async def test_queues_and_plugins_may_be_chosen(browser: Browser, address: str) 
         await tab.until("document.querySelector('#pods-note').innerText === 'No pod waits here.'")
 
 
-async def test_what_waits_is_explained(browser: Browser, address: str) -> None:
+async def test_report_explains_waiting_pods(browser: Browser, address: str) -> None:
     async with browser.open(f"{address}#pod/default%2Fhuge") as tab:
         await tab.until("document.querySelector('dialog .help')")
         assert "Insufficient cpu" in await tab.text("dialog .rejections")
@@ -68,7 +68,7 @@ async def test_what_waits_is_explained(browser: Browser, address: str) -> None:
         await tab.until("document.querySelector('dialog').innerText.includes('No explanation of this pod')")
 
 
-async def test_nodes_and_pods_are_found(browser: Browser, address: str) -> None:
+async def test_report_finds_nodes_and_pods(browser: Browser, address: str) -> None:
     async with browser.open(address) as tab:
         await tab.until("document.querySelectorAll('#pods tr').length === 2")
         await tab.press("/", "s", "e", "c")
@@ -79,7 +79,7 @@ async def test_nodes_and_pods_are_found(browser: Browser, address: str) -> None:
         assert await tab.texts("dialog tbody .pod") == ["default/second"]
 
 
-async def test_plugins_show_their_times(browser: Browser, address: str) -> None:
+async def test_report_shows_plugin_times(browser: Browser, address: str) -> None:
     async with browser.open(address) as tab:
         await tab.until("document.querySelector('#parts article')")
         await tab.click("#parts summary")
@@ -89,7 +89,7 @@ async def test_plugins_show_their_times(browser: Browser, address: str) -> None:
 
 
 @pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
-async def test_nothing_sticks_out(browser: Browser, address: str, screen: Screen) -> None:
+async def test_page_has_no_horizontal_overflow(browser: Browser, address: str, screen: Screen) -> None:
     async with browser.open(address, screen=screen, dark=True) as tab:
         await tab.until("document.querySelector('#parts article')")
         assert await tab.run("document.documentElement.scrollWidth <= innerWidth")
@@ -105,7 +105,7 @@ def long_names(tmp_path_factory: pytest.TempPathFactory) -> str:
     return file.as_uri()
 
 
-async def test_long_names_have_room_on_a_phone(browser: Browser, long_names: str) -> None:
+async def test_long_names_fit_on_a_phone(browser: Browser, long_names: str) -> None:
     async with browser.open(long_names, screen=PHONE) as tab:
         await tab.until("document.querySelector('#attempts .node')")
         assert await tab.run("document.querySelector('#state').getBoundingClientRect().right") <= PHONE[0]

@@ -51,7 +51,7 @@ def plain(record: object) -> Any:
     return json.loads(msgspec.json.encode(record))
 
 
-async def test_the_page_comes_with_its_policy(scene: Scene) -> None:
+async def test_page_is_served_with_its_policy(scene: Scene) -> None:
     answer = await ask(scene, "/")
     assert answer.status == 200
     assert answer.text == live_page().html
@@ -61,7 +61,7 @@ async def test_the_page_comes_with_its_policy(scene: Scene) -> None:
     assert answer.headers["Referrer-Policy"] == "no-referrer"
 
 
-async def test_views_are_answered_as_records(scene: Scene) -> None:
+async def test_views_are_served_as_json_records(scene: Scene) -> None:
     engine, history = scene.engine, scene.history
     shown = PodEngineView(engine, history)
     expected = {
@@ -88,7 +88,7 @@ async def test_views_are_answered_as_records(scene: Scene) -> None:
         assert answer.data == plain(record), path
 
 
-async def test_pods_are_found_by_name(scene: Scene) -> None:
+async def test_find_view_returns_pods_by_name(scene: Scene) -> None:
     answer = await ask(scene, "/view/find?text=ug")
     assert answer.data == [{"pod": "default/huge", "queue": "unschedulable", "node": ""}]
 
@@ -103,16 +103,16 @@ async def test_pods_are_found_by_name(scene: Scene) -> None:
         (f"/view/attempts?after={'9' * 5000}", 400, "after must be the number of an attempt"),
     ],
 )
-async def test_what_cannot_be_answered_is_said(scene: Scene, path: str, status: int, error: str) -> None:
+async def test_invalid_request_is_answered_with_an_error(scene: Scene, path: str, status: int, error: str) -> None:
     answer = await ask(scene, path)
     assert (answer.status, answer.data) == (status, {"error": error})
 
 
-async def test_nothing_can_be_written(scene: Scene) -> None:
+async def test_page_routes_accept_only_get(scene: Scene) -> None:
     assert {(await ask(scene, path, "POST")).status for path in ("/", "/view/queues", "/view/find")} == {405}
 
 
-async def test_looking_changes_nothing(scene: Scene) -> None:
+async def test_requests_do_not_change_the_scheduler(scene: Scene) -> None:
     other = Scene(
         make_node("a"), make_pod("fits"), make_pod("huge", cpu=99), make_pod("gated", gates=["quota"])
     ).settle()
@@ -133,6 +133,6 @@ async def test_looking_changes_nothing(scene: Scene) -> None:
     assert seen == unseen
 
 
-async def test_large_answers_are_compressed(scene: Scene) -> None:
+async def test_large_responses_are_compressed(scene: Scene) -> None:
     answer = await ask(scene, "/view/nodes")
     assert answer.headers["Content-Encoding"] in ("gzip", "deflate")

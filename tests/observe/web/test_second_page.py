@@ -24,7 +24,7 @@ async def shown(tab: Tab) -> None:
         await tab.until(f"document.querySelector({selector!r})")
 
 
-async def test_tables_are_drawn_by_the_kinds_of_their_columns(browser: Browser) -> None:
+async def test_section_cells_are_drawn_by_column_kind(browser: Browser) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(url) as tab:
         await shown(tab)
         assert await tab.texts("#sections h2") == ["Opening days", "Nothing"]
@@ -37,7 +37,7 @@ async def test_tables_are_drawn_by_the_kinds_of_their_columns(browser: Browser) 
         assert await tab.text("#section-more .note") == "None."
 
 
-async def test_a_table_that_has_not_changed_stays_as_it_is(browser: Browser) -> None:
+async def test_unchanged_section_is_not_redrawn(browser: Browser) -> None:
     made = second(*OBJECTS)
     assert isinstance(made, SecondShown)
     async with served(made) as url, browser.open(url) as tab:
@@ -52,7 +52,7 @@ async def test_a_table_that_has_not_changed_stays_as_it_is(browser: Browser) -> 
         assert await tab.run("document.activeElement.innerText") == "Monday"
 
 
-async def test_places_and_holders_are_those_of_the_engine(browser: Browser) -> None:
+async def test_page_shows_queues_and_plugins_of_the_engine(browser: Browser) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(url) as tab:
         await shown(tab)
         assert await tab.texts("#queues button") == ["All\n2", "Queue at the door\n2"]
@@ -61,7 +61,7 @@ async def test_places_and_holders_are_those_of_the_engine(browser: Browser) -> N
         assert await tab.texts("#pods .pod") == ["default/web", "default/late"]
 
 
-async def test_rows_lead_to_details_and_to_explanations_in_lines(browser: Browser) -> None:
+async def test_section_rows_link_to_details_and_text_explanations(browser: Browser) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(url) as tab:
         await shown(tab)
         await tab.click("#section-days a")
@@ -73,18 +73,18 @@ async def test_rows_lead_to_details_and_to_explanations_in_lines(browser: Browse
         await tab.until("location.hash === ''")
 
 
-async def test_a_pod_shows_its_attempts(browser: Browser) -> None:
+async def test_pod_detail_lists_its_attempts(browser: Browser) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(f"{url}/#pod/default%2Fweb") as tab:
         await tab.until("document.querySelector('dialog tbody tr')")
         assert "Unschedulable" in await tab.text("dialog tbody") and "closed today" in await tab.text("dialog tbody")
 
 
-async def test_of_what_is_not_there_nothing_is_known(browser: Browser) -> None:
+async def test_detail_of_an_unknown_object_shows_a_note(browser: Browser) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(f"{url}/#day/sunday") as tab:
         await tab.until("document.querySelector('dialog .note').innerText === 'No data about this day.'")
 
 
-async def test_explanations_that_are_not_there_are_told(browser: Browser) -> None:
+async def test_missing_explanation_shows_its_error(browser: Browser) -> None:
     class Unexplained(SecondShown):
         def explanations(self, sort: str, names: object) -> dict[str, object]:
             return {}
@@ -100,7 +100,7 @@ async def test_explanations_that_are_not_there_are_told(browser: Browser) -> Non
 @pytest.mark.parametrize(
     "hostile", [NASTY, "a\x1b\x9b\u202eb\u2066\u200f\u200b\ufeff\u2028\x85\xa0\U000e0041\u3164\r\n\tc"]
 )
-async def test_what_stands_in_tables_is_text(browser: Browser, hostile: str) -> None:
+async def test_section_cells_are_inserted_as_text(browser: Browser, hostile: str) -> None:
     made = second(*OBJECTS)
     assert isinstance(made, SecondShown)
     made.text = hostile
@@ -117,7 +117,7 @@ async def test_what_stands_in_tables_is_text(browser: Browser, hostile: str) -> 
 
 @pytest.mark.parametrize("screen", [DESK, PHONE], ids=["desk", "phone"])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-async def test_everybody_can_read_and_use_it(browser: Browser, screen: Screen, dark: bool) -> None:
+async def test_sections_are_accessible(browser: Browser, screen: Screen, dark: bool) -> None:
     async with served(second(*OBJECTS)) as url, browser.open(url, screen=screen, dark=dark) as tab:
         await shown(tab)
         for _ in range(2):
@@ -128,7 +128,7 @@ async def test_everybody_can_read_and_use_it(browser: Browser, screen: Screen, d
             await tab.until("document.querySelector('dialog tbody tr')")
 
 
-async def test_a_report_has_the_tables_and_their_details(browser: Browser, tmp_path: Path) -> None:
+async def test_report_has_the_sections_and_their_details(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_text(report(second(*OBJECTS), title="Closed"), encoding="utf-8")
     async with browser.open(file.as_uri()) as tab:

@@ -15,7 +15,7 @@ def rows(made: list[int]) -> Iterator[Row]:
         yield Row((Ref("job", f"job-{number}"), "blue"))
 
 
-def test_only_the_first_rows_are_made_but_all_are_counted() -> None:
+def test_section_creates_only_the_first_rows_and_has_the_total() -> None:
     made: list[int] = []
     section = Section.from_rows("jobs", "Jobs", TITLES, rows(made), 10 * MAX_ROWS, note="Of today.")
     assert (len(section.rows), len(made), section.total, section.note) == (
@@ -26,6 +26,6 @@ def test_only_the_first_rows_are_made_but_all_are_counted() -> None:
     )
 
 
-def test_what_rows_lead_to_is_listed_in_order() -> None:
+def test_section_refs_are_listed_in_order() -> None:
     shown = (Row((Ref("job", "a"), "x", None)), Row(("y", Ref("node", "n", "that one"), {"cpu": (1, 2)})))
     assert list(Section("s", "S", (), shown, 2).refs()) == [Ref("job", "a"), Ref("node", "n", "that one")]

@@ -25,19 +25,19 @@ from tests.observe.web.records import binding, decision, history
 MANY = history(*(decision(number, f"pod-{number}") for number in range(1, 11)), binding(9, "pod-9"))
 
 
-def test_the_newest_come_first_with_the_bindings_that_have_ended() -> None:
+def test_attempts_are_listed_newest_first_with_ended_bindings() -> None:
     shown = list_attempts(MANY, limit=3)
     assert [each.attempt for each in shown.decisions] == [10, 9, 8]
     assert [each.attempt for each in shown.bindings] == [9]
     assert shown.last == 10
 
 
-def test_only_those_behind_an_attempt_are_shown() -> None:
+def test_attempts_can_be_limited_to_those_after_an_attempt() -> None:
     assert [each.attempt for each in list_attempts(MANY, after=8).decisions] == [10, 9]
     assert list_attempts(MANY, after=10).decisions == ()
 
 
-def test_those_of_one_pod_may_be_asked_for() -> None:
+def test_attempts_can_be_limited_to_one_pod() -> None:
     past = history(decision(1, "a"), decision(2, "b"), decision(3, "a"), binding(3, "a"))
     shown = list_attempts(past, pod="default/a")
     assert [each.attempt for each in shown.decisions] == [3, 1]
@@ -46,7 +46,7 @@ def test_those_of_one_pod_may_be_asked_for() -> None:
     assert list_attempts(past, pod="default/c").decisions == ()
 
 
-def test_what_plugins_took_is_left_out() -> None:
+def test_attempts_are_listed_without_plugin_times() -> None:
     timed = ("filter", "Fit", 1, Code.SUCCESS)
     shown = list_attempts(history(decision(plugins=(timed,)), binding(plugins=(timed,))))
     assert shown.decisions == (decision(),)
@@ -54,7 +54,7 @@ def test_what_plugins_took_is_left_out() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1e6), st.sampled_from(Result)), max_size=50), st.floats(0, 1e6))
-def test_every_attempt_is_counted_in_its_stretch_of_time(drawn: list[tuple[float, Result]], later: float) -> None:
+def test_timeline_counts_every_attempt_in_its_interval(drawn: list[tuple[float, Result]], later: float) -> None:
     ordered = sorted(drawn, key=lambda each: each[0])
     newest_first = [decision(at=at, result=result) for at, result in ordered][::-1]
     now = (ordered[-1][0] if ordered else 0.0) + later
@@ -69,23 +69,23 @@ def test_every_attempt_is_counted_in_its_stretch_of_time(drawn: list[tuple[float
         assert sum(line.counts[result.value]) == len(moments)
 
 
-def test_an_attempt_takes_what_its_points_take() -> None:
+def test_attempt_duration_is_the_sum_of_its_points() -> None:
     assert duration(decision(timings=(("filter", 7, Code.SUCCESS), ("score", 5, Code.SUCCESS)))) == 12
 
 
-def test_durations_are_those_of_all() -> None:
+def test_durations_have_median_and_percentile() -> None:
     taking = [decision(timings=(("filter", spent, Code.SUCCESS),)) for spent in range(1, 201)]
     assert durations(taking) == Durations(median=101, slow=199, slowest=200)
     assert durations([]) is None
 
 
-def test_attempts_that_were_not_timed_do_not_count_as_quick() -> None:
+def test_untimed_attempts_are_ignored_in_durations() -> None:
     timed = decision(timings=(("filter", 7, Code.SUCCESS),))
     assert durations([decision(), timed]) == Durations(median=7, slow=7, slowest=7)
     assert durations([decision()]) is None
 
 
-def test_everything_is_counted() -> None:
+def test_summary_counts_nodes_pods_and_attempts() -> None:
     scene = Scene(
         make_node("a"), make_node("b"), make_pod("runs", node_name="a"), make_pod("new"), make_pod("huge", cpu=99)
     )
@@ -102,12 +102,12 @@ def test_everything_is_counted() -> None:
     assert found.durations is not None and 0 < found.durations.median <= found.durations.slowest
 
 
-def test_a_scheduler_that_has_done_nothing_is_shown_too() -> None:
+def test_summary_works_without_attempts() -> None:
     scene = Scene()
     found = summarise_scheduler(PodEngineView(scene.engine, scene.history))
     assert (found.synced, found.nodes, found.counted, found.durations) == (False, 0, 0, None)
 
 
-def test_only_the_last_attempts_are_looked_at() -> None:
+def test_only_the_last_attempts_are_counted() -> None:
     scene = Scene(make_node("a"), *(make_pod(f"pod-{number}") for number in range(5))).settle()
     assert summarise_scheduler(PodEngineView(scene.engine, scene.history), counted=3).counted == 3

@@ -11,7 +11,7 @@ from kframework.objects import Node, ResourceSlice
 from kframework.simulation.inputs import read_cluster
 
 
-def test_what_is_passed_over_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cluster.yaml"
     settings = "kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
     kinds = ["v1, kind: Node", "networking.k8s.io/v1, kind: Ingress", settings]
@@ -55,7 +55,7 @@ UNKNOWN = [
 ]
 
 
-def test_unknown_fields_are_said_with_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unknown_fields_are_reported_with_their_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(MISSPELT)
     with logging_to_stderr():
@@ -63,7 +63,7 @@ def test_unknown_fields_are_said_with_their_lines(tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err.splitlines() == [f"warning: {file}{line}" for line in UNKNOWN]
 
 
-def test_unknown_fields_are_refused_where_that_is_asked_for(tmp_path: Path) -> None:
+def test_strict_reading_rejects_unknown_fields(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(MISSPELT)
     with pytest.raises(ExceptionGroup) as caught:
@@ -73,7 +73,7 @@ def test_unknown_fields_are_refused_where_that_is_asked_for(tmp_path: Path) -> N
     assert len(read_cluster([str(file)], strict=True).objects) == 2
 
 
-def test_many_unknown_fields_are_ten_lines_and_a_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_reported_unknown_fields_are_limited_to_ten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(
         "---".join(f"\n{{apiVersion: v1, kind: Node, metadata: {{name: n{i}}}, spce: 1}}\n" for i in range(50))
@@ -94,7 +94,7 @@ patterns:
 """
 
 
-def test_nodes_have_the_devices_that_a_file_describes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nodes_get_the_devices_of_a_device_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, devices = tmp_path / "cluster.yaml", tmp_path / "devices.yaml"
     file.write_text("{apiVersion: v1, kind: Node, metadata: {name: a}}")
     devices.write_text(DEVICES)

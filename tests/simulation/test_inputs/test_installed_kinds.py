@@ -53,7 +53,7 @@ def problems() -> list[str]:
     return [str(problem) for problem in declare_installed_kinds()]
 
 
-def test_they_are_known_then(site: Site) -> None:
+def test_kinds_of_installed_distributions_are_declared(site: Site) -> None:
     site.add("kinds_of_one", KIND.format(group="one.example.com", name="Thing"))
     assert kind_named("one.example.com/v1", "Thing") is None
     for _ in range(2):
@@ -62,7 +62,7 @@ def test_they_are_known_then(site: Site) -> None:
         assert found is not None and found.plural == "things"
 
 
-def test_what_is_wrong_with_one_harms_no_other(site: Site) -> None:
+def test_broken_kind_module_does_not_affect_others(site: Site) -> None:
     site.add("kinds_a_broken", "import there_is_no_such_module")
     site.add("kinds_b", KIND.format(group="two.example.com", name="Thing"))
     site.add("kinds_c_again", KIND.format(group="two.example.com", name="Thing"))

@@ -70,7 +70,7 @@ def test_every_pod_has_an_outcome_in_the_order_of_creation() -> None:
     assert [(binding.pod, binding.node) for binding in simulation.bindings] == [("default/fits", "a"), ("team/x", "a")]
 
 
-def test_without_pods_there_is_nothing_to_do() -> None:
+def test_simulation_without_pods_ends_at_once() -> None:
     assert simulate([make_node("a")]).outcomes == ()
 
 
@@ -82,11 +82,11 @@ def test_pods_that_end_make_room_for_others() -> None:
     assert simulation.seconds == 120.0
 
 
-def test_a_duration_is_kept_however_little_happens() -> None:
+def test_simulation_lasts_its_duration_without_changes() -> None:
     assert simulate([make_node("a"), make_pod()], duration=500.0).seconds == 500.0
 
 
-def test_pods_that_are_retried_in_vain_are_given_up_after_an_hour() -> None:
+def test_simulation_ends_after_an_hour_of_failed_retries() -> None:
     failing = plugin("F", filter=error("broken"))
     objects = [make_node("a"), make_pod("lost"), make_pod("lost-too")]
     simulation = simulate(objects, parse(alone(failing)), registry=Registry.with_plugins(failing))
@@ -94,7 +94,7 @@ def test_pods_that_are_retried_in_vain_are_given_up_after_an_hour() -> None:
     assert simulation.retrying == ("default/lost", "default/lost-too")
 
 
-def test_a_binding_that_never_ends_is_given_up_too() -> None:
+def test_simulation_ends_if_a_binding_never_ends() -> None:
     async def stuck(state: CycleState, pod: PendingPod, node_name: str) -> None:
         if pod.name == "stuck":
             await asyncio.get_running_loop().create_future()
@@ -109,14 +109,14 @@ def test_a_binding_that_never_ends_is_given_up_too() -> None:
     assert simulation.stuck == {"default/stuck": f"in B.pre_bind for 570 s; before, {late}"}
 
 
-def test_of_a_pod_that_rests_between_two_bindings_it_is_said_how_the_last_one_ended() -> None:
+def test_stuck_pod_between_two_bindings_has_the_end_of_the_last_one() -> None:
     binding = plugin("B", bind=error("no lease"))
     objects = [make_node("a"), make_pod("lost")]
     simulation = simulate(objects, parse(alone(binding)), registry=Registry.with_plugins(binding))
     assert simulation.stuck == {"default/lost": 'running Bind plugin "B": no lease'}
 
 
-def test_a_pod_that_does_not_get_as_far_is_retried_in_vain() -> None:
+def test_retried_pod_without_a_binding_is_not_stuck() -> None:
     failing = plugin("F", filter=error("broken"))
     assert not simulate(
         [make_node("a"), make_pod()], parse(alone(failing)), registry=Registry.with_plugins(failing)
@@ -151,7 +151,7 @@ def crew(step: Callable[[MemoryCluster, int], object], steps: int = 3) -> Contro
     return lambda cluster, clock: Crew(cluster, steps, step)
 
 
-def test_controllers_work_until_they_are_idle() -> None:
+def test_simulation_runs_until_controllers_are_idle() -> None:
     """A pod that they make is scheduled, and ends, before it is over; what they do last need not wake the scheduler."""
     progress: list[Progress] = []
 
@@ -184,7 +184,7 @@ def test_controllers_work_until_they_are_idle() -> None:
     ],
     ids=["created", "deleted", "another phase", "nothing but numbers", "labelled", "not followed"],
 )
-def test_what_controllers_make_of_their_kinds_is_progress(
+def test_changes_by_controllers_count_as_progress(
     step: Callable[[MemoryCluster, int], object], last_move: float
 ) -> None:
     failing = plugin("F", filter=error("broken"))
@@ -197,7 +197,7 @@ def test_what_controllers_make_of_their_kinds_is_progress(
     assert simulation.retrying == ("default/lost",)
 
 
-def test_any_engine_says_what_it_retries() -> None:
+def test_retrying_pods_come_from_the_engine() -> None:
     class Stubborn(PodEngine):
         is_idle = False
 
@@ -209,7 +209,7 @@ def test_any_engine_says_what_it_retries() -> None:
     assert [outcome.node for outcome in simulation.outcomes] == ["a"]
 
 
-def test_observers_and_progress_see_it_happen() -> None:
+def test_observers_and_progress_are_called_during_the_run() -> None:
     class Seeing:
         def __init__(self) -> None:
             self.seen: list[str] = []
@@ -226,14 +226,14 @@ def test_observers_and_progress_see_it_happen() -> None:
     assert progress == [Progress(1, 1)]
 
 
-def test_the_scheduler_can_be_inspected_between_runs() -> None:
+def test_scheduler_can_be_inspected_between_runs() -> None:
     with Simulation([make_node("a", cpu=1), make_pod(cpu=1), make_pod("two", cpu=1)]) as simulation:
         engine = simulation.run().scheduler.engine
         (pod,) = engine.handlers.pending.values()
         assert (pod.key, len(engine.cluster.pods), len(engine.queue)) == ("default/two", 1, 1)
 
 
-def test_a_run_goes_on_step_by_step_as_it_does_at_once() -> None:
+def test_stepwise_run_decides_as_a_single_run() -> None:
     objects = [make_node("a"), *(make_pod(f"p{number}", cpu=1) for number in range(6))]
     with Simulation(objects) as run:
         seen = list[Decision]()
@@ -249,7 +249,7 @@ def outcome(decision: Decision) -> tuple[int, str, str, float]:
 
 
 @pytest.mark.blocks_loop
-async def test_what_changes_between_two_steps_is_taken_in() -> None:
+async def test_changes_between_two_steps_are_applied() -> None:
     # A loop runs already, as it does in a notebook.
     with Simulation([make_node("a", cpu=1), make_pod("p", cpu=2)]) as run:
         run.run()
@@ -259,7 +259,7 @@ async def test_what_changes_between_two_steps_is_taken_in() -> None:
         assert (run.seconds, run.result.outcomes[0].node) == (30.0, "b")
 
 
-def test_plugins_that_are_not_built_are_noticed() -> None:
+def test_unused_plugins_are_reported() -> None:
     notices = simulate([]).notices
     missing = set(default_configuration().profiles[0].plugins.enabled_names()) - set(Registry.from_installed())
     assert bool(notices) is bool(missing)
@@ -267,7 +267,7 @@ def test_plugins_that_are_not_built_are_noticed() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_same_input_gives_the_same_decisions(seed: int) -> None:
+def test_same_input_gives_the_same_decisions(seed: int) -> None:
     text = f"apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nseed: {seed}\n"
     objects = [*(make_node(name) for name in "abcdef"), *(make_pod(f"p{number}") for number in range(12))]
 
@@ -279,7 +279,7 @@ def test_the_same_input_gives_the_same_decisions(seed: int) -> None:
     assert nodes() != [decision.node for decision in simulate(objects, other).decisions], "the seed decides ties"
 
 
-def test_the_end_waits_for_a_script_however_long_it_pauses() -> None:
+def test_simulation_does_not_end_before_its_script() -> None:
     """Pods that are retried in vain do not end a simulation in which something is still to happen."""
     failing = plugin("F", filter=error("broken"))
     late = [(3 * 3600.0, create(make_pod("late")))]
@@ -289,7 +289,7 @@ def test_the_end_waits_for_a_script_however_long_it_pauses() -> None:
     assert result.seconds == 4 * 3600.0
 
 
-def test_a_limit_ends_what_would_go_on() -> None:
+def test_run_to_end_stops_at_its_limit() -> None:
     failing = plugin("F", filter=error("broken"))
     with Simulation([make_node("a"), make_pod("lost")], parse(alone(failing)), plugins=[failing]) as simulation:
         assert simulation.run_to_end(100.0).seconds == 100.0
@@ -297,7 +297,7 @@ def test_a_limit_ends_what_would_go_on() -> None:
         assert (simulation.run_to_end(9000.0).seconds, simulation.is_over) == (3600.0, True)
 
 
-def test_work_beside_the_scheduler_ends_the_run_and_hands_on_its_result() -> None:
+def test_run_until_ends_with_the_work_and_returns_its_result() -> None:
     async def work(seconds: float) -> float:
         await asyncio.sleep(seconds)
         return seconds
@@ -312,7 +312,7 @@ def test_work_beside_the_scheduler_ends_the_run_and_hands_on_its_result() -> Non
             simulation.run_until(fail())
 
 
-def test_only_so_many_records_are_kept() -> None:
+def test_kept_records_are_limited() -> None:
     objects = [make_node("a"), *(make_pod(f"p{number}") for number in range(5))]
     with Simulation(objects, max_records=2) as simulation:
         assert [decision.attempt for decision in simulation.run().decisions] == [4, 5]
@@ -323,7 +323,7 @@ def test_only_so_many_records_are_kept() -> None:
 PREEMPTING = Registry.with_plugins(DefaultPreemption)
 
 
-def test_extenders_are_asked_over_http() -> None:
+def test_extenders_are_called_over_http() -> None:
     answers = {
         "filter": accept_except("b", "c"),
         "prioritize": [{"Host": "a", "Score": 10}, {"Host": "c", "Score": 5}],
@@ -339,7 +339,7 @@ def test_extenders_are_asked_over_http() -> None:
     assert simulation.seconds == 0.0
 
 
-def test_what_an_extender_refuses_is_tried_again_when_something_happens() -> None:
+def test_pod_rejected_by_an_extender_is_retried_on_an_event() -> None:
     with ExtenderServer({"filter": accept_except("b", failed={"a": "not a"})}) as server:
         scenario = Scenario(nodes=[make_node("a")], pods=[make_pod()], config=configuration(server.settings("filter")))
         result = scenario.at(60.0, create(make_node("b"))).run()
@@ -350,7 +350,7 @@ def test_what_an_extender_refuses_is_tried_again_when_something_happens() -> Non
 
 
 @pytest.mark.parametrize("ignorable", [True, False])
-def test_an_extender_that_does_not_answer_costs_no_virtual_time(ignorable: bool) -> None:
+def test_unresponsive_extender_takes_no_virtual_time(ignorable: bool) -> None:
     server = ExtenderServer({})
     server.answers = {"filter": server.hang}
     with server:
@@ -366,7 +366,7 @@ def test_an_extender_that_does_not_answer_costs_no_virtual_time(ignorable: bool)
     assert [decision.popped_at - VIRTUAL_EPOCH for decision in decisions] == [0.0, 2.0]
 
 
-def test_a_binding_that_the_cluster_refuses_is_the_extenders_failure() -> None:
+def test_binding_rejected_by_the_cluster_is_an_extender_failure() -> None:
     def bind(question: Any) -> object:
         return {"Error": "node is on fire"}
 
@@ -377,7 +377,7 @@ def test_a_binding_that_the_cluster_refuses_is_the_extenders_failure() -> None:
     assert simulation.bindings[0].message == "node is on fire"
 
 
-def test_what_extenders_manage_is_not_counted() -> None:
+def test_resources_managed_by_extenders_are_not_counted() -> None:
     manages = {"managedResources": [{"name": GPU, "ignoredByScheduler": True}]}
     pods = [make_pod("gpu", requests={GPU: 8}), make_pod("plain")]
     with ExtenderServer({"filter": accept_except("b")}) as server:
@@ -389,7 +389,7 @@ def test_what_extenders_manage_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize(("kept", "victim"), [("ab", "cheap"), ("b", "dear")])
-def test_extenders_narrow_what_preemption_chooses_from(kept: str, victim: str) -> None:
+def test_extenders_limit_preemption_candidates(kept: str, victim: str) -> None:
     def preempt(question: Any) -> object:
         victims = question["NodeNameToVictims"]
         meta = {name: {"Pods": [{"UID": pod["metadata"]["uid"]} for pod in victims[name]["Pods"]]} for name in kept}
@@ -408,7 +408,7 @@ def test_extenders_narrow_what_preemption_chooses_from(kept: str, victim: str) -
     assert urgent.node == ("a" if victim == "cheap" else "b")
 
 
-def test_extenders_may_leave_nothing_to_preempt() -> None:
+def test_extenders_can_reject_all_preemption_candidates() -> None:
     pods = [make_pod("low", cpu=3, node_name="a", priority=1), make_pod("urgent", cpu=3, priority=9)]
     with ExtenderServer({"preempt": {}}) as server:
         config = parse(configuration(server.settings("preempt")))
@@ -417,7 +417,7 @@ def test_extenders_may_leave_nothing_to_preempt() -> None:
     assert simulation.outcomes[1].message == f"0/1 nodes are available: 1 Insufficient cpu. {said}"
 
 
-def test_who_quits_the_debugger_in_a_hook_or_a_coroutine_ends_the_simulation() -> None:
+def test_quitting_the_debugger_ends_the_simulation() -> None:
     async def quits() -> None:
         raise BdbQuit
 

@@ -27,13 +27,13 @@ def test_actions_run_in_the_order_of_their_times() -> None:
     assert seen == [("first", 0.0), ("last", 9.0), ("end", 9.0)]
 
 
-def test_an_action_at_zero_runs_before_the_scheduler_lists_the_cluster() -> None:
+def test_action_at_zero_runs_before_the_scheduler_lists_the_cluster() -> None:
     with simulation((0.0, create(make_node("a"))), (0.0, create(make_pod("web")))) as run:
         decision = run.step()
     assert decision is not None and decision.node == "a"
 
 
-def test_a_coroutine_is_awaited_before_the_next_action() -> None:
+def test_coroutine_is_awaited_before_the_next_action() -> None:
     seen: list[float] = []
 
     async def wait(cluster: MemoryCluster) -> None:

@@ -35,7 +35,7 @@ def counted(made: NodeRanking) -> dict[str, float]:
 CORDON = "node.kubernetes.io/unschedulable:NoSchedule"
 
 
-def test_changes_are_counted() -> None:
+def test_node_ranking_counts_changes_per_node() -> None:
     made = prospects(
         make_pod(cpu=2, node_selector={"disk": "ssd", "gen": "2"}),
         make_node("labels"),
@@ -51,7 +51,7 @@ def test_changes_are_counted() -> None:
     assert names(made, made.most_promising(2)) == ["full", "cordon", "label", "taints", "labels"]
 
 
-def test_the_node_where_only_one_plugin_objects_is_found() -> None:
+def test_node_ranking_finds_the_node_that_one_plugin_alone_rejects() -> None:
     made = prospects(
         make_pod(cpu=2),
         make_node("small", cpu=1),
@@ -66,7 +66,7 @@ def test_the_node_where_only_one_plugin_objects_is_found() -> None:
     assert made.most_promising(9) == []
 
 
-def test_the_fewest_pods_in_the_way_come_first() -> None:
+def test_nodes_with_the_fewest_blocking_pods_rank_first() -> None:
     term = PodAffinityTerm(
         topology_key="topology.kubernetes.io/zone", label_selector=LabelSelector(match_labels={"app": "web"})
     )
@@ -77,7 +77,7 @@ def test_the_fewest_pods_in_the_way_come_first() -> None:
     assert names(made, made.most_promising(2)) == ["b", "a"]
 
 
-def test_who_holds_a_port_may_be_all_that_is_in_the_way() -> None:
+def test_deleting_the_pod_that_holds_a_port_can_suffice() -> None:
     holder = make_pod("holder", node_name="a", cpu=4, host_ports=[80])
     made = prospects(make_pod(cpu=1, host_ports=[80]), make_node("a"), holder)
     assert counted(made) == {"a": 1}

@@ -241,12 +241,12 @@ CASES: dict[str, tuple[Pod, list[ApiObject], list[str]]] = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_would_help_is_said_in_one_line(case: str) -> None:
+def test_remedy_is_formatted_as_one_line(case: str) -> None:
     pod, objects, expected = CASES[case]
     assert remedy_lines(pod, *objects) == expected
 
 
-def test_kinds_take_turns_and_few_are_shown() -> None:
+def test_remedies_alternate_kinds_and_are_limited() -> None:
     closed = [make_node(f"closed-{n}", taints=["x:NoSchedule"]) for n in range(9)]
     full = [make_node(f"full-{n}") for n in range(9)]
     pods = [running(f"pod-{n}", f"full-{n}", cpu=4) for n in range(9)]
@@ -259,7 +259,7 @@ def test_kinds_take_turns_and_few_are_shown() -> None:
     ]
 
 
-def test_a_smaller_change_comes_before_a_larger_one_of_its_kind() -> None:
+def test_smaller_change_precedes_a_larger_one_of_its_kind() -> None:
     objects = [make_node("a"), make_node("b"), running("x", "a", cpu=4), running("y", "b", cpu="3200m")]
     assert [line for line in remedy_lines(make_pod(cpu=1), *objects) if line.startswith("free")] == [
         "free 200m cpu on b (e.g. delete default/y)",
@@ -267,7 +267,7 @@ def test_a_smaller_change_comes_before_a_larger_one_of_its_kind() -> None:
     ]
 
 
-def test_a_single_change_leaves_combinations_unsaid() -> None:
+def test_combinations_are_omitted_if_a_single_change_suffices() -> None:
     worse = make_node("b", taints=["x:NoSchedule", "y:NoSchedule"])
     assert remedy_lines(make_pod(tolerations=["z"]), make_node("a", taints=["x:NoSchedule"]), worse)[0] == (
         "remove the taint x:NoSchedule from a"
@@ -275,7 +275,7 @@ def test_a_single_change_leaves_combinations_unsaid() -> None:
     assert not [line for line in remedy_lines(make_pod(), make_node("a", unschedulable=True), worse) if " and " in line]
 
 
-def test_room_is_left_for_the_pods_nominated_to_a_node() -> None:
+def test_remedies_keep_room_for_pods_nominated_to_a_node() -> None:
     engine = make_engine([make_node("a", cpu=2)])
     rival = pending(engine, make_pod("rival", cpu="1500m", priority=10))
     engine.cluster.nominator.nominate(rival, "a")
@@ -283,7 +283,7 @@ def test_room_is_left_for_the_pods_nominated_to_a_node() -> None:
     assert freed == (free_resource("a", "cpu", 500),)
 
 
-def test_examples_are_only_given_where_they_would_do() -> None:
+def test_examples_are_given_only_if_deleting_them_suffices() -> None:
     """Here company goes with the pod that would make room."""
     term = PodAffinityTerm(topology_key=HOST, label_selector=WEB)
     label_affinity = Affinity(pod_affinity=PodAffinity(required_during_scheduling_ignored_during_execution=(term,)))
@@ -291,7 +291,7 @@ def test_examples_are_only_given_where_they_would_do() -> None:
     assert line == "free 1 cpu on a"
 
 
-def test_changes_are_joined_in_one_line() -> None:
+def test_combined_changes_are_formatted_as_one_line() -> None:
     web, db, far = (
         suggest_deletion(running("web")),
         suggest_deletion(running("db")),
@@ -333,7 +333,7 @@ def objecting(status: Status) -> type[Plugin]:
     return Objecting
 
 
-def test_for_a_plugin_that_is_not_known_single_pods_are_tried() -> None:
+def test_deleting_single_pods_is_tried_for_plugins_without_suggestions() -> None:
     objects = [A, running("calm"), running("noisy")]
     assert remedy_lines(make_pod(), *objects, plugins=[objecting(unschedulable("noise"))]) == [
         "delete pod default/noisy on a"
@@ -349,7 +349,7 @@ def busy() -> tuple[PodEngine, Pod]:
     )
 
 
-def test_nothing_is_changed_and_nothing_is_open_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_statement_is_open_between_slices_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     engine, pod = busy()
 
@@ -366,7 +366,7 @@ def test_nothing_is_changed_and_nothing_is_open_between_slices(monkeypatch: pyte
 
 
 @pytest.mark.parametrize("when", range(0, 12, 2))
-def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_restarts_when_nodes_are_added_or_deleted(when: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     leaving = make_node("a", taints=["x:NoSchedule"])
     engine = make_engine([leaving, make_node("b", unschedulable=True)])
@@ -383,7 +383,7 @@ def test_it_starts_over_when_nodes_come_and_go_meanwhile(when: int, monkeypatch:
     ]
 
 
-def test_it_gives_up_when_nodes_never_stop_coming(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_search_ends_without_result_after_too_many_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cooperative, "SLICE", 0.0)
     engine = make_engine([make_node("a", unschedulable=True)])
     for number, _ in enumerate(remedies(engine, pending(engine, make_pod()))):

@@ -129,23 +129,23 @@ def prospects(plugin: type[Plugin]) -> NodeRanking:
     return made
 
 
-def test_what_a_plugin_of_any_origin_suggests_is_tried() -> None:
+def test_suggestions_of_external_plugins_are_tried() -> None:
     nodes = [make_node("a"), make_node("b", unschedulable=True)]
     assert remedy_lines(make_pod(), *nodes, plugins=[Tiered]) == ["label a with tier=gold"]
     assert remedy_lines(make_pod(), nodes[1], plugins=[Tiered]) == ["uncordon b and label b with tier=gold"]
 
 
-def test_kind_of_change_that_only_its_plugin_knows_comes_last() -> None:
+def test_unknown_kind_of_change_is_listed_last() -> None:
     assert remedy_lines(make_pod(), make_node("a"), plugins=[Painting]) == ["paint a"]
     cordoned = make_node("a", unschedulable=True)
     assert remedy_lines(make_pod(), cordoned, plugins=[Painting]) == ["uncordon a and paint a"]
 
 
-def test_changes_of_the_pod_are_told_apart_and_what_is_not_needed_is_left_out() -> None:
+def test_pod_changes_are_distinguished_and_unneeded_changes_dropped() -> None:
     assert remedy_lines(make_pod(), make_node("a"), plugins=[Mixing]) == ["label a with tier=gold"]
 
 
-def test_a_plugin_may_say_where_to_look_first() -> None:
+def test_suggest_nodes_decides_which_nodes_are_searched_first() -> None:
     assert [prospects(plugin).most_promising(1) for plugin in (Tiered, Estimating)] == [[0], [1]]
 
 
@@ -162,7 +162,7 @@ class Counting(Tiered):
 
 
 @pytest.mark.parametrize(("leaves", "estimated"), [(None, 450), ("7", 200), ("449", 200)])
-def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: int) -> None:
+def test_suggest_nodes_is_called_with_chunks_of_nodes(leaves: str | None, estimated: int) -> None:
     engine = make_engine([make_node(str(number)) for number in range(450)], Counting)
     evaluation = run_to_end(evaluate(engine, pending(engine, make_pod())))
     Counting.asked.clear()
@@ -177,18 +177,20 @@ def test_many_nodes_are_estimated_some_at_a_time(leaves: str | None, estimated: 
 
 
 @pytest.mark.parametrize("plugin", [Broken, Talkative, Clumsy, Forgetful])
-def test_a_fault_is_logged_once_and_names_the_plugin(plugin: type[Plugin], caplog: pytest.LogCaptureFixture) -> None:
+def test_fault_in_suggest_is_logged_once_with_the_plugin(
+    plugin: type[Plugin], caplog: pytest.LogCaptureFixture
+) -> None:
     assert remedy_lines(make_pod(), make_node("a"), make_node("b"), plugins=[plugin]) == []
     (message,) = [record.getMessage() for record in caplog.records if record.name.startswith("kframework.explain")]
     assert "Tiered" in message and "suggest" in message
 
 
-def test_the_hook_is_checked_when_the_plugin_is_loaded() -> None:
+def test_suggest_signature_is_checked_when_the_plugin_is_loaded() -> None:
     with pytest.raises(ConfigError, match=r"hook suggest: takes \(state, pod\) where the contract says \(state, pod, "):
         make_engine([], Misspelt)
 
 
-def test_a_plugin_without_the_hook_is_taken_at_its_word() -> None:
+def test_status_code_decides_for_plugins_without_suggest() -> None:
     pods = [make_pod(name, node_name="a") for name in ("x", "y")]
     deletions = [(suggest_deletion(pod),) for pod in pods]
     assert suggest("Unknown", make_pod(), make_node("a"), *pods) == deletions

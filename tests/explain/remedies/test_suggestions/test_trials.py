@@ -59,7 +59,7 @@ def trials_of(engine: PodEngine, pod: Pod) -> WhatIf:
         ([GATE, LABEL, FIRST, SECOND, suggest_deletion(make_pod("gone", node_name="a")), uncordon("gone")], []),
     ],
 )
-def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Suggestion], plugins: list[str]) -> None:
+def test_trial_lists_all_rejections_of_a_node(changes: Sequence[Suggestion], plugins: list[str]) -> None:
     tried = trials()
     with tried.apply(changes) as trial:
         assert [status.plugin for status in trial.rejections("a")] == plugins
@@ -71,7 +71,7 @@ def test_everything_that_stands_against_a_node_is_listed(changes: Sequence[Sugge
     assert "disk" not in node.labels
 
 
-def test_several_changes_of_a_node_add_up() -> None:
+def test_several_changes_of_one_node_are_combined() -> None:
     with trials().apply([free_resource("a", "cpu", 1), free_resource("a", "cpu", 2), LABEL]) as trial:
         node = trial.nodes.find("a")
         assert node is not None
@@ -79,13 +79,13 @@ def test_several_changes_of_a_node_add_up() -> None:
         assert node.labels["disk"] == "ssd"
 
 
-def test_a_node_that_is_not_there_is_out_of_the_question() -> None:
+def test_trial_rejects_an_unknown_node() -> None:
     with trials().apply([GATE]) as trial:
         assert trial.rejections("gone")
         assert trial.rejection is None
 
 
-def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
+def test_passing_nodes_are_filtered_by_plugins_without_columns_too() -> None:
     class Picky(Plugin):
         name = "Picky"
 
@@ -100,7 +100,7 @@ def test_what_passes_is_asked_of_plugins_without_columns_too() -> None:
     assert sum(1 for _ in tried.fits_somewhere([])) > 2  # in pieces
 
 
-def test_claims_are_changed_and_freed_as_long_as_the_trial_is_open() -> None:
+def test_claims_are_changed_only_while_the_what_if_is_open() -> None:
     user = make_pod("user", node_name="a")
     held, own = allocated(claim("held"), user), claim("own")
     engine = make_engine([make_node("a"), user, held, own])

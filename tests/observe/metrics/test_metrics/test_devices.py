@@ -64,7 +64,9 @@ async def gone(rig: Rig) -> None:
     ("befalls", "result", "seconds"),
     [(ready, "success", 20), (failed, "failure", 20), (late, "timeout", 60), (gone, "error", 20)],
 )
-def test_devices_that_are_made_ready(befalls: Callable[[Rig], Awaitable[None]], result: str, seconds: float) -> None:
+def test_waits_for_device_conditions_are_counted(
+    befalls: Callable[[Rig], Awaitable[None]], result: str, seconds: float
+) -> None:
     counted = [dict[tuple[str, ...], float]()] * 3
 
     async def then(rig: Rig) -> None:
@@ -81,13 +83,13 @@ def test_devices_that_are_made_ready(befalls: Callable[[Rig], Awaitable[None]], 
     assert waited == {series: pytest.approx(2 * seconds, abs=10)}
 
 
-def test_what_is_ready_anyhow_is_not_waited_for() -> None:
+def test_ready_devices_are_not_counted_as_waits() -> None:
     rig = ran(make_node("a"), GPUS, SLICES[1], wanting(), with_claim(make_pod("web"), claim="c"))
     assert len(rig.bindings) == 1
     assert (rig.values(ALLOCATIONS), rig.count_of(WAITS), rig.values(MADE)) == ({}, {}, {})
 
 
-def test_claims_for_extended_resources() -> None:
+def test_created_claims_for_extended_resources_are_counted() -> None:
     asking = [make_pod(f"train-{number}", requests={"example.com/gpu": 1}) for number in range(2)]
     refusals = iter([Fault(error=ClusterError("no", status=403))])
 

@@ -34,7 +34,7 @@ def test_events_are_timed_under_their_labels() -> None:
     assert all(took > 0 for took in rig.sum_of(HANDLING).values())
 
 
-def test_what_changes_nothing_is_no_event() -> None:
+def test_update_without_a_change_is_no_event() -> None:
     async def then(rig: Rig) -> None:
         before = rig.count_of(HANDLING)
         await rig.cluster.patch(Node, "a", {"status": {"conditions": [{"type": "Ready", "lastHeartbeatTime": LATER}]}})
@@ -44,7 +44,7 @@ def test_what_changes_nothing_is_no_event() -> None:
     ran(make_node("a"), then=then)
 
 
-def test_hints_are_timed_by_what_they_say() -> None:
+def test_hints_are_timed_by_plugin_event_and_result() -> None:
     async def then(rig: Rig) -> None:
         await rig.cluster.create(make_node("small", cpu=1))
         await rig.settle()
@@ -58,13 +58,13 @@ def test_hints_are_timed_by_what_they_say() -> None:
     assert [binding.node for binding in rig.bindings] == ["large"]
 
 
-def test_pre_enqueue_is_timed_whether_it_lets_a_pod_in_or_not() -> None:
+def test_pre_enqueue_is_timed_for_admitted_and_gated_pods() -> None:
     rig = ran(make_node("a"), make_pod("free"), make_pod("held", gates=["later"]))
     # Once all is listed it is asked again about the pod that it holds.
     assert gated(rig) == {"Success": 1, "UnschedulableAndUnresolvable": 2}
 
 
-def test_a_scheduler_does_the_same_with_and_without() -> None:
+def test_decisions_are_equal_with_and_without_metrics() -> None:
     """What is put in place of an engine's own parts must know of the pods that wait."""
 
     async def then(rig: Rig) -> None:
@@ -76,7 +76,7 @@ def test_a_scheduler_does_the_same_with_and_without() -> None:
     assert [decision.result for decision in rig.decisions] == ["scheduled", "unschedulable"]
 
 
-def test_a_binding_that_fails_is_no_part_of_the_next_event() -> None:
+def test_failed_binding_is_not_timed_with_the_next_event() -> None:
     async def then(rig: Rig) -> None:
         before = rig.count_of(HANDLING)
         rig.scheduler.engine.handlers.on_event(ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, None, None))

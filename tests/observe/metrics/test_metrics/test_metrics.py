@@ -19,7 +19,7 @@ CLUSTER = (
 )
 
 
-def test_attempts_are_what_was_decided_and_bound() -> None:
+def test_attempt_metrics_match_decisions_and_bindings() -> None:
     rig = ran(*CLUSTER)
     ends = Counter(
         ("default-scheduler", decision.result.value) for decision in rig.decisions if decision.result != "scheduled"
@@ -37,7 +37,7 @@ async def enlarge(rig: Rig) -> None:
     await rig.settle()
 
 
-def test_pods_that_are_woken_need_several_attempts() -> None:
+def test_requeued_pods_count_several_attempts() -> None:
     rig = ran(*CLUSTER, then=enlarge)
     assert rig.count_of("scheduler_pod_scheduling_attempts") == {(): 15}
     assert rig.count_of("scheduler_pod_scheduling_sli_duration_seconds") == {("1",): 12, ("2",): 3}
@@ -64,7 +64,7 @@ def test_victims_of_preemption_are_counted() -> None:
     assert rig.sum_of("scheduler_preemption_victims") == {(): 3}
 
 
-def test_results_are_counted_and_the_last_one_stands() -> None:
+def test_health_check_results_are_counted_and_the_last_is_kept() -> None:
     health = HealthMetrics()
     health.count_check("readyz", "shutdown", None)
     health.count_check("readyz", "shutdown", "process is shutting down")
@@ -78,7 +78,7 @@ def test_results_are_counted_and_the_last_one_stands() -> None:
     }
 
 
-def test_a_reset_forgets_the_counts_but_not_how_it_stands() -> None:
+def test_health_reset_clears_counts_but_keeps_the_last_result() -> None:
     health = HealthMetrics()
     health.count_check("livez", "ping", None)
     for series in health.series:
@@ -86,7 +86,7 @@ def test_a_reset_forgets_the_counts_but_not_how_it_stands() -> None:
     assert samples(text(health.series)) == {'kubernetes_healthcheck{name="ping",type="livez"}': 1}
 
 
-def test_the_build_says_whom_it_follows() -> None:
+def test_build_info_names_the_followed_kubernetes_version() -> None:
     ((name, value),) = samples(text([build_info()])).items()
     version = f'git_version="v1.36.2+kframework.{kframework.__version__}"'
     assert value == 1

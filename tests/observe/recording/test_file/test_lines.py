@@ -42,7 +42,7 @@ def opening(scribe: LineEncoder, *nodes: str) -> list[tuple[str, str]]:
     return [(line["what"], line.get("with", {}).get("metadata", {}).get("name", "")) for line in found]
 
 
-def test_a_line_says_when_and_what() -> None:
+def test_line_has_time_and_name() -> None:
     assert told(LineEncoder(), "Step", Synced(), BindingEnded("u", 3, None)) == [
         {"at": 7.5, "what": "Step"},
         {"at": 7.5, "what": "Synced", "with": {}},
@@ -50,12 +50,12 @@ def test_a_line_says_when_and_what() -> None:
     ]
 
 
-def test_an_object_is_told_with_its_kind() -> None:
+def test_object_is_written_with_its_kind() -> None:
     (line,) = told(LineEncoder(), Upserted(PENDING))
     assert line["with"]["kind"] == "Pod" and line["with"]["metadata"]["name"] == "p"
 
 
-def test_a_part_begins_with_the_nodes_in_their_order_and_all_objects() -> None:
+def test_part_starts_with_the_nodes_in_order_and_all_objects() -> None:
     scribe = LineEncoder()
     told(scribe, *(Upserted(make_node(name)) for name in "abc"), Upserted(PENDING), Upserted(make_pod("q")), DECISION)
     told(scribe, Deleted(make_node("b")), Deleted(make_pod("q")))
@@ -64,7 +64,7 @@ def test_a_part_begins_with_the_nodes_in_their_order_and_all_objects() -> None:
     ]  # fmt: skip
 
 
-def test_an_object_is_told_as_it_was_last() -> None:
+def test_part_starts_with_the_last_version_of_an_object() -> None:
     scribe = LineEncoder()
     told(scribe, Upserted(make_node("a", cpu=1)), Upserted(make_node("a", cpu=2)))
     _, line, *_ = scribe.part_start(PartStart(Header(), ["a"]))
@@ -81,13 +81,13 @@ def test_an_object_is_told_as_it_was_last() -> None:
         (Deleted(PENDING), False),
     ],
 )
-def test_a_decision_matters_until_its_pod_is_bound_or_gone_or_back(happened: msgspec.Struct, kept: bool) -> None:
+def test_part_starts_with_the_last_decisions_on_waiting_pods_only(happened: msgspec.Struct, kept: bool) -> None:
     scribe = LineEncoder()
     told(scribe, DECISION, happened)
     assert ("Decision" in [what for what, _ in opening(scribe)]) is kept
 
 
-def test_objects_without_uid_are_told_apart() -> None:
+def test_objects_without_uid_are_distinguished() -> None:
     def anonymous(obj: ApiObject) -> Upserted:
         return Upserted(msgspec.structs.replace(obj, metadata=msgspec.structs.replace(obj.metadata, uid="")))
 

@@ -69,7 +69,7 @@ class Part(msgspec.Struct):
     part: int
 
 
-def test_entries_are_written_in_their_order(file: Path) -> None:
+def test_entries_are_written_in_order(file: Path) -> None:
     recording = opened(file)
     for number in range(200):
         recording.put((float(number), f"Event{number}"))
@@ -79,18 +79,18 @@ def test_entries_are_written_in_their_order(file: Path) -> None:
     assert lines == [b'{"at":%d.0,"what":"Event%d"}\n' % (number, number) for number in range(200)]
 
 
-def test_others_may_not_read_it(file: Path) -> None:
+def test_recording_is_readable_by_its_owner_only(file: Path) -> None:
     RecordingFile(file).close()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_what_stood_there_is_kept(file: Path) -> None:
+def test_existing_file_is_rotated(file: Path) -> None:
     for number in (1, 2, 3):
         opened(file, number).close()
     assert [read(part) for part in parts(file)] == [[b'{"part":%d}\n' % number] for number in (3, 2, 1)]
 
 
-def test_what_never_begins_costs_nobody_a_recording(file: Path) -> None:
+def test_existing_file_is_kept_if_the_recording_never_begins(file: Path) -> None:
     opened(file, 1).close()
     for _ in range(2 * MAX_PARTS):
         RecordingFile(file).close()
@@ -103,7 +103,7 @@ def parts(file: Path) -> list[Path]:
     return [part for part in found if part.exists()]
 
 
-def test_all_parts_together_are_bounded(file: Path) -> None:
+def test_total_size_of_all_parts_is_bounded(file: Path) -> None:
     limit = 1 << 20
     recording = opened(file, 0, limit)
     written = [until_full(recording)]
@@ -120,26 +120,26 @@ def test_all_parts_together_are_bounded(file: Path) -> None:
     ]
 
 
-def test_it_is_not_full_for_its_opening_alone(file: Path) -> None:
+def test_part_is_not_full_with_its_start_alone(file: Path) -> None:
     recording = RecordingFile(file, MAX_PARTS * 1000)
     recording.begin(PartStart(Part(1), before=[(0.0, noise()) for _ in range(100)]))
     assert len(until_full(recording)) > 90
     recording.close()
 
 
-def test_what_was_written_is_there_when_the_process_dies(file: Path) -> None:
+def test_written_lines_survive_a_killed_process(file: Path) -> None:
     recording = opened(file)
     while not read_unfinished(file):
         assert not recording.failed
     recording.close()
 
 
-def test_a_file_that_cannot_be_opened_is_told_at_once(tmp_path: Path) -> None:
+def test_file_that_cannot_be_opened_raises_at_once(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         RecordingFile(tmp_path / "nowhere" / "recording")
 
 
-def test_a_full_disk_ends_the_recording_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
+def test_full_disk_stops_the_recording_with_one_warning(caplog: pytest.LogCaptureFixture) -> None:
     recording = opened(Path("/dev/full"))
     while not recording.failed:
         recording.put((0.0, noise()))
@@ -149,7 +149,7 @@ def test_a_full_disk_ends_the_recording_with_one_warning(caplog: pytest.LogCaptu
     assert warnings(caplog) == [f"recording to /dev/full stopped: {os.strerror(errno.ENOSPC)}; scheduling continues"]
 
 
-def test_what_cannot_be_written_down_ends_the_recording_with_one_warning(
+def test_entry_that_cannot_be_encoded_stops_the_recording_with_one_warning(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     recording = opened(file)
@@ -166,7 +166,7 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
-def test_a_disk_that_is_too_slow_is_given_up(
+def test_slow_disk_stops_the_recording(
     file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Event()
@@ -183,7 +183,7 @@ def test_a_disk_that_is_too_slow_is_given_up(
     assert "the disk is too slow" in warning
 
 
-def test_a_disk_that_does_not_answer_is_not_waited_for(
+def test_close_does_not_wait_for_a_disk_that_hangs(
     file: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Event()
@@ -196,7 +196,7 @@ def test_a_disk_that_does_not_answer_is_not_waited_for(
     assert "the disk does not respond" in warning
 
 
-def test_no_part_follows_where_the_file_is_no_file() -> None:
+def test_special_file_is_not_rotated() -> None:
     recording = opened(Path(os.devnull), limit=1)
     for _ in range(3):
         recording.put((0.0, noise()))

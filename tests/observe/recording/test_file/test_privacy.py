@@ -25,13 +25,13 @@ def applied(manifest: str) -> ApiObject:
     return make_pod("p", annotations={LAST_APPLIED: manifest, "pv.kubernetes.io/mine": "kept"})
 
 
-def test_an_object_is_written_as_it_is() -> None:
+def test_object_is_written_unchanged() -> None:
     assert encoded(LineEncoder(), make_pod("p", annotations={"pv.kubernetes.io/mine": "kept"}))["metadata"][
         "annotations"
     ] == {"pv.kubernetes.io/mine": "kept"}
 
 
-def test_manifests_are_not_written_and_their_changes_are() -> None:
+def test_applied_manifests_are_fingerprinted() -> None:
     scribe = LineEncoder()
     one, same, other = (
         encoded(scribe, applied(manifest))["metadata"]["annotations"] for manifest in ("hunter2", "hunter2", "hunter3")
@@ -40,7 +40,7 @@ def test_manifests_are_not_written_and_their_changes_are() -> None:
     assert one["pv.kubernetes.io/mine"] == "kept" and "hunter2" not in one[LAST_APPLIED]
 
 
-def test_what_stands_for_a_value_cannot_be_guessed() -> None:
+def test_fingerprints_differ_between_processes() -> None:
     assert encoded(LineEncoder(), applied("hunter2")) != encoded(LineEncoder(), applied("hunter2"))
 
 
@@ -59,7 +59,7 @@ def secret(monkeypatch: pytest.MonkeyPatch) -> type[ApiObject]:
     return Secret
 
 
-def test_secrets_keep_their_names_and_lose_their_values(secret: type[ApiObject]) -> None:
+def test_secret_values_are_fingerprinted(secret: type[ApiObject]) -> None:
     written = encoded(LineEncoder(), secret(data={"password": "aHVudGVyMg=="}, type="Opaque"))  # type: ignore[call-arg]  # its struct is a test's
     assert written["kind"] == "Secret" and written["type"] == "Opaque"
     assert list(written["data"]) == ["password"] and "aHVudGVyMg" not in written["data"]["password"]

@@ -67,7 +67,7 @@ def decided(decision: Decision) -> list[object]:
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_the_engine_of_a_replay_decides_what_was_decided(seed: int, tmp_path: Path) -> None:
+def test_following_engine_decides_as_recorded(seed: int, tmp_path: Path) -> None:
     recording, notes = run(seed, SHAPE, tmp_path).recording, Notes()
     followed = Followed(recording, notes)
     result = followed.replay_all()
@@ -81,7 +81,7 @@ def is_attempt(attempt: int, record: msgspec.Struct) -> bool:
     return isinstance(record, Decision) and record.attempt == attempt
 
 
-def test_a_replay_stops_right_before_an_attempt(recorded: Report) -> None:
+def test_replay_until_stops_right_before_an_attempt(recorded: Report) -> None:
     notes = Notes()
     followed = Followed(recorded.recording, notes)
     for attempt in (1, 7, 8, recorded.attempts):
@@ -97,7 +97,7 @@ def test_a_replay_stops_right_before_an_attempt(recorded: Report) -> None:
     assert followed.replay_until(lambda record: True) is None
 
 
-def test_what_was_decided_is_what_happens(recorded: Report, tmp_path: Path) -> None:
+def test_recorded_decision_replaces_that_of_the_engine(recorded: Report, tmp_path: Path) -> None:
     """Also where the engine would decide otherwise: the recorded node is where the pod goes."""
 
     def elsewhere(lines: list[Line]) -> None:
@@ -116,7 +116,7 @@ def test_what_was_decided_is_what_happens(recorded: Report, tmp_path: Path) -> N
     assert {attempt: made[attempt] for attempt in told} == told
 
 
-def test_a_recording_that_is_followed_has_them_at_every_moment(tmp_path: Path) -> None:
+def test_followed_recording_has_source_data_at_every_moment(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "recording")
     Simulation(
         [make_node("a"), make_pod("web")],

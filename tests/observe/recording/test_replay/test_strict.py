@@ -42,7 +42,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(2))
-def test_another_process_decides_the_same(seed: int, tmp_path: Path) -> None:
+def test_replay_in_another_process_decides_the_same(seed: int, tmp_path: Path) -> None:
     report = run(seed, SHAPE, tmp_path)
     assert report.attempts > SHAPE.pods
     result = repeat_in_process(report.recording, **os.environ, PYTHONHASHSEED=str(seed + 1))
@@ -61,7 +61,7 @@ class Noting(PodEngineKind[PodEngine]):
         self.moments.append(engine.clock.now())
 
 
-def test_the_engine_has_the_recorded_time_and_state_after_each_line(tmp_path: Path) -> None:
+def test_replay_engine_has_the_recorded_time_and_state_after_each_line(tmp_path: Path) -> None:
     run = RecordedRun(tmp_path / "recording")
     run.engine.offer(Upserted(make_node("a")))
     run.engine.offer(Synced())
@@ -76,7 +76,7 @@ def test_the_engine_has_the_recorded_time_and_state_after_each_line(tmp_path: Pa
     assert told.engine.synced and [node.name for node in told.engine.cluster.nodes] == ["a"]
 
 
-def test_all_is_told(recorded: Report) -> None:
+def test_observers_receive_all_replayed_records(recorded: Report) -> None:
     told = [line["what"] for line in lines_of(recorded.recording)[1:]]
     result = replay(recorded.recording, PLUGINS)
     assert result.steps == told.count("Step")
@@ -114,7 +114,7 @@ def last_one_less(lines: list[Line]) -> None:
         (last_one_less, None, "is in the replay only"),
     ],
 )
-def test_a_decision_that_differs_is_told(
+def test_strict_replay_reports_a_different_decision(
     recorded: Report, tmp_path: Path, change: Callable[[list[Line]], None], compared: int | None, told: str
 ) -> None:
     result = replay(changed(recorded.recording, tmp_path / "changed", change), PLUGINS)
@@ -123,7 +123,7 @@ def test_a_decision_that_differs_is_told(
     assert result.attempts == (recorded.attempts - 1 if compared is None else compared)
 
 
-def test_what_was_measured_may_differ(recorded: Report, tmp_path: Path) -> None:
+def test_measured_fields_are_not_compared(recorded: Report, tmp_path: Path) -> None:
     def slower(lines: list[Line]) -> None:
         for line in lines:
             if line.get("what") == "Decision":
@@ -133,7 +133,9 @@ def test_what_was_measured_may_differ(recorded: Report, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5, 0.8])
-def test_a_recording_whose_writer_died_is_read_as_far_as_it_goes(recorded: Report, tmp_path: Path, kept: float) -> None:
+def test_recording_of_a_killed_writer_is_replayed_to_its_last_whole_line(
+    recorded: Report, tmp_path: Path, kept: float
+) -> None:
     data = recorded.recording.read_bytes()
     file = tmp_path / "short"
     file.write_bytes(data[: int(len(data) * kept)])
@@ -143,7 +145,7 @@ def test_a_recording_whose_writer_died_is_read_as_far_as_it_goes(recorded: Repor
 
 
 @pytest.mark.parametrize("kept", [0.2, 0.5])
-def test_that_it_is_cut_off_is_told(recorded: Report, tmp_path: Path, kept: float) -> None:
+def test_replay_result_says_that_the_recording_is_cut_off(recorded: Report, tmp_path: Path, kept: float) -> None:
     assert not replay(recorded.recording, PLUGINS).cut_off
     file = tmp_path / "short"
     file.write_bytes(recorded.recording.read_bytes()[: int(recorded.recording.stat().st_size * kept)])
@@ -160,7 +162,7 @@ class Clock:
         return self.moment
 
 
-def test_the_queue_of_a_replay_is_as_old_as_the_recorded_one(tmp_path: Path) -> None:
+def test_replayed_queue_has_the_recorded_times(tmp_path: Path) -> None:
     """The pool of unschedulable pods is looked through every 30 s from then on."""
     recorder, clock = Recorder(tmp_path / "recording"), Clock(1007.5)
     host = Host()
@@ -192,7 +194,7 @@ class Never(Plugin):
         return unschedulable("never")
 
 
-def test_outside_data_come_from_the_recording(tmp_path: Path) -> None:
+def test_source_data_come_from_the_recording(tmp_path: Path) -> None:
     recorder, asked = Recorder(tmp_path / "recording"), list[str]()
     registry = Registry.with_plugins(changing_plugin())
     pods = [make_pod("web"), make_pod("big", cpu=64)]

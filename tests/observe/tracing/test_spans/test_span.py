@@ -14,7 +14,7 @@ def walk() -> Span:
     return Span("walk", EPOCH, 1_000, {"steps": 7}, (Span("go", EPOCH, 300), rest))
 
 
-def test_a_span_is_handed_on_with_its_parts() -> None:
+def test_span_is_exported_with_its_parts() -> None:
     traced = Traced()
     traced.tracing.record_span("walk 1", 0.0, walk)
     assert tree(traced.spans) == {"walk": None, "go": "walk", "rest": "walk"}
@@ -29,7 +29,7 @@ def test_a_span_is_handed_on_with_its_parts() -> None:
     assert len({context(span).trace_id for span in traced.spans}) == 1
 
 
-def test_what_broke_is_an_error() -> None:
+def test_span_with_a_failure_is_an_error() -> None:
     traced = Traced()
     traced.tracing.record_span("walk 1", 0.0, walk)
     statuses = {span.name: (span.status.status_code, span.status.description) for span in traced.spans}
@@ -40,7 +40,7 @@ def test_what_broke_is_an_error() -> None:
     }
 
 
-def test_what_is_not_of_the_sample_is_not_even_made() -> None:
+def test_span_outside_the_sample_is_not_created() -> None:
     traced = Traced(rate_per_million=500_000)
 
     def make() -> Span:

@@ -120,7 +120,7 @@ def tree(spans: Iterable[ReadableSpan]) -> dict[str, str | None]:
     return {span.name: names[span.parent.span_id] if span.parent is not None else None for span in spans}
 
 
-def test_a_trace_holds_the_wait_the_cycle_and_the_binding_with_their_points() -> None:
+def test_trace_has_queue_wait_cycle_and_binding_with_their_points() -> None:
     traced = Traced.of(decision(), binding())
     assert tree(traced.spans) == {
         "scheduling_attempt": None,
@@ -162,7 +162,7 @@ def test_attempts_have_different_traces_and_runs_too() -> None:
     assert len({*ids(0), *ids(1), *ids(None), *ids(None)}) == 8
 
 
-def test_the_id_of_a_trace_is_known_from_the_number_of_the_attempt() -> None:
+def test_trace_id_is_known_from_the_attempt_number() -> None:
     traced = Traced(rate_per_million=500_000)
     traced.tracing.on_decision(decision(draw=0.4))
     assert traced.tracing.trace_id(7, 0.4) == format_trace_id(context(traced.spans[0]).trace_id)
@@ -178,7 +178,7 @@ POD = {
 }
 
 
-def test_the_attributes_of_an_attempt() -> None:
+def test_attempt_span_has_its_attributes() -> None:
     traced = Traced.of(decision())
     assert dict(traced.named("scheduling_attempt").attributes or {}) == POD | {"kframework.tries": 2}
     assert dict(traced.named("scheduling_cycle").attributes or {}) == POD | {
@@ -192,12 +192,12 @@ def test_the_attributes_of_an_attempt() -> None:
     }
 
 
-def test_a_node_that_was_the_only_one_has_no_score() -> None:
+def test_single_feasible_node_has_no_score_attribute() -> None:
     traced = Traced.of(decision(top=(), score=0))
     assert attribute(traced.named("scheduling_cycle"), "kframework.score") is None
 
 
-def test_an_attempt_in_vain_says_why_and_is_no_error() -> None:
+def test_unschedulable_attempt_has_a_message_and_no_error() -> None:
     traced = Traced.of(
         decision(
             result=Result.UNSCHEDULABLE,
@@ -221,7 +221,7 @@ def test_an_attempt_in_vain_says_why_and_is_no_error() -> None:
     assert attribute(span, "kframework.victims") == ("shop/cheap",)
 
 
-def test_a_fault_is_an_error_where_it_happened_and_above() -> None:
+def test_fault_marks_its_point_and_parents_as_error() -> None:
     timings = (("pre_filter", 5, Code.SUCCESS), ("filter", 5, Code.ERROR))
     faulty = decision(result=Result.ERROR, code=Code.ERROR, message="plugin 'Odd' failed", timings=timings)
     traced = Traced.of(faulty)
@@ -237,7 +237,7 @@ def plugins(span: ReadableSpan) -> dict[str, object]:
     return {name.removeprefix(prefix): value for name, value in (span.attributes or {}).items() if prefix in name}
 
 
-def test_points_tell_how_long_their_plugins_took_in_seconds() -> None:
+def test_point_spans_have_plugin_seconds() -> None:
     traced = Traced.of(
         decision(
             plugins=(
@@ -255,20 +255,20 @@ def test_points_tell_how_long_their_plugins_took_in_seconds() -> None:
     }
 
 
-def test_plugins_whose_point_did_not_come_are_told_of_by_the_cycle() -> None:
+def test_plugins_without_a_point_span_are_attributes_of_the_cycle() -> None:
     """What is remembered of scores is brought up to date while filtering, whether nodes are scored then or not."""
     timings = (("filter", 50_000, Code.SUCCESS),)
     traced = Traced.of(decision(timings=timings, plugins=(("score", "Fit", 3_000, Code.SUCCESS),)))
     assert {span.name: plugins(span) for span in traced.spans if plugins(span)} == {"scheduling_cycle": {"Fit": 3e-6}}
 
 
-def test_a_point_that_came_twice_tells_of_its_plugins_once() -> None:
+def test_repeated_point_has_plugin_attributes_once() -> None:
     timings = tuple((point, 10, Code.SUCCESS) for point in ("post_filter", "extender_preempt", "post_filter"))
     traced = Traced.of(decision(timings=timings, plugins=(("post_filter", "A", 15, Code.SUCCESS),)))
     assert [plugins(span) for span in traced.spans if span.name == "post_filter"] == [{"A": 15e-9}, {}]
 
 
-def test_a_binding_cycle_is_linked_to_the_scheduling_cycle_it_came_from() -> None:
+def test_binding_cycle_links_to_its_scheduling_cycle() -> None:
     traced = Traced.of(decision(), binding(ended_at=VIRTUAL_EPOCH + 1.5))
     bound = traced.named("binding_cycle")
     assert [link.context for link in bound.links] == [context(traced.named("scheduling_cycle"))]
@@ -280,7 +280,7 @@ def test_a_binding_cycle_is_linked_to_the_scheduling_cycle_it_came_from() -> Non
     assert dict(bound.attributes or {}) == POD | {"k8s.node.name": "n1", "kframework.result": "Success"}
 
 
-def test_a_wait_in_permit_is_as_long_as_on_the_clock() -> None:
+def test_permit_wait_span_has_the_duration_on_the_clock() -> None:
     steps = (("wait_on_permit", 500, Code.SUCCESS), ("bind", 4_000, Code.SUCCESS))
     traced = Traced.of(binding(waited=30.0, ended_at=VIRTUAL_EPOCH + 31, steps=steps))
     assert times(traced.named("wait_on_permit")) == (SECOND, 31 * SECOND)
@@ -297,7 +297,7 @@ def test_a_wait_in_permit_is_as_long_as_on_the_clock() -> None:
         ("filter", Code.SUCCESS, (), True),
     ],
 )
-def test_a_point_at_which_nobody_was_asked_may_have_no_span(
+def test_point_without_plugin_calls_has_no_span(
     point: str, code: Code, plugins: tuple[PluginTiming, ...], shown: bool
 ) -> None:
     traced = Traced.of(decision(timings=((point, 10, code), ("reserve", 20, Code.SUCCESS)), plugins=plugins))
@@ -306,7 +306,7 @@ def test_a_point_at_which_nobody_was_asked_may_have_no_span(
 
 
 @pytest.mark.parametrize(("code", "shown"), [(Code.SUCCESS, False), (Code.UNSCHEDULABLE, True)])
-def test_a_wait_that_was_none_has_no_span(code: Code, shown: bool) -> None:
+def test_absent_permit_wait_has_no_span(code: Code, shown: bool) -> None:
     traced = Traced.of(binding(steps=(("wait_on_permit", 500, code),)))
     assert ("wait_on_permit" in {span.name for span in traced.spans}) is shown
 
@@ -320,14 +320,14 @@ def test_a_wait_that_was_none_has_no_span(code: Code, shown: bool) -> None:
         (Code.SKIP, StatusCode.ERROR),
     ],
 )
-def test_only_faults_of_a_binding_are_errors(code: Code, status: StatusCode) -> None:
+def test_only_binding_faults_are_error_spans(code: Code, status: StatusCode) -> None:
     span = Traced.of(binding(code=code, message="so it is")).named("binding_cycle")
     assert span.status.status_code is status
     assert attribute(span, "kframework.message") == "so it is"
 
 
 @pytest.mark.parametrize(("rate", "traced_below"), [(0, 0.0), (10_000, 0.01), (250_000, 0.25), (SAMPLE_ALL, 1.0)])
-def test_attempts_and_bindings_that_drew_less_than_the_share_are_traced(rate: int, traced_below: float) -> None:
+def test_attempts_are_traced_if_their_sample_value_is_below_the_rate(rate: int, traced_below: float) -> None:
     traced = Traced(rate_per_million=rate)
     draws = {attempt: attempt / 200 for attempt in range(200)}
     for attempt, draw in draws.items():
@@ -337,7 +337,7 @@ def test_attempts_and_bindings_that_drew_less_than_the_share_are_traced(rate: in
     assert traced.attempts("scheduling_cycle") == traced.attempts("binding_cycle") == sample
 
 
-def test_spans_come_from_kframework_unless_the_environment_names_it_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resource_is_kframework_unless_the_environment_overrides_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def resource() -> dict[str, object]:
         return dict(Traced.of(decision(timings=())).spans[0].resource.attributes)
 
@@ -351,11 +351,11 @@ def test_spans_come_from_kframework_unless_the_environment_names_it_otherwise(mo
 @pytest.mark.parametrize(
     "options", [TracingOptions(), TracingOptions(exporter="console"), TracingOptions(sampling_rate_per_million=5)]
 )
-def test_without_exporter_or_rate_there_is_no_tracing(options: TracingOptions) -> None:
+def test_tracing_is_off_without_exporter_or_rate(options: TracingOptions) -> None:
     assert Tracing.from_options(options) is None
 
 
-def test_the_console_is_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+def test_console_exporter_writes_to_stderr(capsys: pytest.CaptureFixture[str]) -> None:
     tracing = Tracing.from_options(TracingOptions(exporter="console", sampling_rate_per_million=SAMPLE_ALL))
     assert tracing is not None
     tracing.on_decision(decision())

@@ -98,7 +98,7 @@ def to(collector: Collector) -> Tracing:
     return tracing
 
 
-def test_a_collector_receives_the_traces_of_a_run(collector: Collector) -> None:
+def test_collector_receives_the_traces_of_a_run(collector: Collector) -> None:
     tracing, decisions = to(collector), list[Decision]()
     pods = [make_pod(f"p{number}") for number in range(3)]
     Simulation([make_node("a"), *pods], observers=[tracing, _Keeping(decisions)], timed_share=1.0).run()
@@ -127,7 +127,7 @@ class _Keeping:
         pass
 
 
-def test_otlp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otlp_exporter_names_the_missing_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.exporter.otlp.proto.http.trace_exporter", None)
     with pytest.raises(ConfigError, match=r"pip install 'kframework-sdk\[otlp\]'"):
         otlp_exporter(None)
@@ -143,13 +143,13 @@ def test_otlp_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
         ("https://collector/otlp/v1/traces", "https://collector/otlp/v1/traces"),
     ],
 )
-def test_otlp_goes_to_the_endpoint(endpoint: str | None, url: str) -> None:
+def test_otlp_exporter_uses_the_endpoint(endpoint: str | None, url: str) -> None:
     exporter = otlp_exporter(endpoint)
     assert exporter._endpoint == url  # type: ignore[attr-defined]  # the exporter tells nobody else
 
 
 @pytest.mark.parametrize("variable", ["OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"])
-def test_keys_do_not_go_over_plain_http(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_otlp_headers_are_not_sent_over_plain_http(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(variable, "api-key=s3cret")
     for kept in (None, "https://collector", "127.0.0.1:4318"):
         otlp_exporter(kept)
@@ -167,7 +167,7 @@ def lines() -> list[str]:
     return stream.getvalue().splitlines()
 
 
-def test_a_line_says_what_is_sent_over_http(collector: Collector) -> None:
+def test_otlp_line_equals_the_http_payload(collector: Collector) -> None:
     tell(to(collector))
     (sent,) = collector.received
     read = [
@@ -203,7 +203,7 @@ def _with_ids_in_base64(value: object) -> object:
     }
 
 
-def test_a_line_is_plain() -> None:
+def test_otlp_line_escapes_control_characters() -> None:
     line = json.loads(lines()[-1])["resourceSpans"][0]["scopeSpans"][0]
     (span,) = line["spans"]
     assert line["scope"]["name"] == "kframework"

@@ -57,7 +57,7 @@ PAGES: list[Callable[[], Document]] = [live_page, lambda: report_page("Demo", b"
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_the_policy_names_the_script_and_the_style(made: Callable[[], Document]) -> None:
+def test_policy_has_the_hashes_of_script_and_style(made: Callable[[], Document]) -> None:
     document = made()
     page, policy = Page(document.html), directives(document.policy)
     (_, data), (_, script) = page.of("script")
@@ -71,7 +71,7 @@ def test_the_policy_names_the_script_and_the_style(made: Callable[[], Document])
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_a_page_carries_its_policy_itself(made: Callable[[], Document]) -> None:
+def test_page_contains_its_policy(made: Callable[[], Document]) -> None:
     document = made()
     metas = [attributes for attributes, _ in Page(document.html).of("meta")]
     (own,) = (meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy")
@@ -79,7 +79,7 @@ def test_a_page_carries_its_policy_itself(made: Callable[[], Document]) -> None:
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_nothing_comes_from_outside(made: Callable[[], Document]) -> None:
+def test_page_has_no_external_resources(made: Callable[[], Document]) -> None:
     page = Page(made().html)
     addresses = [
         value for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href", "action")
@@ -90,19 +90,19 @@ def test_nothing_comes_from_outside(made: Callable[[], Document]) -> None:
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_text_never_becomes_markup(made: Callable[[], Document]) -> None:
+def test_script_never_creates_markup_from_text(made: Callable[[], Document]) -> None:
     _, (_, script) = Page(made().html).of("script")
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\(", script
     )
 
 
-def test_only_a_live_page_asks() -> None:
+def test_only_a_live_page_may_connect() -> None:
     assert directives(live_page().policy)["connect-src"] == "'self'"
     assert directives(report_page("Demo", b"{}").policy)["connect-src"] == "'none'"
 
 
-def test_whatever_the_data_are_they_stay_data() -> None:
+def test_embedded_data_cannot_leave_their_element() -> None:
     document = report_page(NASTY, json.dumps({"title": NASTY}).encode())
     page = Page(document.html)
     (attributes, data), _ = page.of("script")
@@ -112,6 +112,6 @@ def test_whatever_the_data_are_they_stay_data() -> None:
     assert title == NASTY
 
 
-def test_every_part_of_the_page_says_what_it_is_for() -> None:
+def test_every_script_starts_with_a_comment() -> None:
     _, (_, script) = Page(live_page().html).of("script")
     assert script.startswith('"use strict";\n// ')

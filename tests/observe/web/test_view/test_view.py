@@ -30,7 +30,7 @@ def bare() -> EngineView[PodEngine]:
     return EngineView(scene.engine, scene.history)
 
 
-def test_pods_that_wait_say_what_was_decided_on_them() -> None:
+def test_pending_pods_show_their_last_decision() -> None:
     found = list_queues(plain())
     assert (found.counts, found.held, found.total) == ({"pending": 2, "binding": 0}, (), 2)
     assert [(pod.pod, pod.queue, pod.tries, pod.message) for pod in found.pods] == [
@@ -39,7 +39,7 @@ def test_pods_that_wait_say_what_was_decided_on_them() -> None:
     ]
 
 
-def test_pods_on_their_way_to_a_node_are_in_a_place_of_their_own() -> None:
+def test_binding_pods_have_their_own_queue() -> None:
     shown = bare()
     assert shown.count_by_queue() == {"pending": 1, "binding": 1}
     assert [(pod.pod, pod.node) for pod in list_queues(shown, queue=BINDING).pods] == [("default/fits", "a")]
@@ -48,7 +48,7 @@ def test_pods_on_their_way_to_a_node_are_in_a_place_of_their_own() -> None:
     assert list_queues(shown, held_by=("p", "Guard")).total == 0
 
 
-def test_pods_are_found_where_they_are() -> None:
+def test_found_pods_have_their_queue_or_node() -> None:
     assert sorted(run_to_end(find_pods(bare(), "default/")), key=lambda found: found.pod) == [
         PodMatch("default/fits", "binding", "a"),
         PodMatch("default/huge", "pending", ""),
@@ -56,36 +56,36 @@ def test_pods_are_found_where_they_are() -> None:
     assert run_to_end(find_pods(plain(), "runs")) == (PodMatch("default/runs", "", "a"),)
 
 
-def test_a_pod_that_nobody_has_tried_yet_is_shown_too() -> None:
+def test_pod_without_an_attempt_is_listed() -> None:
     scene = Scene(make_node("a"), make_pod("new"))
     scene.engine.apply_messages()
     (pod,) = list_queues(EngineView(scene.engine, scene.history)).pods
     assert (pod.pod, pod.tries, pod.message, pod.queued_at) == ("default/new", 0, "", VIRTUAL_EPOCH)
 
 
-def test_there_is_nothing_more_to_show() -> None:
+def test_base_view_has_no_sections_and_details() -> None:
     assert (plain().sections(), plain().details("pod", "default/web")) == ((), DetailView())
 
 
-def test_figures_are_of_any_engine() -> None:
+def test_summary_works_for_any_engine() -> None:
     found = summarise_scheduler(plain())
     assert (found.nodes, found.pods_on_nodes, found.waiting, found.attempts, found.durations) == (1, 1, 2, 2, None)
 
 
-def test_any_engine_is_reported() -> None:
+def test_report_works_for_any_engine() -> None:
     found = data_of(report(plain(), title="Closed"))
     assert [pod["pod"] for pod in found["queues"]["pods"]] == ["default/web", "default/late"]
     assert (found["sections"], found["details"], found["explanations"]) == ([], {"pod": {}}, {"pod": {}})
 
 
-def test_pods_are_in_the_places_of_the_engine() -> None:
+def test_pods_are_listed_in_the_queues_of_the_engine() -> None:
     found = list_queues(second(*OBJECTS))
     assert found.counts == {"queue at the door": 2}
     assert [(each.plugin, each.pods) for each in found.held] == [("Guard", 2)]
     assert [pod.pod for pod in list_queues(second(*OBJECTS), held_by=("p", "Guard"), most=1).pods] == ["default/web"]
 
 
-def test_a_report_has_what_its_tables_lead_to() -> None:
+def test_report_has_details_of_section_refs() -> None:
     found = data_of(report(second(*OBJECTS), title="Closed"))
     assert [section["name"] for section in found["sections"]] == ["days", "more"]
     assert list(found["details"]["day"]) == ["monday"]
