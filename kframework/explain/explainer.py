@@ -205,8 +205,8 @@ def state_of(engine: PodEngine, uid: str) -> State:
         return State.DELETED
     if pending.terminating:
         return State.TERMINATING
-    place = engine.queue.queue_of(uid)
-    return State(place) if place else State.IN_FLIGHT
+    queue_name = engine.queue.queue_of(uid)
+    return State(queue_name) if queue_name else State.IN_FLIGHT
 
 
 def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
@@ -306,18 +306,18 @@ class PodEngineView(EngineView[PodEngine]):
 
     def _queued(self, queued: QueuedPod) -> PodView:
         queue, pod = self.engine.queue, queued.pod
-        place = queue.queue_of(pod.uid)
+        queue_name = queue.queue_of(pod.uid)
         return PodView(
             pod.key,
-            place,
+            queue_name,
             pod.scheduler_name,
             pod.priority,
             creation_time(pod),
             queued.timestamp,
             queued.attempts,
-            plugins=(queued.gating_plugin,) if place == "gated" else tuple(sorted(queued.rejectors)),
+            plugins=(queued.gating_plugin,) if queue_name == "gated" else tuple(sorted(queued.rejectors)),
             held=queue.waits_for_event(pod.uid),
-            until=queue.backoff_expires_at(queued) if place == "backoff" else None,
+            until=queue.backoff_expires_at(queued) if queue_name == "backoff" else None,
             node=self.engine.cluster.nominator.nominated_node(pod.uid),
             message=self.last_message(pod),
         )

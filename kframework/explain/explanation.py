@@ -1,4 +1,4 @@
-"""The data of an explanation: the same in Python, as JSON and behind the text."""
+"""The data of an explanation: in Python, as JSON, and the source of the text."""
 
 from __future__ import annotations
 

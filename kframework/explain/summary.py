@@ -112,7 +112,7 @@ class _ReasonTally:
                 yield
 
     def _add(self, status: Status, plugin: str, positions: Positions, first: Mask, alone: Mask | None = None) -> None:
-        """Count the nodes at these places, about which the plugin answers the status."""
+        """Count the nodes at these positions, which the plugin rejects with the status."""
         if not status.is_rejected and self.fault is None:
             self.fault = status
         alone = first if alone is None else alone
@@ -141,7 +141,7 @@ class _ReasonTally:
 
 
 def _group_by_rejection(column: Scores) -> Iterator[tuple[int, Positions]]:
-    """Group the rejected places of a column by rejection."""
+    """Group the rejected positions of a column by rejection."""
     positions = np.flatnonzero(column != PASS)
     by_rejection = positions[np.argsort(column[positions], kind="stable")]
     rejections, starts = np.unique(column[by_rejection], return_index=True)
@@ -176,7 +176,7 @@ def _to_lines(call: Callable[[], object]) -> list[str]:
 
 
 def _nearest_positions(evaluation: FullEvaluation, plugin: str) -> Generator[None, None, list[int]]:
-    """List the places of a few nodes for each of a plugin's rejections, those with the fewest changes first."""
+    """List the positions of a few nodes for each of a plugin's rejections, those with the fewest changes first."""
     rejections = evaluation.rejections[plugin][evaluation.rows]
     positions: Positions = np.flatnonzero(rejections != PASS)
     if not len(positions):

@@ -34,16 +34,16 @@ class Layout(NamedTuple):
 
     def names(self, names: Sequence[str], most: int, count: int | None = None) -> str:
         """Return the names to show and the number of others; `count` is the total, if not all are named."""
-        shown = self.first(names, most)
-        more = (len(names) if count is None else count) - len(shown)
-        return ", ".join(shown) + (f" and {more} more" if more > 0 else "")
+        visible_items = self.first(names, most)
+        more = (len(names) if count is None else count) - len(visible_items)
+        return ", ".join(visible_items) + (f" and {more} more" if more > 0 else "")
 
     def lines(self, lines: Sequence[str], most: int, more: str) -> Iterator[str]:
         """Yield the lines to show, and last the number of others: `more` with its `{}` filled in."""
-        shown = self.first(lines, most)
-        yield from shown
-        if len(shown) < len(lines):
-            yield more.format(len(lines) - len(shown))
+        visible_items = self.first(lines, most)
+        yield from visible_items
+        if len(visible_items) < len(lines):
+            yield more.format(len(lines) - len(visible_items))
 
 
 #: Show a few of everything.
@@ -146,9 +146,9 @@ def _format_choice(decision: Decision) -> str:
         return f"{decision.node}, the only feasible node of {decision.evaluated} evaluated"
     drawn = f", chosen at random from {decision.ties} with this score" if decision.ties > 1 else ""
     others = [f"{node} had {score}" for node, score in decision.top if node != decision.node]
-    ahead = f" ({', '.join(others)})" if others and not drawn else ""
+    scores_of_others = f" ({', '.join(others)})" if others and not drawn else ""
     feasible = f"{decision.feasible} of {decision.evaluated} evaluated nodes fit"
-    return f"{decision.node} with score {decision.score}{drawn}{ahead}; {feasible}"
+    return f"{decision.node} with score {decision.score}{drawn}{scores_of_others}; {feasible}"
 
 
 def _format_assessment(explanation: Explanation, layout: Layout) -> Iterator[str]:

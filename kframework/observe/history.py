@@ -117,7 +117,7 @@ class History(Observer):
         return self._decisions.recent(count)
 
     def after_attempt(self, attempt: int, count: int) -> list[Decision]:
-        """Return the decisions of the attempts behind this one, the oldest first; at most the last `count` of them."""
+        """Return the decisions of the attempts after this one, the oldest first; at most the last `count` of them."""
         return [decision for decision in self._decisions.recent(count) if decision.attempt > attempt][::-1]
 
     def for_pod_name(self, pod: str, count: int) -> list[Decision]:

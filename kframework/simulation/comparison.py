@@ -85,12 +85,12 @@ def compare(
 
     All else is as for `simulate`.
     """
-    given = tuple(plugins)
-    loaded = {name: load_simulation_configuration(config, given) for name, config in configurations.items()}
+    plugin_classes = tuple(plugins)
+    loaded = {name: load_simulation_configuration(config, plugin_classes) for name, config in configurations.items()}
     if isinstance(cluster, str | Path):
         first = next(iter(loaded.values()), None)
-        cluster = read_cluster([str(cluster)], first, given).objects
+        cluster = read_cluster([str(cluster)], first, plugin_classes).objects
     objects = list(cluster)
     return Comparison(
-        {name: simulate(objects, config, plugins=given, duration=duration) for name, config in loaded.items()}
+        {name: simulate(objects, config, plugins=plugin_classes, duration=duration) for name, config in loaded.items()}
     )

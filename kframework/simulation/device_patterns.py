@@ -153,13 +153,13 @@ class Devices(_Strict, frozen=True, kw_only=True):
 
 
 class DeviceFile(NamedTuple):
-    """A file that has been read, and its document's place."""
+    """The content of a file, and the location of its document."""
 
     content: Devices
     location: Place
 
     def error(self, path: FieldPath, message: str) -> InputError:
-        """Return an error with the place of the value."""
+        """Return an error with the location of the value."""
         location = self.location
         return InputError(message, file=location.source.name, line=location.line(path), path=spelled(path))
 
@@ -231,10 +231,10 @@ def _group_problems(group: DeviceGroup) -> Iterator[Problem]:
         "bindingConditions": group.binding_conditions,
         "bindingFailureConditions": group.binding_failure_conditions,
     }
-    for name, given in conditions.items():
-        if len(given) > _MAX_CONDITIONS:
-            yield Problem((name,), f"{len(given)} conditions: a device has {_MAX_CONDITIONS} at most")
-        if not given and any(conditions.values()):
+    for name, names in conditions.items():
+        if len(names) > _MAX_CONDITIONS:
+            yield Problem((name,), f"{len(names)} conditions: a device has {_MAX_CONDITIONS} at most")
+        if not names and any(conditions.values()):
             yield Problem((), f"{name} is missing: bindingConditions and bindingFailureConditions go together")
     counters = len(group.counters)
     if (counters or group.partitions) and not 0 < counters <= _MAX_COUNTERS:

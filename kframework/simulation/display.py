@@ -84,8 +84,8 @@ class PodExplanation:
 
     def to_dict(self) -> dict[str, object]:
         """Return all that is known, as `kframework explain -o json` prints it."""
-        found: dict[str, object] = msgspec.to_builtins(self.explanation)
-        return found
+        fields: dict[str, object] = msgspec.to_builtins(self.explanation)
+        return fields
 
     def __str__(self) -> str:
         from kframework.explain.text import format_explanation  # most simulations explain nothing

@@ -32,7 +32,7 @@ def load_simulation_configuration(
 ) -> Configuration:
     """Load a configuration, the default one with these plugins if none is given, and print its warnings.
 
-    `seed` takes the place of the configured one.
+    `seed` replaces the configured one.
     """
     from kframework.config.configuration import Configuration
     from kframework.core.runtime.programmatic import configuration_with_plugins
@@ -135,10 +135,10 @@ def _unknown_fields(manifest: Manifest) -> list[InputError]:
     from kframework.objects.openapi.unknown_fields import unknown_fields
     from kframework.objects.problem import format_path
 
-    found: list[InputError] = []
+    errors: list[InputError] = []
     others = 0
     known: set[tuple[object, ...]] = set()  # parts without unknown fields, which objects of a kind share
-    for subject, written, place in zip(manifest.objects, manifest.written, manifest.places, strict=True):
+    for subject, written, location in zip(manifest.objects, manifest.written, manifest.places, strict=True):
         kind = kind_of(subject)
         parts = (kind.struct, *(id(written.get(name)) for name in PARTS))
         own = {name: part for name, part in written.items() if name not in PARTS} if parts in known else written
@@ -146,11 +146,11 @@ def _unknown_fields(manifest: Manifest) -> list[InputError]:
         if not fields:
             known.add(parts)
         for field in fields:
-            if len(found) == _MAX_LINES:
+            if len(errors) == _MAX_LINES:
                 others += 1
                 continue
             hint = f'; did you mean "{field.nearest}"?' if field.nearest else ""
             message = f'unknown field "{format_path(field.path)}"{hint}'
-            line = place.line(field.path)
-            found.append(InputError(message, file=place.source.name, line=line, subject=reference(subject)))
-    return [*found, InputError(f"and {others} more unknown fields")] if others else found
+            line = location.line(field.path)
+            errors.append(InputError(message, file=location.source.name, line=line, subject=reference(subject)))
+    return [*errors, InputError(f"and {others} more unknown fields")] if others else errors

@@ -64,7 +64,7 @@ class Recording:
     def explain(self, pod: str, *, attempt: int | None = None) -> PodExplanation:
         """Explain a pod, `name` or `namespace/name`, as it was right before an attempt, or in the end.
 
-        One that is gone by the end is explained as it was before its last attempt. Raises ExplainError where nothing
+        A pod deleted by the end is explained as it was before its last attempt. Raises ExplainError where nothing
         is known of it.
         """
         history = History()
@@ -74,9 +74,9 @@ class Recording:
             raise ExplainError(f"{self.file}: there is no attempt {attempt} in this recording")
         namespace, _, name = pod.rpartition("/")
         key = f"{namespace or 'default'}/{name}"
-        found = run_to_end(find_pod(replay.engine, namespace or "default", name))
-        if found is not None:
-            return PodExplanation(explain(replay.engine, history, found))
+        pod_info = run_to_end(find_pod(replay.engine, namespace or "default", name))
+        if pod_info is not None:
+            return PodExplanation(explain(replay.engine, history, pod_info))
         last = next((each.attempt for each in history.recent(history.max_records) if each.pod == key), None)
         if attempt is None and last is not None:
             return self.explain(pod, attempt=last)

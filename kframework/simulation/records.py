@@ -1,4 +1,4 @@
-"""Results of a simulation: the places of its pods, and each attempt and binding, as records and as tables."""
+"""Results of a simulation: the nodes of its pods, and each attempt and binding, as records and as tables."""
 
 from __future__ import annotations
 

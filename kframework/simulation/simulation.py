@@ -94,11 +94,11 @@ class Simulation(Generic[E]):
         time: TimeMode = VIRTUAL,
         max_records: int | None = None,
     ) -> None:
-        given = tuple(plugins)
-        configuration = load_simulation_configuration(config, given, seed)
+        plugin_classes = tuple(plugins)
+        configuration = load_simulation_configuration(config, plugin_classes, seed)
         if isinstance(cluster, str | Path):
             file = None if devices is None else str(devices)
-            cluster = read_cluster([str(cluster)], configuration, given, devices=file).objects
+            cluster = read_cluster([str(cluster)], configuration, plugin_classes, devices=file).objects
         elif devices is not None:
             raise InputError("devices of a file go with a cluster file; for objects, load() reads both")
         runner = asyncio.Runner(loop_factory=time.create_loop)
@@ -116,7 +116,7 @@ class Simulation(Generic[E]):
                 configuration,
                 self.cluster,
                 self.clock,
-                registry=registry or Registry.with_plugins(*given),
+                registry=registry or Registry.with_plugins(*plugin_classes),
                 observers=(self._records, *observers),
                 slice=time.slice,
                 extender=partial(_SimulatedExtender, cluster=self.cluster),
@@ -245,10 +245,10 @@ class Simulation(Generic[E]):
         namespace, _, name = pod.rpartition("/")
         namespace = namespace or "default"
         whole = self.cluster.find(Pod, name, namespace)
-        found = run_to_end(find_pod(self.scheduler.engine, namespace, name))
-        if found is None:
+        pod_info = run_to_end(find_pod(self.scheduler.engine, namespace, name))
+        if pod_info is None:
             raise ExplainError(not_found_message(namespace, name, whole, self.scheduler.profiles))
-        return PodExplanation(explain(self.scheduler.engine, self._records.history, found, whole))
+        return PodExplanation(explain(self.scheduler.engine, self._records.history, pod_info, whole))
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Create the page with the results and their reasons: self-contained HTML."""

@@ -40,7 +40,7 @@ from kframework.process.servers import Connect, RealServer, dry_run_configuratio
 from kframework.testing import make_node, make_pod
 from kframework.verbosity import NOTICE
 from tests.extension_points.scripted import alone, plugin
-from tests.observe.metrics.reading import count_of, values
+from tests.observe.metrics.exposition import count_of, values
 from tests.support.bound_pods import StopAfterBindings
 from tests.support.rights import Authorizer, GuardedServer
 

@@ -80,14 +80,14 @@ def _routes(path: str, pieces: Callable[[], AsyncIterator[bytes]], series: Itera
 
 async def _in_slices(series: Iterable[Series]) -> AsyncIterator[bytes]:
     """Join the pieces written within a slice of time, and let other tasks run between two slices."""
-    joined, start = list[str](), perf_counter()
+    pieces_of_slice, start = list[str](), perf_counter()
     for piece in chain.from_iterable(map(format_series, series)):
-        joined.append(piece)
+        pieces_of_slice.append(piece)
         if perf_counter() - start >= _SLICE:
-            yield "".join(joined).encode()
+            yield "".join(pieces_of_slice).encode()
             await asyncio.sleep(0)
-            joined, start = [], perf_counter()
-    yield "".join(joined).encode()
+            pieces_of_slice, start = [], perf_counter()
+    yield "".join(pieces_of_slice).encode()
 
 
 def _other_metrics() -> bytes:

@@ -50,8 +50,8 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
     def binding_since() -> Mapping[tuple[str, ...], list[float]]:
         since: dict[tuple[str, ...], list[float]] = {}
         for reserved in cluster.waiting:
-            hook, asked = reserved.running_hooks
-            for plugin, moment in asked.items():
+            hook, started_at = reserved.running_hooks
+            for plugin, moment in started_at.items():
                 since.setdefault((EXTENSION_POINTS[hook], plugin), []).append(moment)
         return since
 

@@ -124,7 +124,7 @@ class HistogramSeries(dict[K, Histogram], Series):
         self.family = family
         self._labels = labels
         self._scale = scale
-        # The largest whole number that a bound lets in does in its place. Bounds are not exact: one of 33.75 µs may be
+        # The largest whole number that a bound lets in replaces it. Bounds are not exact: one of 33.75 µs may be
         # a little less.
         self._bounds = np.array([int(bound * scale + 1e-6) for bound in family.buckets], dtype=np.int64)
         self._les = [f'le="{format_go_float(bound)}"' for bound in family.buckets] + ['le="+Inf"']

@@ -159,7 +159,7 @@ class FollowingEngine(PodEngine):
             self._recorded = None
 
     def restore_pod(self, decision: Decision) -> None:
-        """Restore the pod to its place after its last attempt of the previous part."""
+        """Requeue the pod as after its last attempt of the previous part."""
         self.apply_messages()
         if decision.result is Result.SCHEDULED:
             self.follow(decision)

@@ -111,8 +111,8 @@ class _DryAttempt(Attempt, kw_only=True):
 
     def place(self, search: Search, result: ScheduleResult) -> AttemptResult:
         if result.ties > 1:  # others are as good as the one that was drawn
-            places = (search.totals == result.score).nonzero()[0].tolist()
-            if self.recorded.node in (search.nodes[int(search.feasible[place])].name for place in places):
+            best = (search.totals == result.score).nonzero()[0].tolist()
+            if self.recorded.node in (search.nodes[int(search.feasible[position])].name for position in best):
                 result = msgspec.structs.replace(result, node=self.recorded.node)
         return self.decision(result), Failure(Status(Code.SUCCESS))
 

@@ -84,7 +84,7 @@ def summarise_scheduler(view: EngineView[E], *, counted: int = COUNTED_ATTEMPTS)
 
 
 def list_attempts(history: History, *, after: int = 0, pod: str = "", limit: int = MAX_SHOWN) -> AttemptRecords:
-    """Show the attempts behind that one, or those of one pod; at most the newest of them."""
+    """List the attempts after one, or those of one pod; at most the newest `limit` of them."""
     decisions = history.for_pod_name(pod, limit) if pod else history.after_attempt(after, limit)[::-1]
     bindings = (history.binding_for(decision) for decision in decisions)
     return AttemptRecords(

@@ -15,7 +15,7 @@ from kframework.state.inbox import SourceChanged, SourceFailed
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.extension_points.scripted import alone
-from tests.observe.metrics.reading import samples, text
+from tests.observe.metrics.exposition import samples, text
 from tests.support.source_plugins import busy_plugin
 
 FETCHES = 'kframework_source_fetches_total{plugin="Load",profile="default-scheduler",result="%s",source="load"}'

@@ -17,7 +17,7 @@ from kframework.objects import ApiObject
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import Series
 from kframework.scheduler.scheduler import Scheduler
-from tests.observe.metrics.reading import count_of, sum_of, values
+from tests.observe.metrics.exposition import count_of, sum_of, values
 
 __all__ = ["Rig", "ran"]
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.observe.metrics.attempts import EXTENSION_POINTS, AttemptMetrics
 from kframework.values.status import Code
-from tests.observe.metrics.reading import count_of, sum_of, text, values
+from tests.observe.metrics.exposition import count_of, sum_of, text, values
 
 OK, UNFIT, ERROR = Code.SUCCESS, Code.UNSCHEDULABLE, Code.ERROR
 MICROSECOND, SECOND = 1_000, 10**9

@@ -23,7 +23,7 @@ from kframework.process.http.endpoints import Listener, health_routes, serve
 from kframework.process.http.health import PING
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
-from tests.observe.metrics.reading import samples
+from tests.observe.metrics.exposition import samples
 
 ALONE = """
 apiVersion: kubescheduler.config.k8s.io/v1

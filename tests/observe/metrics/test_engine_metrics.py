@@ -14,7 +14,7 @@ from kframework.objects import ApiObject
 from kframework.observe.metrics.engine_metrics import engine_series, pod_resources
 from kframework.testing import make_container, make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
-from tests.observe.metrics.reading import samples, text
+from tests.observe.metrics.exposition import samples, text
 from tests.observe.metrics.rig import Rig, ran
 
 CLUSTER = (make_node("a"), make_pod("small"), make_pod("big", cpu=99), make_pod("held", gates=["later"]))

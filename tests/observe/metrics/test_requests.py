@@ -10,7 +10,7 @@ import pytest
 from kframework.client.transport import Request, Response, Stream
 from kframework.errors import ClusterError
 from kframework.observe.metrics.requests import MeteredTransport, RequestMetrics
-from tests.observe.metrics.reading import count_of, samples, sum_of, text, values
+from tests.observe.metrics.exposition import count_of, samples, sum_of, text, values
 
 API = "10.0.0.1:6443"
 

@@ -184,7 +184,7 @@ def test_later_part_of_a_recording_can_be_reconsidered(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = count()
-    monkeypatch.setattr(RecordingFile, "full", property(lambda self: next(steps) % 100 == 99))
+    monkeypatch.setattr(RecordingFile, "is_full", property(lambda self: next(steps) % 100 == 99))
     monkeypatch.setattr(recording_file, "PARTS", 100)
     report = run(seed, RunSettings(pods=60, pause=4.0), tmp_path)
     parts = sorted(tmp_path.iterdir(), key=lambda part: lines_of(part)[0]["part"])

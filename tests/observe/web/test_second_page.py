@@ -11,7 +11,7 @@ from kframework.objects import ApiObject
 from kframework.observe.report import report
 from kframework.testing import make_node, make_pod
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen, Tab
-from tests.observe.web.second import SecondShown, second, served
+from tests.observe.web.second_engine import SecondShown, second, served
 from tests.observe.web.test_page import CONTRAST, NASTY
 
 pytestmark = [pytest.mark.slow, pytest.mark.tool("chromium"), pytest.mark.blocks_loop]

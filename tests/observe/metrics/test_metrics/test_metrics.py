@@ -8,7 +8,7 @@ import kframework
 from kframework.observe.metrics.metrics import HealthMetrics, build_info
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
-from tests.observe.metrics.reading import samples, text
+from tests.observe.metrics.exposition import samples, text
 from tests.observe.metrics.rig import Rig, ran
 
 CLUSTER = (

@@ -14,7 +14,7 @@ from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 from tests.observe.test_report import data_of
-from tests.observe.web.second import second
+from tests.observe.web.second_engine import second
 from tests.support.closed_engine import ClosedEngine
 
 OBJECTS: tuple[ApiObject, ...] = (make_node("a"), make_pod("runs", node_name="a"), make_pod("web"), make_pod("late"))
