@@ -92,12 +92,12 @@ def test_wrong_usage_is_two_lines_and_code_2(run: Command, arguments: list[str],
 def test_faults_are_lines_and_code_1(
     run: Command, monkeypatch: pytest.MonkeyPatch, error: Exception, lines: list[str]
 ) -> None:
-    monkeypatch.setattr(simulate, "configured", fails_with(error))
+    monkeypatch.setattr(simulate, "load_simulation_configuration", fails_with(error))
     assert run("simulate", "-f", "-") == (1, "", "".join(f"error: {line}\n" for line in lines))
 
 
 def test_a_fault_comes_with_its_traceback_when_asked(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "configured", fails_with(ValueError("odd")))
+    monkeypatch.setattr(simulate, "load_simulation_configuration", fails_with(ValueError("odd")))
     code, _, err = run("simulate", "-f", "-", "-v", "4")
     assert code == 1
     assert "Traceback (most recent call last):" in err
@@ -105,7 +105,7 @@ def test_a_fault_comes_with_its_traceback_when_asked(run: Command, monkeypatch: 
 
 
 def test_an_interrupt_is_code_130(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulate, "configured", fails_with(KeyboardInterrupt()))
+    monkeypatch.setattr(simulate, "load_simulation_configuration", fails_with(KeyboardInterrupt()))
     assert run("simulate", "-f", "-") == (130, "", "")
 
 

@@ -52,8 +52,8 @@ def test_a_part_of_a_recording_knows_what_had_been_heard(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = count()
-    monkeypatch.setattr(RecordingFile, "full", property(lambda self: next(steps) % 50 == 49))
-    monkeypatch.setattr(recording_file, "PARTS", 1000)
+    monkeypatch.setattr(RecordingFile, "is_full", property(lambda self: next(steps) % 50 == 49))
+    monkeypatch.setattr(recording_file, "MAX_PARTS", 1000)
     run(seed, tmp_path)
     parts = sorted(tmp_path.iterdir())
     assert len(parts) > 2

@@ -185,7 +185,7 @@ def test_later_part_of_a_recording_can_be_reconsidered(
 ) -> None:
     steps = count()
     monkeypatch.setattr(RecordingFile, "is_full", property(lambda self: next(steps) % 100 == 99))
-    monkeypatch.setattr(recording_file, "PARTS", 100)
+    monkeypatch.setattr(recording_file, "MAX_PARTS", 100)
     report = run(seed, RunSettings(pods=60, pause=4.0), tmp_path)
     parts = sorted(tmp_path.iterdir(), key=lambda part: lines_of(part)[0]["part"])
     assert len(parts) > 3
