@@ -15,7 +15,7 @@ from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.program import Program, compile_program
 from kframework_batch.recording import ENGINES, recording_factory
 from kframework_batch.resource import Resource
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 
 from kframework.client.transitions import has_ended
 from kframework.clock import Clock, seconds_of
@@ -105,8 +105,8 @@ class BatchRun(FaultyRun[BatchEngine]):
         """Make a program."""
         return compile_program(parse(configuration(self.random(f"program {number}"))))
 
-    def _settings(self, number: int) -> Settings:
-        return Settings(self.program(number), seed=self.seed)
+    def _settings(self, number: int) -> ProgramSettings:
+        return ProgramSettings(self.program(number), seed=self.seed)
 
 
 class Reloads:

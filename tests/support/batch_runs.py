@@ -17,7 +17,7 @@ from kframework_batch.program import compile_program
 from kframework_batch.recording import recording_factory
 from kframework_batch.scenario import make_job
 from kframework_batch.session_metrics import LatencyMetrics
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue
 
@@ -71,7 +71,7 @@ def waiting(file: Path) -> RecordedRun:
 def faulty(file: Path) -> RecordedRun:
     """Let a world go its way in which the API fails now and then."""
     random = Random(FAULTY)
-    of = Settings(compile_program(parse(configuration(random))), seed=FAULTY)
+    of = ProgramSettings(compile_program(parse(configuration(random))), seed=FAULTY)
 
     def make(cluster: MemoryCluster, clock: Clock) -> World:
         return World(cluster, clock, Random(f"{FAULTY}/world"), RATE)
@@ -87,8 +87,8 @@ def crowded(file: Path, lie: Lie = unchanged) -> RecordedRun:
     return run_and_record(file, [make_queue("q"), *nodes, high, low], settings(), [Latecomer], lie)
 
 
-def settings() -> Settings:
-    return Settings(compile_program(parse(CONFIGURATION)), period=0.5, seed=7)
+def settings() -> ProgramSettings:
+    return ProgramSettings(compile_program(parse(CONFIGURATION)), period=0.5, seed=7)
 
 
 class Latecomer:
@@ -111,7 +111,7 @@ class Latecomer:
 def run_and_record(
     file: Path,
     objects: Iterable[ApiObject],
-    settings: Settings,
+    settings: ProgramSettings,
     controllers: Iterable[ControllerFactory] = (),
     lie: Lie = unchanged,
 ) -> RecordedRun:

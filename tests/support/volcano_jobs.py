@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.jobs import VolcanoJobController
 from kframework_batch.objects import Job, JobPolicy, JobSpec, JobStatus, PodGroup, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
@@ -21,7 +21,7 @@ from kframework.testing import make_pod
 class JobWorld:
     """A cluster with kubelets and the controller; `schedule` does what a scheduler would."""
 
-    def __init__(self, memory: MemoryCluster, controller: JobController) -> None:
+    def __init__(self, memory: MemoryCluster, controller: VolcanoJobController) -> None:
         self.memory = memory
         self.controller = controller
 
@@ -73,7 +73,7 @@ class JobWorld:
 async def running(*objects: ApiObject) -> AsyncIterator[JobWorld]:
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    controller = JobController(memory, clock, "volcano")
+    controller = VolcanoJobController(memory, clock, "volcano")
     tasks = [asyncio.ensure_future(each.run()) for each in (controller, Kubelet(memory, clock))]
     world = JobWorld(memory, controller)
     await world.settle()

@@ -17,7 +17,7 @@ from kframework_batch.config import parse
 from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.shares import ShareRecorder
 from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_node, make_queue
@@ -70,7 +70,7 @@ def main(seed: int = 0) -> ShareRecorder:
     come = [(seconds, create(job)) for seconds, job in arrivals(Random(seed))]
     simulation = create_simulation(
         [*NODES, *QUEUES],
-        Settings(compile_program(parse(CONFIGURATION)), seed=seed),
+        ProgramSettings(compile_program(parse(CONFIGURATION)), seed=seed),
         observers=[shares],
         controllers=[partial(Script, actions=come)],
     )

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from kframework_batch.account import (
     DeletedJob,
-    JobState,
-    Outcome,
+    JobSummary,
     Part,
     ProtectedTasks,
     QueueState,
     SessionAccount,
+    TaskVerdict,
     Turn,
-    Verdict,
+    TurnOutcome,
     Victim,
 )
 from kframework_batch.account_rows import (
@@ -28,15 +28,15 @@ from kframework_batch.account_rows import (
 from kframework.engine import Ref, Row, Section, Tone
 
 
-def turn(outcome: Outcome = Outcome.DISCARDED, **more: object) -> Turn:
+def turn(outcome: TurnOutcome = TurnOutcome.DISCARDED, **more: object) -> Turn:
     return Turn(action="allocate", job="default/j", queue="q", outcome=outcome, had=1, minimum=2, **more)  # type: ignore[arg-type]  # its other fields
 
 
-def no(message: str, plugin: str = "") -> Verdict:
-    return Verdict("default/p", "p", message=message, plugin=plugin)
+def no(message: str, plugin: str = "") -> TaskVerdict:
+    return TaskVerdict("default/p", "p", message=message, plugin=plugin)
 
 
-YES = Verdict("default/y", "y", "n", score=3.0, ties=1, feasible=4)
+YES = TaskVerdict("default/y", "y", "n", score=3.0, ties=1, feasible=4)
 GANG = ProtectedTasks("gang", 2, ("default/v",))
 
 
@@ -80,7 +80,7 @@ def test_queue_row_shows_allocated_of_deserved() -> None:
         held={"cpu": 3000},
         dominant=0.5,
     )
-    account = SessionAccount(uid="7", at=0.0, turns=(turn(Outcome.OVERUSED, plugin="capacity"),))
+    account = SessionAccount(uid="7", at=0.0, turns=(turn(TurnOutcome.OVERUSED, plugin="capacity"),))
     section = queue_section([state], {"q": 3}, account)
     fills = {"cpu": (1000, 4000), "gpu": (1, 0)}
     assert only(section) == Row(("q", 2, 3, fills, 0.25, 0.5, "capacity"), Tone.WAITING)
@@ -104,7 +104,7 @@ def test_queue_without_deserved_shows_no_share(state: QueueState, row: Row) -> N
 
 def test_session_row_shows_outcomes() -> None:
     parts = (Part("open", "gang", 3), Part("action", "allocate", 4))
-    turns = (turn(), turn(Outcome.COMMITTED), turn())
+    turns = (turn(), turn(TurnOutcome.COMMITTED), turn())
     account = SessionAccount(uid="7", at=9.0, turns=turns, bound=(("default/y", "n"),), parts=parts)
     failed = SessionAccount(uid="8", at=10.0, failure="plugin gang failed")
     first, second = sessions_section([failed, account], 2).rows
@@ -116,8 +116,8 @@ def test_session_has_all_its_tables() -> None:
     account = SessionAccount(
         uid="7",
         at=9.0,
-        turns=(turn(Outcome.COMMITTED, victims=(Victim("default/v", "v", "default/k", "n"),)),),
-        jobs=(JobState(job="default/j", queue="q", next_phase="Inqueue"), JobState(job="default/k", queue="q")),
+        turns=(turn(TurnOutcome.COMMITTED, victims=(Victim("default/v", "v", "default/k", "n"),)),),
+        jobs=(JobSummary(job="default/j", queue="q", next_phase="Inqueue"), JobSummary(job="default/k", queue="q")),
         gone=(
             DeletedJob(job="default/j", phase="Running", tasks={"Succeeded": 2, "Failed": 1}),
             DeletedJob(job="default/k"),
@@ -154,12 +154,12 @@ def test_turns_of_a_job_link_to_their_session() -> None:
     ("verdict", "node", "feasible", "reason", "tone"),
     [
         (YES, Ref("node", "n"), 4, "", Tone.GOOD),
-        (Verdict("p", "p", "n", promised=True), Ref("node", "n", "n, promised"), None, "", Tone.GOOD),
+        (TaskVerdict("p", "p", "n", promised=True), Ref("node", "n", "n, promised"), None, "", Tone.GOOD),
         (no("not due", "proportion"), None, None, "proportion: not due", Tone.WAITING),
     ],
 )
 def test_verdicts_show_node_or_reason(
-    verdict: Verdict, node: Ref | None, feasible: int | None, reason: str, tone: Tone
+    verdict: TaskVerdict, node: Ref | None, feasible: int | None, reason: str, tone: Tone
 ) -> None:
-    row = only(pod_verdicts([(SessionAccount(uid="7", at=9.0), turn(Outcome.COMMITTED), verdict)]))
+    row = only(pod_verdicts([(SessionAccount(uid="7", at=9.0), turn(TurnOutcome.COMMITTED), verdict)]))
     assert row == Row((Ref("session", "7"), 9.0, "allocate", node, feasible, "committed, 1 of 2", reason), tone)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kframework_batch.config import BatchConfiguration, default_configuration, load, parse
 from kframework_batch.program import compile_program
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 
 from kframework.engine import Options
 from kframework.errors import ConfigError
@@ -284,7 +284,7 @@ def test_options_are_read_from_a_second_document() -> None:
     assert read.options.tracing.sampling_rate_per_million == 5
     assert read.warnings == ()
     assert parse("actions: allocate").options == Options()
-    settings = Settings(compile_program(read), seed=3)
+    settings = ProgramSettings(compile_program(read), seed=3)
     assert (settings.configuration.options.tracing, settings.configuration.options.seed) == (read.options.tracing, 3)
 
 

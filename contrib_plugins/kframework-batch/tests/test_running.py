@@ -14,7 +14,7 @@ import pytest
 from kframework_batch.config import parse
 from kframework_batch.program import ConfigurationFile, compile_program
 from kframework_batch.running import BatchObservers, controller_task, reload_task
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.testing import make_gang, make_queue
 
 from kframework.client.cluster import Cluster
@@ -39,8 +39,8 @@ CONFIG = "actions: %s\ntiers: [{plugins: [{name: gang}, {name: predicates}, {nam
 WORK, IDLE = '"enqueue, allocate"', "shuffle"
 
 
-def settings(actions: str) -> Settings:
-    return Settings(compile_program(parse(CONFIG % actions)))
+def settings(actions: str) -> ProgramSettings:
+    return ProgramSettings(compile_program(parse(CONFIG % actions)))
 
 
 class InMemory:
@@ -139,7 +139,7 @@ def test_changed_configuration_is_used_from_the_next_session(tmp_path: Path, cap
         group, pods = make_gang("gang", 2)
         cluster = MemoryCluster(clock, [make_node("a"), make_queue("default"), group, *pods])
         followed = ConfigurationFile(file)
-        of, until = Settings(followed.load()), Until(2)
+        of, until = ProgramSettings(followed.load()), Until(2)
         process = Process(
             of.configuration,
             InMemory(cluster),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from kframework_batch.action import Action
-from kframework_batch.scenario import Scenario, ScenarioResult, make_job
+from kframework_batch.scenario import BatchScenario, BatchScenarioResult, make_job
 from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
@@ -34,7 +34,7 @@ class SendAway(Action):
 
 
 def test_jobs_arrive_on_time_and_run_as_long_as_given() -> None:
-    scenario = Scenario(nodes=[make_node("n1", cpu=4)], jobs=[make_job("train", 4, cpu=1, seconds=60.0)])
+    scenario = BatchScenario(nodes=[make_node("n1", cpu=4)], jobs=[make_job("train", 4, cpu=1, seconds=60.0)])
     record = scenario.at(10.0, create(make_job("late", 1))).run(120.0)
     assert record.bound["train-worker-0"] == [1.0]
     assert record.bound["late-worker-0"] == [62.0]
@@ -46,7 +46,9 @@ def test_jobs_arrive_on_time_and_run_as_long_as_given() -> None:
 
 
 def test_message_of_a_pending_pod_is_available() -> None:
-    scenario = Scenario(EVICTING, nodes=[make_node("n1", cpu=1)], jobs=[make_job("big", 1, cpu=2)], classes=[SendAway])
+    scenario = BatchScenario(
+        EVICTING, nodes=[make_node("n1", cpu=1)], jobs=[make_job("big", 1, cpu=2)], classes=[SendAway]
+    )
     assert "1 Insufficient cpu" in scenario.run(5.0).message("big-worker-0")
 
 
@@ -55,7 +57,7 @@ def test_evictions_are_distinguished_from_deletions() -> None:
         cluster.remove(Pod, "new-worker-0", grace=0)
 
     jobs = [make_job("old", 2, grace=3), make_job("new", 2)]
-    scenario = Scenario(EVICTING, nodes=[make_node("n1")], jobs=jobs, classes=[SendAway])
+    scenario = BatchScenario(EVICTING, nodes=[make_node("n1")], jobs=jobs, classes=[SendAway])
     record = scenario.at(4.0, lose_one).run(5.5)
     assert [(pod, why) for _, pod, why in record.evicted] == [("old-worker-0", "age"), ("old-worker-1", "age")]
     assert record.victims("old") == [2.0, 2.0]
@@ -70,9 +72,9 @@ async def _nothing(cluster: MemoryCluster) -> None:
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_scenario_is_deterministic(seed: int) -> None:
-    def run() -> ScenarioResult:
+    def run() -> BatchScenarioResult:
         nodes = [make_node(f"n{number}", cpu=2) for number in range(3)]
-        scenario = Scenario(nodes=nodes, queues=[make_queue("q")], jobs=[make_job("job", 4, queue="q")], seed=seed)
+        scenario = BatchScenario(nodes=nodes, queues=[make_queue("q")], jobs=[make_job("job", 4, queue="q")], seed=seed)
         return scenario.at(1.0, _nothing).run(9.0)
 
     assert run().pod_runs == run().pod_runs

@@ -11,7 +11,7 @@ from kframework_batch.hookspecs import SPECIFICATIONS, Rows
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.session import Session
-from kframework_batch.tiers import FLAGS, HIERARCHY, UNSUPPORTED_FLAGS, Call, EnabledPlugin, Tiers
+from kframework_batch.tiers import FLAGS, HIERARCHY, UNSUPPORTED_FLAGS, EnabledPlugin, HookCall, Tiers
 
 from kframework.errors import PluginError
 from kframework.state.nodes import NodeInfo
@@ -58,7 +58,7 @@ class Enqueuer(BatchPlugin):
 ORDERS, ENQUEUER = Orders(BatchArguments()), Enqueuer(BatchArguments())
 
 
-def names(calls: tuple[Call[object], ...]) -> list[str]:
+def names(calls: tuple[HookCall[object], ...]) -> list[str]:
     return [call.plugin.name for call in calls]
 
 

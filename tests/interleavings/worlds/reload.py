@@ -12,7 +12,7 @@ from kframework_batch.config import parse
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import PodGroup
 from kframework_batch.program import Program, compile_program
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.testing import make_gang, make_queue
 from msgspec.structs import replace
 
@@ -45,7 +45,7 @@ async def reload() -> list[str]:
     store.load([make_node("a", cpu=2), make_node("b", cpu=2), *queues])
     store.load([each for group, pods in gangs for each in (group, *pods)])
 
-    lends, takes_back = (Settings(program) for program in _programs())
+    lends, takes_back = (ProgramSettings(program) for program in _programs())
     client = GatedCluster(store, at_once=("record_event", "patch_pod_status", "patch_status"))
     scheduler = Scheduler(
         lends.configuration, client, clock, registry=lends.registry, slice=0.0, engine=lends.engine_factory()

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kframework_batch.account import Outcome, ProtectedTasks, QueueState, SessionAccount, Turn, Verdict
+from kframework_batch.account import ProtectedTasks, QueueState, SessionAccount, TaskVerdict, Turn, TurnOutcome
 
 from tests.support.batch_accounts.jobs import READY, Job, Task, nonzero, total
 from tests.support.batch_accounts.protection import PROTECTS, SILENT, by_priority
@@ -103,14 +103,14 @@ class Replay:
             assert abs(state.deserved.get(resource, 0) - due) <= off, f"{name} is due {due} {resource}"
         assert state.share == stands.share(name)
 
-    def next(self, job: Job, *outcomes: Outcome, plugin: str = "", message: str = "") -> Turn:
+    def next(self, job: Job, *outcomes: TurnOutcome, plugin: str = "", message: str = "") -> Turn:
         """Take the next turn, which is this job's."""
         assert self.turns, f"a turn of {job.uid} is missing"
         turn = self.turns.pop(0)
         assert (turn.action, turn.job, turn.queue) == (self.action, job.uid, job.queue)
         assert turn.outcome in outcomes, f"{turn} is not {outcomes}"
         assert (turn.plugin, turn.minimum) == (plugin, job.minimum)
-        pushes_out = turn.action in ("preempt", "reclaim") and turn.outcome is Outcome.DISCARDED
+        pushes_out = turn.action in ("preempt", "reclaim") and turn.outcome is TurnOutcome.DISCARDED
         assert message in turn.message if message else pushes_out or not turn.message
         for verdict in turn.verdicts:
             task = self.stands.tasks[verdict.uid]
@@ -118,7 +118,7 @@ class Replay:
             assert not verdict.node or verdict.node in self.stands.nodes
         return turn
 
-    def passed(self, job: Job, outcome: Outcome, plugin: str = "", message: str = "") -> None:
+    def passed(self, job: Job, outcome: TurnOutcome, plugin: str = "", message: str = "") -> None:
         """Take a turn of which nothing came."""
         turn = self.next(job, outcome, plugin=plugin, message=message)
         assert turn.had == job.had
@@ -138,7 +138,7 @@ class Replay:
             elif len(valid) < job.minimum:
                 message = f"Not enough valid tasks for gang-scheduling, valid: {len(valid)}, min: {job.minimum}"
             if message:
-                self.passed(job, Outcome.INVALID, "gang", message)
+                self.passed(job, TurnOutcome.INVALID, "gang", message)
                 job.message = message
             else:
                 found.append(job)
@@ -157,10 +157,10 @@ class Replay:
             plugin, message = stands.keeps_out(job) if job.claims is not None else ("", "")
             if plugin:
                 job.message = self.turns[0].message if self.turns else ""
-                self.passed(job, Outcome.HELD_BACK, plugin, message)
+                self.passed(job, TurnOutcome.HELD_BACK, plugin, message)
             else:
                 stands.enter(job)
-                self.passed(job, Outcome.ADMITTED)
+                self.passed(job, TurnOutcome.ADMITTED)
             if waiting[queue]:
                 queues.put(queue)
 
@@ -182,7 +182,7 @@ class Replay:
                     job = jobs[queue].take()
                     message = f"queue {queue} has its due already"
                     job.message = job.message if job.is_complete() else message
-                    self.passed(job, Outcome.OVERUSED, plugin, message)
+                    self.passed(job, TurnOutcome.OVERUSED, plugin, message)
                 continue
             job = jobs[queue].take()
             if job.uid not in left:
@@ -193,7 +193,7 @@ class Replay:
                 queues.put(queue)
 
     def allocate_turn(self, job: Job, left: list[Task], failed: set[str]) -> bool:
-        turn = self.next(job, Outcome.COMMITTED, Outcome.KEPT, Outcome.DISCARDED)
+        turn = self.next(job, TurnOutcome.COMMITTED, TurnOutcome.KEPT, TurnOutcome.DISCARDED)
         broken, verdicts = job.is_broken, {verdict.uid: verdict for verdict in turn.verdicts}
         tried: list[Task] = []
         while left:
@@ -209,13 +209,13 @@ class Replay:
                 self.had_none(task, verdict, failed)
                 if failed and not may_be_ready(job, failed):
                     break
-        expected = Outcome.COMMITTED if job.is_complete() else Outcome.DISCARDED
-        if expected is Outcome.DISCARDED and (broken or job.is_complete("Pipelined")):
-            expected = Outcome.KEPT
+        expected = TurnOutcome.COMMITTED if job.is_complete() else TurnOutcome.DISCARDED
+        if expected is TurnOutcome.DISCARDED and (broken or job.is_complete("Pipelined")):
+            expected = TurnOutcome.KEPT
         self.over(job, turn, tried, expected)
-        return expected is Outcome.COMMITTED and bool(left)
+        return expected is TurnOutcome.COMMITTED and bool(left)
 
-    def over(self, job: Job, turn: Turn, tried: list[Task], expected: Outcome) -> None:
+    def over(self, job: Job, turn: Turn, tried: list[Task], expected: TurnOutcome) -> None:
         """The turn said all of those tried, and ended as expected; what is not kept is taken back."""
         assert turn.outcome is expected
         assert turn.had == job.had
@@ -227,13 +227,13 @@ class Replay:
         for task in tried:
             if task.status != "Pending":
                 self.placed.add(task.uid)
-            if expected is Outcome.DISCARDED:
+            if expected is TurnOutcome.DISCARDED:
                 self.stands.take_back(task)
-            elif expected is Outcome.COMMITTED and task.status == "Allocated":
+            elif expected is TurnOutcome.COMMITTED and task.status == "Allocated":
                 task.status = "Binding"
                 self.bound.append((task.key, task.node))
 
-    def had_room(self, task: Task, verdict: Verdict) -> None:
+    def had_room(self, task: Task, verdict: TaskVerdict) -> None:
         """It was the node's own room, or that of others only where nobody has room now."""
         stands = self.stands
         assert not task.request or not stands.refuses_room(task.job.queue, task)
@@ -246,7 +246,7 @@ class Replay:
         assert not (verdict.message or verdict.plugin)
         stands.place(task, verdict.node, "Pipelined" if verdict.promised else "Allocated")
 
-    def had_none(self, task: Task, verdict: Verdict, failed: set[str]) -> None:
+    def had_none(self, task: Task, verdict: TaskVerdict, failed: set[str]) -> None:
         """There was no room: by the queue, by the role, or on any node, as often as is said."""
         stands, job = self.stands, task.job
         self.errors[task.uid] = verdict.message
@@ -279,7 +279,7 @@ class Replay:
                 jobs.setdefault(job.queue, []).append(job)
         for queue in sorted(jobs, key=stands.queue_key):
             for job in sorted(jobs[queue], key=stands.job_key):
-                turn = self.next(job, Outcome.COMMITTED, Outcome.DISCARDED)
+                turn = self.next(job, TurnOutcome.COMMITTED, TurnOutcome.DISCARDED)
                 verdicts, tried = {verdict.uid: verdict for verdict in turn.verdicts}, []
                 for task in stands.waiting(job):
                     if not task.request:
@@ -290,7 +290,7 @@ class Replay:
                             self.had_room(task, verdict)
                         else:
                             self.had_none(task, verdict, set())
-                self.over(job, turn, tried, Outcome.COMMITTED if job.is_complete() else Outcome.DISCARDED)
+                self.over(job, turn, tried, TurnOutcome.COMMITTED if job.is_complete() else TurnOutcome.DISCARDED)
 
     def starving(self) -> dict[str, list[Job]]:
         found: dict[str, list[Job]] = {}
@@ -325,7 +325,7 @@ class Replay:
             queue = queues.take()
             if plugin := stands.overused(queue):
                 while jobs[queue]:
-                    self.passed(jobs[queue].take(), Outcome.OVERUSED, plugin)
+                    self.passed(jobs[queue].take(), TurnOutcome.OVERUSED, plugin)
                 continue
             self.push_out(jobs[queue].take(), may_go)
             if jobs[queue]:
@@ -334,7 +334,7 @@ class Replay:
     def push_out(self, job: Job, may_go: Callable[[Task, Task], bool]) -> None:
         """Somebody had to go for the promises made, and none of them is protected; or nothing came of it."""
         stands = self.stands
-        turn = self.next(job, Outcome.COMMITTED, Outcome.DISCARDED)
+        turn = self.next(job, TurnOutcome.COMMITTED, TurnOutcome.DISCARDED)
         victims = [stands.tasks[victim.uid] for victim in turn.victims]
         promised = [(stands.tasks[v.uid], v) for v in turn.verdicts if v.node]
         rejected = [(stands.tasks[v.uid], v) for v in turn.verdicts if not v.node]
@@ -369,7 +369,7 @@ class Replay:
     def pushed(self, turn: Turn, job: Job, victims: list[Task], promised: list[Task]) -> None:
         """Keep or take back what was done for a job."""
         self.placed.update(task.uid for task in promised)
-        if turn.outcome is Outcome.COMMITTED:
+        if turn.outcome is TurnOutcome.COMMITTED:
             assert victims
             assert promised
             assert not turn.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, TypeAlias
 
-from kframework_batch.account import JobState, SessionAccount
+from kframework_batch.account import JobSummary, SessionAccount
 
 from tests.support.batch_accounts.jobs import Job
 from tests.support.batch_accounts.replay import Replay
@@ -51,7 +51,7 @@ class SessionScene:
             if uid not in replay.placed:
                 assert self.conditions[stands.tasks[uid].name].message == error
 
-    def judge_job(self, job: Job, phase: str, state: JobState | None) -> None:
+    def judge_job(self, job: Job, phase: str, state: JobSummary | None) -> None:
         """A job is left as its tasks stand, in the phase that was written."""
         group = None if job.group is None else self.after[type(job.group), job.group.metadata.name]
         next_phase = "" if group is None else group.status.phase

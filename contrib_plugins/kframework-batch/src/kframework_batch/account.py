@@ -15,7 +15,7 @@ import msgspec
 from kframework.engine import Binding, Decision, Observer, RecordBuffer
 
 
-class Outcome(StrEnum):
+class TurnOutcome(StrEnum):
     """The outcome of a job's turn."""
 
     #: enqueue: its pods may be made, or not yet.
@@ -33,7 +33,7 @@ class Outcome(StrEnum):
     INVALID = "invalid"
 
 
-class Verdict(msgspec.Struct, frozen=True, omit_defaults=True):
+class TaskVerdict(msgspec.Struct, frozen=True, omit_defaults=True):
     """The outcome of one task in a turn.
 
     `node` is where the task was allocated, or `promised` room: victims still have to leave, or the rest of its subgroup
@@ -89,7 +89,7 @@ class SubJobTurn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """
 
     subjob: str
-    outcome: Outcome
+    outcome: TurnOutcome
     had: int
     minimum: int
     message: str = ""
@@ -110,10 +110,10 @@ class Turn(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     action: str
     job: str
     queue: str
-    outcome: Outcome
+    outcome: TurnOutcome
     had: int = 0
     minimum: int = 0
-    verdicts: tuple[Verdict, ...] = ()
+    verdicts: tuple[TaskVerdict, ...] = ()
     victims: tuple[Victim, ...] = ()
     protected: tuple[ProtectedTasks, ...] = ()
     plugin: str = ""
@@ -142,7 +142,7 @@ class QueueState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     dominant: float = 0.0
 
 
-class JobState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class JobSummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A job as a session left it, if something of it waits or has changed.
 
     `phase` was its phase in the beginning, `next_phase` is the one that was written; `tasks` counts by status, what was
@@ -163,7 +163,7 @@ class JobState(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 class DeletedJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A job whose pod group is gone since the session before, which left it in this `phase`.
 
-    `tasks` counts those that are left of it by status, `owner` is as a JobState has it.
+    `tasks` counts those that are left of it by status, `owner` is as a JobSummary has it.
     """
 
     job: str
@@ -198,7 +198,7 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     capacity: Mapping[str, int] = {}
     queues: tuple[QueueState, ...] = ()
     turns: tuple[Turn, ...] = ()
-    jobs: tuple[JobState, ...] = ()
+    jobs: tuple[JobSummary, ...] = ()
     gone: tuple[DeletedJob, ...] = ()
     bound: tuple[tuple[str, str], ...] = ()
     evicted: tuple[tuple[str, str], ...] = ()
@@ -287,7 +287,7 @@ class SessionHistory(SessionObserver):
         """Go through the turns of a job, those of the newest session first."""
         return ((account, turn) for account in self._accounts for turn in account.turns if turn.job == job)
 
-    def verdicts(self, pod: str) -> Iterator[tuple[SessionAccount, Turn, Verdict]]:
+    def verdicts(self, pod: str) -> Iterator[tuple[SessionAccount, Turn, TaskVerdict]]:
         """Go through the verdicts on a pod, by `namespace/name`, those of the newest session first."""
         for account in self._accounts:
             for turn in account.turns:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from kframework.engine import Cell, ColumnKind, Ref, Row, Section, SectionColumn, Tone
-from kframework_batch.account import Outcome, QueueState, SessionAccount, Turn, Verdict
+from kframework_batch.account import QueueState, SessionAccount, TaskVerdict, Turn, TurnOutcome
 
 #: Names the job of a uid.
 NameJob = Callable[[str], Ref]
@@ -16,13 +16,13 @@ NameJob = Callable[[str], Ref]
 _MAX_REASONS = 3
 
 _TONES = {
-    Outcome.ADMITTED: Tone.GOOD,
-    Outcome.COMMITTED: Tone.GOOD,
-    Outcome.KEPT: Tone.WAITING,
-    Outcome.HELD_BACK: Tone.WAITING,
-    Outcome.DISCARDED: Tone.WAITING,
-    Outcome.OVERUSED: Tone.WAITING,
-    Outcome.INVALID: Tone.BAD,
+    TurnOutcome.ADMITTED: Tone.GOOD,
+    TurnOutcome.COMMITTED: Tone.GOOD,
+    TurnOutcome.KEPT: Tone.WAITING,
+    TurnOutcome.HELD_BACK: Tone.WAITING,
+    TurnOutcome.DISCARDED: Tone.WAITING,
+    TurnOutcome.OVERUSED: Tone.WAITING,
+    TurnOutcome.INVALID: Tone.BAD,
 }
 
 
@@ -94,7 +94,7 @@ def _format_rejection(plugin: str, message: str) -> str:
 def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], session: SessionAccount | None) -> Section:
     """Show queues as a session found them, with the number of pods that wait in each."""
     turns = () if session is None else session.turns
-    overused = {turn.queue: turn.plugin for turn in turns if turn.outcome is Outcome.OVERUSED}
+    overused = {turn.queue: turn.plugin for turn in turns if turn.outcome is TurnOutcome.OVERUSED}
 
     def row(state: QueueState) -> Row:
         name, count = state.queue, waiting.get(state.queue, 0)
@@ -196,7 +196,7 @@ def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
     return Section.from_rows("turns", "Turns in the last sessions", titles, rows, len(rows))
 
 
-def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, Verdict]]) -> Section:
+def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, TaskVerdict]]) -> Section:
     """Show the verdicts on a pod."""
     rows = []
     for account, turn, verdict in verdicts:

@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, TypeVar
 
 from pydantic import Field
 
-from kframework_batch.account import Outcome
+from kframework_batch.account import TurnOutcome
 from kframework_batch.hookspecs import Key
 from kframework_batch.job import GangInfo, JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments
@@ -49,7 +49,7 @@ def schedulable_jobs(session: Session) -> Iterator[JobInfo]:
             yield job
         else:
             job.message = rejection.message
-            session.log.log_outcome(job, Outcome.INVALID, rejection.plugin, rejection.message)
+            session.log.log_outcome(job, TurnOutcome.INVALID, rejection.plugin, rejection.message)
 
 
 def starving_jobs(session: Session) -> Generator[None, None, dict[str, list[JobInfo]]]:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kframework.engine import MakeEngine, Observer, Recorder
     from kframework_batch.engine import BatchEngine
     from kframework_batch.program import Program
-    from kframework_batch.settings import Settings
+    from kframework_batch.settings import ProgramSettings
 
 _log = logging.getLogger(__name__)
 
@@ -356,7 +356,7 @@ def _recorder(
     return recorder_to(file, limit, annotations, read=ENGINES.annotations)
 
 
-def _engine(settings: Settings, recorder: Recorder | None) -> MakeEngine[BatchEngine]:
+def _engine(settings: ProgramSettings, recorder: Recorder | None) -> MakeEngine[BatchEngine]:
     from kframework_batch.recording import recording_factory
 
     return settings.engine_factory() if recorder is None else recording_factory(settings, recorder)
@@ -368,13 +368,15 @@ def _settings(
     default_queue: str = "default",
     period: float | None = None,
     seed: int | None = None,
-) -> Settings:
+) -> ProgramSettings:
     """Put the settings together, and pass on what is odd about the configuration."""
     from kframework_batch.engine import SCHEDULE_PERIOD
-    from kframework_batch.settings import Settings
+    from kframework_batch.settings import ProgramSettings
 
     for notice in program.notices:
         say("warning", notice)
     if seed is None:
         seed = program.configuration.options.seed
-    return Settings(program, tuple(dict.fromkeys(scheduler_names)), default_queue, period or SCHEDULE_PERIOD, seed)
+    return ProgramSettings(
+        program, tuple(dict.fromkeys(scheduler_names)), default_queue, period or SCHEDULE_PERIOD, seed
+    )

@@ -18,12 +18,12 @@ from kframework_batch.job import GangInfo, JobInfo, SubJobInfo, TaskInfo
 from kframework_batch.plugin import BatchPlugin, Vote
 from kframework_batch.queue import QueueAccount, QueueInfo
 from kframework_batch.session_view import SessionView
-from kframework_batch.tiers import Call, Tiers
+from kframework_batch.tiers import HookCall, Tiers
 
 R = TypeVar("R")
 
-_Flat: TypeAlias = tuple[Call[R], ...]
-_Tiered: TypeAlias = tuple[tuple[Call[R], ...], ...]
+_Flat: TypeAlias = tuple[HookCall[R], ...]
+_Tiered: TypeAlias = tuple[tuple[HookCall[R], ...], ...]
 
 #: Takes note how many nanoseconds a plugin took.
 DurationCallback: TypeAlias = Callable[[str, int], None]
@@ -291,7 +291,7 @@ def time_steps(steps: Iterator[None], took: Callable[[int], None]) -> Iterator[N
         yield
 
 
-def _rejection(asked: Iterable[Call[object]], *arguments: object) -> Status | None:
+def _rejection(asked: Iterable[HookCall[object]], *arguments: object) -> Status | None:
     """Return the first status that is no success, with the name of the plugin that gave it."""
     for call in asked:
         status = call(*arguments)

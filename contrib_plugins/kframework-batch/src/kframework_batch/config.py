@@ -59,7 +59,7 @@ _BLOCK = re.compile(r"\|[-+1-9]*\s*(#.*)?$")
 
 
 @dataclass(frozen=True)
-class PluginEntry:
+class TierPlugin:
     """One mention of a plugin: the flags and arguments that are written, and where."""
 
     name: str
@@ -73,7 +73,7 @@ class BatchConfiguration:
     """The content of a configuration file; `warnings` are lines for the user, each with its place."""
 
     actions: tuple[str, ...]
-    tiers: tuple[tuple[PluginEntry, ...], ...]
+    tiers: tuple[tuple[TierPlugin, ...], ...]
     #: By the name of the action.
     action_arguments: Mapping[str, RawArgs]
     place: Place = field(compare=False, repr=False)
@@ -98,7 +98,7 @@ def parse(text: str, name: str = "<config>") -> BatchConfiguration:
     documents = _documents(text, name)
     if isinstance(documents[0].data, dict) and documents[0].data.get("kind") == "ConfigMap":
         documents = _documents(*_config_map_text(documents[0], text, name))
-    return replace(_Reader().configuration(documents), text=text)
+    return replace(_ConfigurationReader().configuration(documents), text=text)
 
 
 def default_configuration() -> BatchConfiguration:
@@ -126,7 +126,7 @@ def _config_map_text(config_map: Document, text: str, name: str) -> tuple[str, s
     return held, f"{name}: data.{key}"
 
 
-class _Reader:
+class _ConfigurationReader:
     """Goes through the documents once and collects what is wrong and what is passed over."""
 
     def __init__(self) -> None:
@@ -171,14 +171,14 @@ class _Reader:
             self._add_error(place, f"{shown(text)} lacks a name before or after a comma")
         return names
 
-    def _tier(self, place: Place) -> tuple[PluginEntry, ...]:
+    def _tier(self, place: Place) -> tuple[TierPlugin, ...]:
         self._fields(place, ("plugins",))
         found = []
         for entry in self._items(place / "plugins"):
             written = self._fields(entry, ("name", "arguments", *sorted(_FLAGS)))
             flags = {name: self._flag(entry / name) for name in written if name in _FLAGS}
             name, arguments = self._text(entry / "name"), entry / "arguments"
-            found.append(PluginEntry(name, flags, RawArgs(self._fields(arguments), arguments), entry))
+            found.append(TierPlugin(name, flags, RawArgs(self._fields(arguments), arguments), entry))
         return tuple(found)
 
     def _action_arguments(self, place: Place) -> dict[str, RawArgs]:
@@ -228,7 +228,7 @@ class _Reader:
         self._add_error(place, f"expected true or false, got {shown(value)}")
         return True
 
-    def _refuse_conflicts(self, tiers: Sequence[Sequence[PluginEntry]]) -> None:
+    def _refuse_conflicts(self, tiers: Sequence[Sequence[TierPlugin]]) -> None:
         for tier in tiers:
             trees = [entry for entry in tier if entry.name == "drf" and entry.flags.get(HIERARCHY)]
             if trees and any(entry.name == "proportion" for entry in tier):

@@ -221,7 +221,7 @@ class Fairness(Protocol):
         ...
 
 
-class Gang(Protocol):
+class GangHooks(Protocol):
     """The hooks that decide when a job has enough."""
 
     @hookspec
@@ -270,5 +270,5 @@ class Gang(Protocol):
 
 SPECIFICATIONS: tuple[type, ...] = (
     *(Lifecycle, Orders, Predicate, NodeOrdering, HyperNodeOrdering),
-    *(Victims, Fairness, Gang),
+    *(Victims, Fairness, GangHooks),
 )

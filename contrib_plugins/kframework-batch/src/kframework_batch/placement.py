@@ -25,7 +25,7 @@ from kframework_batch.hypernodes import Domain
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin
 from kframework_batch.session_view import SessionView
-from kframework_batch.tiers import Call, Tiers
+from kframework_batch.tiers import HookCall, Tiers
 from kframework_batch.tournament import ABSENT, Tournament
 
 R = TypeVar("R")
@@ -37,11 +37,13 @@ class NodePlugins:
     def __init__(self, session: SessionView, tiers: Tiers) -> None:
         self._session = session
         self._nodes = session.nodes
-        self._predicate: Mapping[BatchPlugin, Call[Status | None]] = _by_plugin(tiers, "predicate")
-        self._predicate_nodes: Mapping[BatchPlugin, Call[Rows]] = _by_plugin(tiers, "predicate_nodes")
-        self._predicate_status: Mapping[BatchPlugin, Call[Status]] = _by_plugin(tiers, "predicate_status")
-        self._node_order: Mapping[BatchPlugin, Call[float]] = _by_plugin(tiers, "node_order")
-        self._node_order_nodes: Mapping[BatchPlugin, Call[NDArray[np.float64]]] = _by_plugin(tiers, "node_order_nodes")
+        self._predicate: Mapping[BatchPlugin, HookCall[Status | None]] = _by_plugin(tiers, "predicate")
+        self._predicate_nodes: Mapping[BatchPlugin, HookCall[Rows]] = _by_plugin(tiers, "predicate_nodes")
+        self._predicate_status: Mapping[BatchPlugin, HookCall[Status]] = _by_plugin(tiers, "predicate_status")
+        self._node_order: Mapping[BatchPlugin, HookCall[float]] = _by_plugin(tiers, "node_order")
+        self._node_order_nodes: Mapping[BatchPlugin, HookCall[NDArray[np.float64]]] = _by_plugin(
+            tiers, "node_order_nodes"
+        )
         self._filtering = tuple(p for p in tiers.plugins if p in self._predicate or p in self._predicate_nodes)
         self._ordering = tuple(p for p in tiers.plugins if p in self._node_order or p in self._node_order_nodes)
         self.plugins: tuple[BatchPlugin, ...] = tuple(dict.fromkeys([*self._filtering, *self._ordering]))
@@ -125,8 +127,8 @@ def _rejects(status: Status | None) -> TypeGuard[Status]:
     return status is not None and status.code != Code.SUCCESS
 
 
-def _by_plugin(tiers: Tiers, hook: str) -> Mapping[BatchPlugin, Call[R]]:
-    return {call.plugin: cast("Call[R]", call) for call in tiers.flat(hook)}
+def _by_plugin(tiers: Tiers, hook: str) -> Mapping[BatchPlugin, HookCall[R]]:
+    return {call.plugin: cast("HookCall[R]", call) for call in tiers.flat(hook)}
 
 
 #: Up to this number rows are evaluated one by one, more as columns.
@@ -203,7 +205,7 @@ class Placement:
         self._score_cache = scores
         self._random = random
         self.node_plugins: NodePlugins = NodePlugins(session, plugins.tiers)
-        self._best_nodes = cast("tuple[Call[int | None], ...]", plugins.tiers.flat("best_node"))
+        self._best_nodes = cast("tuple[HookCall[int | None], ...]", plugins.tiers.flat("best_node"))
         #: What was chosen last for each task, by uid.
         self.choices: dict[str, Choice] = {}
         #: The nodes that tasks, by uid, are given where they are among the best, in place of one that is drawn.

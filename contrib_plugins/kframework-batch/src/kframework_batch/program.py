@@ -32,7 +32,7 @@ from kframework.engine import (
     read_source,
 )
 from kframework_batch.action import Action
-from kframework_batch.config import BatchConfiguration, PluginEntry, default_configuration, load, parse
+from kframework_batch.config import BatchConfiguration, TierPlugin, default_configuration, load, parse
 from kframework_batch.plugin import BatchArguments, BatchPlugin
 from kframework_batch.tiers import HIERARCHY, UNSUPPORTED_FLAGS, EnabledPlugin, Tiers
 
@@ -115,7 +115,9 @@ def compile_program(configuration: BatchConfiguration, registry: BatchRegistry |
     Raises ConfigError for an unknown name and for arguments that a model rejects, ConfigErrors for several of
     them, PluginError for a class that breaks the contract.
     """
-    return _Compiler(configuration, registry if registry is not None else BatchRegistry.from_installed()).program()
+    return _ProgramCompiler(
+        configuration, registry if registry is not None else BatchRegistry.from_installed()
+    ).program()
 
 
 def load_program(file: str | None) -> Program:
@@ -141,7 +143,7 @@ class _OfferKind(Generic[N]):
         return Problem((), f"unknown {self.word} {name!r}: {remedy}", nearest_name(name, self.offers))
 
 
-class _Compiler:
+class _ProgramCompiler:
     """Goes through a configuration once and collects what is wrong and what has no effect."""
 
     def __init__(self, configuration: BatchConfiguration, registry: BatchRegistry) -> None:
@@ -170,7 +172,7 @@ class _Compiler:
             (*configuration.warnings, *map(str, self._notices)),
         )
 
-    def _plugin(self, entry: PluginEntry) -> EnabledPlugin | None:
+    def _plugin(self, entry: TierPlugin) -> EnabledPlugin | None:
         plugin = self._create(self._plugins, entry.name, entry.place / "name", entry.arguments)
         if plugin is None:
             return None

@@ -35,7 +35,7 @@ from kframework.engine import (
 )
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
-from kframework_batch.account import MEASURED, Outcome, SessionAccount, SessionHistory, Turn
+from kframework_batch.account import MEASURED, SessionAccount, SessionHistory, Turn, TurnOutcome
 from kframework_batch.account_rows import format_reasons
 from kframework_batch.background_writes import EvictionFailed, Reconfigured, StatusNotWritten
 from kframework_batch.config import parse
@@ -45,7 +45,7 @@ from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
 from kframework_batch.session import TrialSession
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 
 
@@ -78,7 +78,7 @@ class BatchEngines(EngineKind[BatchEngine]):
     def rebuild(self, configuration: str, file: str, clock: Clock, host: Host) -> BatchEngine:
         said = msgspec.json.decode(configuration, type=_SettingsHeader)
         program = compile_program(parse(said.program, f"{file}: configuration"))
-        settings = Settings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
+        settings = ProgramSettings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
         return self._engine(
             settings.configuration,
             clock,
@@ -101,7 +101,7 @@ class BatchEngines(EngineKind[BatchEngine]):
         program = load_program(config)
         objects = read_cluster(list(filenames), devices=devices).objects
         sessions = SessionHistory()
-        with create_simulation(objects, Settings(program), observers=[sessions]) as simulation:
+        with create_simulation(objects, ProgramSettings(program), observers=[sessions]) as simulation:
             return run_to_end(explain_by_name(simulation.run().scheduler.engine, list(sessions), namespace, name))
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
@@ -112,7 +112,7 @@ class BatchEngines(EngineKind[BatchEngine]):
 ENGINES = BatchEngines()
 
 
-def recording_factory(settings: Settings, recorder: Recorder) -> MakeEngine[BatchEngine]:
+def recording_factory(settings: ProgramSettings, recorder: Recorder) -> MakeEngine[BatchEngine]:
     """Return what makes the engine of these settings, and has a recorder write what reaches it."""
     make = RecordedBatchEngine.factory(settings.program, settings.period, settings.default_queue)
     said = _SettingsHeader(
@@ -176,7 +176,7 @@ def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Pro
 
 def _differences(recorded: SessionAccount, trial: TrialSession) -> Iterator[DecisionDiff]:
     """Yield what would have been otherwise in a session, job by job."""
-    turns = [turn for turn in recorded.turns if turn.outcome is Outcome.COMMITTED]
+    turns = [turn for turn in recorded.turns if turn.outcome is TurnOutcome.COMMITTED]
     trial.placement.preferred = {each.uid: each.node for turn in turns for each in turn.verdicts if each.node}
     failure = ""
     try:
@@ -233,12 +233,12 @@ class _JobResult:
 
     def __init__(self, turns: Sequence[Turn]) -> None:
         self.turns = turns
-        committed = [turn for turn in turns if turn.outcome is Outcome.COMMITTED]
+        committed = [turn for turn in turns if turn.outcome is TurnOutcome.COMMITTED]
         placed = (each for turn in committed for each in turn.verdicts if each.node and not each.promised)
         self.nodes: Mapping[str, str] = {each.pod: each.node for each in placed}
         self.victims: frozenset[str] = frozenset(victim.pod for turn in committed for victim in turn.victims)
         #: Without an action that admits jobs they are admitted.
-        self.held_back: bool = any(turn.outcome is Outcome.HELD_BACK for turn in turns)
+        self.held_back: bool = any(turn.outcome is TurnOutcome.HELD_BACK for turn in turns)
 
     def __str__(self) -> str:
         bound = f"{len(self.nodes)} bound" if self.nodes else ""

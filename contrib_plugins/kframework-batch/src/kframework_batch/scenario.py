@@ -1,6 +1,6 @@
 """Scripted batch scheduling over time for tests: events at given times, then who was bound when, and who evicted.
 
-    scenario = Scenario(nodes=[make_node("n1", cpu=4)], jobs=[make_job("train", 4, cpu=1, seconds=60.0)])
+    scenario = BatchScenario(nodes=[make_node("n1", cpu=4)], jobs=[make_job("train", 4, cpu=1, seconds=60.0)])
     scenario.at(10.0, create(make_job("late", 1)))
     record = scenario.run(120.0)
     assert record.bound["train-worker-0"] == [1.0]
@@ -28,7 +28,7 @@ from kframework_batch.engine import SCHEDULER_NAME
 from kframework_batch.objects import Job, JobSpec, PodGroup, Queue, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from kframework_batch.program import BatchRegistry, compile_program
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 from kframework_batch.task_status import has_ended
 
@@ -80,7 +80,7 @@ class PodRun(msgspec.Struct):
     ended_at: float = inf
 
 
-class ScenarioResult(msgspec.Struct):
+class BatchScenarioResult(msgspec.Struct):
     """The result of a scenario; times are in seconds since the start, and pods go by their names.
 
     `cluster` is as it was at the end, `stays` are in the order in which they began, `began` is in seconds since 1970.
@@ -127,7 +127,7 @@ class ScenarioResult(msgspec.Struct):
         return next(each.message for each in conditions if each.type == "PodScheduled")
 
 
-class Scenario:
+class BatchScenario:
     """A simulation with a script: a cluster, a configuration, and events at given times.
 
     `classes` are actions and plugins that are added to the installed ones, or replace them; `objects` are all but
@@ -147,20 +147,20 @@ class Scenario:
     ) -> None:
         read = default_configuration() if configuration is None else configuration
         program = compile_program(parse(read) if isinstance(read, str) else read, BatchRegistry.with_classes(*classes))
-        self._settings = Settings(program, seed=seed)
+        self._settings = ProgramSettings(program, seed=seed)
         self._objects: list[ApiObject] = [*objects, *nodes, *queues, *jobs]
         self._actions: list[TimedAction] = []
 
-    def at(self, seconds: float, *actions: Action) -> Scenario:
+    def at(self, seconds: float, *actions: Action) -> BatchScenario:
         """Schedule actions, in seconds after the start; `kframework.testing` has some."""
         self._actions += [(seconds, action) for action in actions]
         return self
 
-    def run(self, until: float) -> ScenarioResult:
+    def run(self, until: float) -> BatchScenarioResult:
         """Run for this number of virtual seconds."""
         script = partial(Script, actions=self._actions)
         with create_simulation(self._objects, self._settings, controllers=[script]) as simulation:
-            record = ScenarioResult(simulation.cluster, simulation.clock.now(), [])
+            record = BatchScenarioResult(simulation.cluster, simulation.clock.now(), [])
             there: dict[str, PodRun] = {}
 
             def note(change: Change) -> None:

@@ -15,16 +15,16 @@ import msgspec
 from kframework import Clock
 from kframework_batch.account import (
     DeletedJob,
-    JobState,
-    Outcome,
+    JobSummary,
     Part,
     ProtectedTasks,
     QueueState,
     RejectedHypernode,
     SessionAccount,
     SubJobTurn,
+    TaskVerdict,
     Turn,
-    Verdict,
+    TurnOutcome,
     Victim,
 )
 from kframework_batch.job import JobInfo, TaskInfo
@@ -44,7 +44,7 @@ _MAX_HYPERNODES = 8
 class TurnRejections(NamedTuple):
     """The rejections of a try."""
 
-    rejected: tuple[Verdict, ...]
+    rejected: tuple[TaskVerdict, ...]
     subjobs: tuple[SubJobTurn, ...]
 
     @property
@@ -72,13 +72,13 @@ class SessionLog:
         self._resumed: int = 0
         self._elapsed: int = 0
         self._queues: list[QueueState] = []
-        self._jobs: dict[str, JobState] = {}
+        self._jobs: dict[str, JobSummary] = {}
         self._gone: list[DeletedJob] = []
         self._bound: list[tuple[str, str]] = []
         self._evicted: list[tuple[str, str]] = []
         self._parts: dict[tuple[str, str], int] = {}
         #: The rejections of the current turn.
-        self._rejected: list[Verdict] = []
+        self._rejected: list[TaskVerdict] = []
         self._subjobs: list[SubJobTurn] = []
         self._protected: dict[str, dict[str, TaskInfo]] = {}
 
@@ -104,7 +104,7 @@ class SessionLog:
 
     def log_rejection(self, task: TaskInfo, message: str, plugin: str = "") -> None:
         """Note why a task found no room."""
-        self._rejected.append(Verdict(task.key, task.uid, message=message, plugin=plugin))
+        self._rejected.append(TaskVerdict(task.key, task.uid, message=message, plugin=plugin))
 
     def log_protected(self, plugin: str, tasks: Iterable[TaskInfo]) -> None:
         """Note whom a plugin would not let go."""
@@ -137,7 +137,7 @@ class SessionLog:
     def log_turn(
         self,
         job: JobInfo,
-        outcome: Outcome,
+        outcome: TurnOutcome,
         choices: Mapping[str, Choice],
         *,
         placed: Sequence[TaskInfo] = (),
@@ -173,7 +173,7 @@ class SessionLog:
         self._subjobs.clear()
         self._protected.clear()
 
-    def log_outcome(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> None:
+    def log_outcome(self, job: JobInfo, outcome: TurnOutcome, plugin: str = "", message: str = "") -> None:
         """Note that a job had no turn, or that nothing but a yes or no came of it."""
         self._append_turn(self._new_turn(job, outcome, plugin, message))
 
@@ -183,7 +183,7 @@ class SessionLog:
         self._durations.append(self._elapsed + now - self._resumed)
         self._resumed, self._elapsed = now, 0
 
-    def _new_turn(self, job: JobInfo, outcome: Outcome, plugin: str = "", message: str = "") -> Turn:
+    def _new_turn(self, job: JobInfo, outcome: TurnOutcome, plugin: str = "", message: str = "") -> Turn:
         return Turn(
             action=self.action,
             job=job.uid,
@@ -221,7 +221,7 @@ class SessionLog:
 
     def log_job(self, job: JobInfo, phase: str, message: str) -> None:
         """Note how a job is left whose phase was this in the beginning."""
-        self._jobs[job.uid] = JobState(
+        self._jobs[job.uid] = JobSummary(
             job=job.uid,
             queue=job.queue,
             owner="" if job.object is None else owner_of(job.object),
@@ -274,10 +274,10 @@ def _counts(job: JobInfo) -> dict[str, int]:
     return {status.value: job.count(status) for status in TaskStatus if job.with_status(status)}
 
 
-def _placement_verdict(task: TaskInfo, choice: Choice | None, *, promised: bool) -> Verdict:
+def _placement_verdict(task: TaskInfo, choice: Choice | None, *, promised: bool) -> TaskVerdict:
     if choice is None or choice.node != task.node_name:
-        return Verdict(task.key, task.uid, task.node_name, promised)
-    return Verdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)
+        return TaskVerdict(task.key, task.uid, task.node_name, promised)
+    return TaskVerdict(task.key, task.uid, task.node_name, promised, choice.score, choice.ties, choice.feasible)
 
 
 def _amounts(resource: Mapping[str, int]) -> dict[str, int]:

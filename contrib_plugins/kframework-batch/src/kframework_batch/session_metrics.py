@@ -30,7 +30,7 @@ from kframework.engine import (
     as_labels,
 )
 from kframework.objects import Pod
-from kframework_batch.account import Outcome, QueueState, SessionAccount, SessionObserver
+from kframework_batch.account import QueueState, SessionAccount, SessionObserver, TurnOutcome
 from kframework_batch.engine import BatchEngine
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.resource import dominant_share
@@ -158,12 +158,12 @@ class SessionMetrics(SessionObserver):
                 self._attempts[result,] += count
         for turn in account.turns:
             self._attempted[()] += turn.action == "preempt"
-            if turn.outcome is Outcome.COMMITTED and turn.victims:
+            if turn.outcome is TurnOutcome.COMMITTED and turn.victims:
                 self._evictions[turn.action,] += 1
         self._retries = {labels: self._retries.get(labels, 0) + 1 for labels in self._lacking()}
 
     def _victims(self) -> int:
-        committed = (turn for turn in self._last.turns if turn.outcome is Outcome.COMMITTED)
+        committed = (turn for turn in self._last.turns if turn.outcome is TurnOutcome.COMMITTED)
         return sum(len(turn.victims) for turn in committed if turn.action == "preempt")
 
     def _lacking(self) -> dict[tuple[str, ...], int]:
@@ -215,7 +215,7 @@ class SessionMetrics(SessionObserver):
 
     def _overused(self, state: QueueState) -> float:
         outcomes = (turn.outcome for turn in self._last.turns if turn.queue == state.queue)
-        return float(Outcome.OVERUSED in outcomes)
+        return float(TurnOutcome.OVERUSED in outcomes)
 
 
 def _amount(amounts: _Amounts, resource: str, state: QueueState) -> float:

@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import chain, repeat
 
 from kframework.engine import Span, SpanAttributes, Tracing
-from kframework_batch.account import Part, SessionAccount, SessionObserver, Turn, Verdict
+from kframework_batch.account import Part, SessionAccount, SessionObserver, TaskVerdict, Turn
 from kframework_batch.account_rows import format_reasons
 
 #: The spans of measured parts besides actions, by kind.
@@ -86,7 +86,7 @@ def _attributes(turn: Turn) -> SpanAttributes:
     }
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: TaskVerdict) -> str:
     if not verdict.node:
         return "rejected"
     return "promised" if verdict.promised else "placed"

@@ -19,8 +19,8 @@ from kframework.engine import (
     Scheduler,
     manifests,
 )
-from kframework_batch.controllers.controller import Controller
-from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.controller import Reconciler
+from kframework_batch.controllers.jobs import VolcanoJobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.engine import SCHEDULE_PERIOD, SCHEDULER_NAME, BatchEngine
@@ -28,11 +28,11 @@ from kframework_batch.program import Program, core_configuration, core_registry
 from kframework_batch.queue import DEFAULT_QUEUE
 
 #: Makes a controller for a cluster.
-ControllerFactory = Callable[[Cluster, Clock], Controller]
+ControllerFactory = Callable[[Cluster, Clock], Reconciler]
 
 
 @dataclass(frozen=True)
-class Settings:
+class ProgramSettings:
     """A program, and whom it is for.
 
     `scheduler_names` are those whose pods are scheduled; jobs and pods that name no queue are in `default_queue`.
@@ -67,14 +67,19 @@ class Settings:
         chance = Seeds(self.seed).generator("keys of jobs") if simulated else SystemRandom()
         first, names = self.scheduler_names[0], frozenset(self.scheduler_names)
         return (
-            lambda cluster, clock: JobController(cluster, clock, first, self.default_queue, chance),
+            lambda cluster, clock: VolcanoJobController(cluster, clock, first, self.default_queue, chance),
             lambda cluster, clock: PodGroupController(cluster, clock, names, self.default_queue),
             lambda cluster, clock: QueueController(cluster, clock, self.default_queue),
         )
 
 
 def role_manifests(
-    settings: Settings, controllers: Iterable[ControllerFactory], election: LeaderElection, *, name: str, namespace: str
+    settings: ProgramSettings,
+    controllers: Iterable[ControllerFactory],
+    election: LeaderElection,
+    *,
+    name: str,
+    namespace: str,
 ) -> list[dict[str, object]]:
     """Return the objects that grant the rights to the ServiceAccount of this name and namespace; their name is its.
 

@@ -11,12 +11,12 @@ from kframework.simulation.controllers import STANDARD_CONTROLLERS, ControllerFa
 from kframework.simulation.records import Progress
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Job, PodGroup
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 
 
 def create_simulation(
     objects: Iterable[ApiObject],
-    settings: Settings,
+    settings: ProgramSettings,
     *,
     observers: Iterable[Observer] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,

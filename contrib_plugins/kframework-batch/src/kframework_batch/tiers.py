@@ -72,7 +72,7 @@ class EnabledPlugin:
     distribution: str = ""
 
 
-class Call(Generic[R_co]):
+class HookCall(Generic[R_co]):
     """One plugin's part in one hook; calling it passes the arguments on by position.
 
     What the plugin raises becomes a PluginError that names it.
@@ -121,12 +121,12 @@ class Tiers:
             for enabled in tier:
                 _check(enabled)
         self.plugins: tuple[BatchPlugin, ...] = tuple(enabled.plugin for tier in tiers for enabled in tier)
-        self._calls: dict[str, tuple[tuple[Call[object], ...], ...]] = {}
+        self._calls: dict[str, tuple[tuple[HookCall[object], ...], ...]] = {}
         for hook in _SPECIFICATIONS:
             flag = _FLAG_OF.get(hook, "")
             asked = (
                 tuple(
-                    Call(each.plugin, cast("Callable[..., object]", getattr(each.plugin, hook)), each.distribution)
+                    HookCall(each.plugin, cast("Callable[..., object]", getattr(each.plugin, hook)), each.distribution)
                     for each in tier
                     if _hookimpl_options(each.plugin, hook) is not None and each.flags.get(flag, True)
                 )
@@ -135,11 +135,11 @@ class Tiers:
             self._calls[hook] = tuple(tier for tier in asked if tier)
         self._flat = {hook: tuple(call for tier in calls for call in tier) for hook, calls in self._calls.items()}
 
-    def calls(self, hook: str) -> tuple[tuple[Call[object], ...], ...]:
+    def calls(self, hook: str) -> tuple[tuple[HookCall[object], ...], ...]:
         """Return the calls of a hook, in order, by tier; a tier without any is left out."""
         return self._calls[hook]
 
-    def flat(self, hook: str) -> tuple[Call[object], ...]:
+    def flat(self, hook: str) -> tuple[HookCall[object], ...]:
         """Return the same without the borders of tiers."""
         return self._flat[hook]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 import pytest
-from kframework_batch.account import Outcome, RejectedHypernode
+from kframework_batch.account import RejectedHypernode, TurnOutcome
 from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.explain.explanation import format_explanation
 from kframework_batch.objects import HyperNode, NetworkTopology, PodGroupStatus
@@ -124,25 +124,25 @@ def test_future_room_is_reserved_in_one_hypernode() -> None:
         found.put(replace(pod, metadata=replace(pod.metadata, deletion_timestamp="2026-01-01T00:00:00Z")))
     found.session()
     (turn,) = found.accounts[-1].turns_of("default/j")
-    assert (turn.outcome, turn.hypernode, turn.had) == (Outcome.KEPT, "r2", 2)
+    assert (turn.outcome, turn.hypernode, turn.had) == (TurnOutcome.KEPT, "r2", 2)
     assert found.bound == {"small-0": "a"}
 
 
 def test_account_has_hypernode_and_rejected_hypernodes() -> None:
     found = stage([close(make_gang("j", 4), tier=1)], {**EVEN, "a": 1}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
-    assert (turn.outcome, turn.hypernode, turn.had) == (Outcome.COMMITTED, "r1", 4)
+    assert (turn.outcome, turn.hypernode, turn.had) == (TurnOutcome.COMMITTED, "r1", 4)
     assert {tried.hypernode for tried in turn.rejected_hypernodes} <= {"r0", "r2"}
     found = stage([close(make_gang("j", 5), tier=1)], {**EVEN, "c": 3, "d": 1, "a": 3, "b": 3}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
-    assert turn.outcome is Outcome.COMMITTED
+    assert turn.outcome is TurnOutcome.COMMITTED
 
 
 def test_job_that_fits_no_hypernode_has_a_message() -> None:
     gang = close(make_gang("j", 2, cpu=2), tier=1)
     found = stage([gang], {"a": 3, "b": 1, "c": 1, "d": 1}).session()
     (turn,) = found.accounts[-1].turns_of("default/j")
-    assert turn.outcome is Outcome.DISCARDED
+    assert turn.outcome is TurnOutcome.DISCARDED
     assert set(turn.rejected_hypernodes) == {
         RejectedHypernode("r0", 1, 1, "0/2 nodes are available: 2 Insufficient cpu."),
         RejectedHypernode("r1", 1, 0, "Insufficient cpu: 2 is left of 4"),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.compare.measures import Measures, TimePercentiles, jain, measure
-from kframework_batch.compare.timeline import EventKind, GangPod, GangSummary, Timeline, TimelineEvent
+from kframework_batch.compare.timeline import EventKind, GangPod, GangSummary, RunTimeline, TimelineEvent
 from kframework_batch.resource import Resource
 
 
-def timeline(*moments: tuple[float, EventKind, str, str]) -> Timeline:
+def timeline(*moments: tuple[float, EventKind, str, str]) -> RunTimeline:
     """Make a timeline of gangs `a` (queue one) and `b` (queue two), each of two pods of five units, both needed."""
-    made = Timeline()
+    made = RunTimeline()
     for name, queue in (("a", "one"), ("b", "two")):
         made.gangs[name] = GangSummary(name, queue, 2, 2, Resource(gpu=10))
         for index in range(2):
@@ -19,7 +19,7 @@ def timeline(*moments: tuple[float, EventKind, str, str]) -> Timeline:
     return made
 
 
-def measured(made: Timeline, duration: float | None = None) -> Measures:
+def measured(made: RunTimeline, duration: float | None = None) -> Measures:
     return measure(made, resource="gpu", capacity=10, weights={"one": 1, "two": 1}, duration=duration)[0]
 
 

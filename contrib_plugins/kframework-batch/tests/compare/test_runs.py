@@ -10,14 +10,14 @@ from kframework_batch.config import default_configuration
 from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 
 from kframework import InputError
 from kframework.config.load import load_configuration
 from kframework.objects import ApiObject
 from kframework.testing import make_node
 
-SETTINGS = Settings(compile_program(default_configuration()))
+SETTINGS = ProgramSettings(compile_program(default_configuration()))
 PODS = load_configuration(
     {
         "apiVersion": "kubescheduler.config.k8s.io/v1",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.controllers.job_admission import with_defaults
-from kframework_batch.controllers.job_pods import RESTARTED_BY, VERSION, JobPods
+from kframework_batch.controllers.job_pods import RESTARTED_BY, VERSION, VolcanoJobPods
 from kframework_batch.controllers.job_policies import Timeouts, next_action, unsupported_policies
 from kframework_batch.objects import (
     DependsOn,
@@ -50,7 +50,9 @@ ALL = (pod("j-a-0"), pod("j-a-1"), pod("j-b-0"))
 
 
 def action(subject: Job, *pods: Pod, group: str = "Running") -> str:
-    found = next_action(subject, JobPods(subject, pods), PodGroup(status=PodGroupStatus(phase=group)), Timeouts(), NOW)
+    found = next_action(
+        subject, VolcanoJobPods(subject, pods), PodGroup(status=PodGroupStatus(phase=group)), Timeouts(), NOW
+    )
     if found is None:
         return ""
     return " ".join([found.name, found.event, *(each.metadata.name for each in found.restarted)])
@@ -137,7 +139,7 @@ def test_task_that_waits_for_dependencies_has_no_evicted_pods() -> None:
 )
 def test_broken_gang_is_an_event_of_the_job(subject: Job, expected: str) -> None:
     assert action(subject, *ALL, group="Unknown") == expected
-    assert next_action(subject, JobPods(subject, ALL), None, Timeouts(), NOW) is None
+    assert next_action(subject, VolcanoJobPods(subject, ALL), None, Timeouts(), NOW) is None
 
 
 def test_unsupported_policies_are_named() -> None:
@@ -196,7 +198,7 @@ def test_policy_for_exit_code(policies: tuple[JobPolicy, ...], codes: tuple[int 
 def test_message_has_the_exit_code() -> None:
     subject = job(policy("AbortJob", "PodFailed"))
     for failed, message in ((ended("j-a-0", 3), " with exit code 3"), (ended("j-a-0"), "")):
-        found = next_action(subject, JobPods(subject, [failed]), None, Timeouts(), NOW)
+        found = next_action(subject, VolcanoJobPods(subject, [failed]), None, Timeouts(), NOW)
         assert found is not None and found.message == f"pod j-a-0 has failed{message}"
 
 
@@ -233,7 +235,7 @@ def actions(subject: Job, *looks: tuple[float, tuple[Pod, ...]], running: int = 
     timeouts, found = Timeouts(), []
     subject = replace(subject, status=replace(subject.status, running=running))
     for second, pods in looks:
-        members = JobPods(subject, pods)
+        members = VolcanoJobPods(subject, pods)
         action = next_action(subject, members, None, timeouts, NOW + second)
         found.append(f"in {timeouts.next_in:g}" if timeouts.next_in is not None else action.event if action else "")
         tally = members.counts

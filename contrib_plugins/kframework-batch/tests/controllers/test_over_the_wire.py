@@ -6,8 +6,8 @@ import asyncio
 from random import Random
 
 import pytest
-from kframework_batch.controllers.controller import Controller
-from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.controller import Reconciler
+from kframework_batch.controllers.jobs import VolcanoJobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, Queue, TaskSpec
@@ -78,8 +78,8 @@ def told(rates: Rates, seed: int) -> dict[str, object]:
             InProcessTransport(ApiServer(store, clock)), Random(seed), rates, clock, clock.now() + 600
         )
         client = KubeCluster(faulty, clock, random=Random(seed))
-        controllers: list[Controller] = [
-            JobController(client, clock, "volcano"),
+        controllers: list[Reconciler] = [
+            VolcanoJobController(client, clock, "volcano"),
             PodGroupController(client, clock, frozenset({"volcano"})),
             QueueController(client, clock),
         ]

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kframework_batch.controllers.controller import Controller
-from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.controller import Reconciler
+from kframework_batch.controllers.jobs import VolcanoJobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.objects import (
@@ -138,7 +138,9 @@ def told(story: Story, breaks_at: int = 0, *, after: bool = True) -> Course:
         memory = MemoryCluster(clock, [story.job])
         line = Line(memory, breaks_at, after=after)
         kubelet = asyncio.ensure_future(Kubelet(memory, clock).run())
-        controller = asyncio.ensure_future(kept_running(line, lambda line: JobController(line, clock, "volcano")))
+        controller = asyncio.ensure_future(
+            kept_running(line, lambda line: VolcanoJobController(line, clock, "volcano"))
+        )
         states: list[Seen] = []
         for second in range(40):
             await asyncio.sleep(0.25)
@@ -158,7 +160,7 @@ def told(story: Story, breaks_at: int = 0, *, after: bool = True) -> Course:
     return run_virtual(tell)
 
 
-async def kept_running(line: Line, make: Callable[[Cluster], Controller]) -> None:
+async def kept_running(line: Line, make: Callable[[Cluster], Reconciler]) -> None:
     while True:
         try:
             await make(line).run()  # type: ignore[arg-type]  # as much of a cluster as it uses
@@ -294,7 +296,7 @@ def kept(breaks_at: int, *, after: bool) -> tuple[object, int]:
         memory = MemoryCluster(clock, [queue("a"), queue("b", "a"), queue("c", "b")])
         line = Line(memory, breaks_at, after=after)
 
-        def groups(line: Cluster) -> Controller:
+        def groups(line: Cluster) -> Reconciler:
             return PodGroupController(line, clock, frozenset({"volcano"}))
 
         tasks = [
@@ -370,7 +372,7 @@ def test_call_that_succeeded_with_an_error_does_no_harm() -> None:
             asyncio.ensure_future(each)
             for each in (
                 Kubelet(memory, clock).run(),
-                kept_running(line, lambda line: JobController(line, clock, "volcano")),
+                kept_running(line, lambda line: VolcanoJobController(line, clock, "volcano")),
             )
         ]
         for second in range(60):

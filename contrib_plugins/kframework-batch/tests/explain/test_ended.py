@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.explain.explainer import explain_by_name, explain_ended_steps
-from kframework_batch.explain.explanation import Explanation, format_explanation
+from kframework_batch.explain.explanation import JobExplanation, format_explanation
 from kframework_batch.explain.history import EndedJob, find_ended_job
 from kframework_batch.objects import PodGroup
 from kframework_batch.testing import Gang, Stage, make_gang, make_node
@@ -49,7 +49,7 @@ def found(stage: Stage, name: str, namespace: str = "default") -> EndedJob | Non
     return run_to_end(find_ended_job(stage.accounts[::-1], namespace, name))
 
 
-def explained(stage: Stage, name: str) -> Explanation:
+def explained(stage: Stage, name: str) -> JobExplanation:
     named = found(stage, name)
     assert named is not None
     return run_to_end(explain_ended_steps(stage.engine, stage.accounts[::-1], named))

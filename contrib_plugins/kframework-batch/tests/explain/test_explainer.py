@@ -13,7 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 from aiohttp.web import Response
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explainer import explain_by_name, explain_routes
-from kframework_batch.explain.explanation import Explanation
+from kframework_batch.explain.explanation import JobExplanation
 from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework import ExplainError
@@ -34,7 +34,7 @@ def test_explanation_has_text_and_data() -> None:
     assert "2 of the 4 tasks that it needs had a place" in said.text
     assert said.text.endswith("note: one of two\n")
     assert "POD" in said.wide and "POD" not in said.text
-    data = msgspec.json.decode(said.explanation, type=Explanation)
+    data = msgspec.json.decode(said.explanation, type=JobExplanation)
     assert (data.job, data.notes) == ("default/train", ("one of two",))
     assert decode_explanation(msgspec.json.encode(said)) == EngineExplanation(
         said.engine, said.text, said.wide, said.explanation

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 from kframework_batch.explain.explainer import explain_steps
-from kframework_batch.explain.explanation import Explanation, format_explanation
+from kframework_batch.explain.explanation import JobExplanation, format_explanation
 from kframework_batch.explain.history import find_job
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 from msgspec.structs import replace
@@ -29,7 +29,7 @@ tiers:
 """
 
 
-def explained(stage: Stage, name: str) -> Explanation:
+def explained(stage: Stage, name: str) -> JobExplanation:
     found = find_job(stage.engine, "default", name)
     assert found is not None
     return run_to_end(explain_steps(stage.engine, stage.accounts[::-1], *found))

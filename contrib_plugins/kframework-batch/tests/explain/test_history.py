@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.account import DeletedJob, JobState, Outcome, SessionAccount, Turn, Verdict, Victim
+from kframework_batch.account import DeletedJob, JobSummary, SessionAccount, TaskVerdict, Turn, TurnOutcome, Victim
 from kframework_batch.explain.explanation import HistoryEntry
 from kframework_batch.explain.history import in_pieces, job_history
 
@@ -13,7 +13,12 @@ JOB = "default/train"
 
 
 def turn(
-    outcome: Outcome = Outcome.DISCARDED, action: str = "allocate", *, had: int = 1, plugin: str = "", message: str = ""
+    outcome: TurnOutcome = TurnOutcome.DISCARDED,
+    action: str = "allocate",
+    *,
+    had: int = 1,
+    plugin: str = "",
+    message: str = "",
 ) -> Turn:
     return Turn(action=action, job=JOB, queue="q", outcome=outcome, had=had, minimum=4, plugin=plugin, message=message)
 
@@ -22,8 +27,8 @@ def session(number: int, *turns: Turn, **more: object) -> SessionAccount:
     return SessionAccount(uid=f"{number}", at=float(number), turns=turns, **more)  # type: ignore[arg-type]  # its other fields
 
 
-def left(phase: str, next_phase: str, message: str = "", **tasks: int) -> JobState:
-    return JobState(job=JOB, queue="q", phase=phase, next_phase=next_phase, tasks=tasks, message=message)
+def left(phase: str, next_phase: str, message: str = "", **tasks: int) -> JobSummary:
+    return JobSummary(job=JOB, queue="q", phase=phase, next_phase=next_phase, tasks=tasks, message=message)
 
 
 def told(*accounts: SessionAccount) -> tuple[HistoryEntry, ...]:
@@ -39,7 +44,7 @@ def test_repeated_events_are_one_entry_with_the_text_of_the_last_session() -> No
         session(1, turn(had=1, message="1 node")),
         session(2),
         session(3, turn(had=2, message="2 nodes")),
-        session(4, turn(Outcome.COMMITTED, had=4)),
+        session(4, turn(TurnOutcome.COMMITTED, had=4)),
     )
     assert (waits.at, waits.first, waits.last) == (1.0, "1", "3")
     assert waits.events == ("allocate: discarded; 2 of the 4 tasks that it needs had a place; 2 nodes",)
@@ -49,7 +54,7 @@ def test_repeated_events_are_one_entry_with_the_text_of_the_last_session() -> No
 @pytest.mark.parametrize(
     "other",
     [
-        turn(Outcome.KEPT),
+        turn(TurnOutcome.KEPT),
         turn(action="preempt"),
         turn(plugin="capacity"),
     ],
@@ -60,8 +65,8 @@ def test_different_events_are_another_entry(other: Turn) -> None:
 
 
 def test_turns_with_the_same_outcome_are_grouped() -> None:
-    invalid = [turn(Outcome.INVALID, action, plugin="gang", message="no") for action in ("allocate", "backfill")]
-    more = [turn(Outcome.COMMITTED, had=count) for count in (4, 5, 6)]
+    invalid = [turn(TurnOutcome.INVALID, action, plugin="gang", message="no") for action in ("allocate", "backfill")]
+    more = [turn(TurnOutcome.COMMITTED, had=count) for count in (4, 5, 6)]
     assert lines(session(1, *invalid), session(2, *more)) == [
         "allocate, backfill: cannot be scheduled; gang: no",
         "allocate: got nothing more; 6 of the 4 tasks that it needs had a place",
@@ -79,7 +84,7 @@ def test_turns_with_the_same_outcome_are_grouped() -> None:
         (left("Pending", "Pending", "there is no queue 'q'"), ["there is no queue 'q'"]),
     ],
 )
-def test_phases_are_reported_where_turns_do_not_show_them(state: JobState, said: list[str]) -> None:
+def test_phases_are_reported_where_turns_do_not_show_them(state: JobSummary, said: list[str]) -> None:
     assert lines(session(1, jobs=(state,))) == said
 
 
@@ -88,14 +93,14 @@ def test_evictions_of_known_pods_of_the_job_are_reported() -> None:
         action="allocate",
         job=JOB,
         queue="q",
-        outcome=Outcome.COMMITTED,
-        verdicts=(Verdict("default/train-0", "u0", "n"),),
+        outcome=TurnOutcome.COMMITTED,
+        verdicts=(TaskVerdict("default/train-0", "u0", "n"),),
     )
     other = Turn(
         action="preempt",
         job="default/other",
         queue="q",
-        outcome=Outcome.COMMITTED,
+        outcome=TurnOutcome.COMMITTED,
         victims=(Victim("default/train-1", "u1", JOB, "n"), Victim("default/else-1", "u2", "default/else", "n")),
     )
     evicted = tuple((f"default/{pod}", "preempt") for pod in ("train-0", "train-1", "else-1"))

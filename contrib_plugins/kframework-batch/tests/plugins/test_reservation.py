@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.scenario import Scenario, make_job
+from kframework_batch.scenario import BatchScenario, make_job
 from kframework_batch.testing import Gang, Stage, make_gang
 
 from kframework.objects import Node, ObjectMeta, PriorityClass
@@ -27,7 +27,7 @@ END = 120
 def test_large_gang_is_not_starved_by_small_jobs(starved_after: str, served: bool) -> None:
     """It needs a whole node, and one after the other comes on both of them all the time."""
     nodes = [make_node("a", cpu=4), make_node("b", cpu=4)]
-    scenario = Scenario(CONFIGURATION % (starved_after, "2m"), nodes=nodes, jobs=[])
+    scenario = BatchScenario(CONFIGURATION % (starved_after, "2m"), nodes=nodes, jobs=[])
     for number in range(END):
         scenario.at(float(number), create(make_job(f"small{number}", 1, seconds=9.0 + number % 4)))
     scenario.at(20.0, create(make_job("large", 1, cpu=4, seconds=30.0)))

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from kframework_batch.account import (
-    JobState,
-    Outcome,
+    JobSummary,
     ProtectedTasks,
     QueueState,
     SessionAccount,
+    TaskVerdict,
     Turn,
-    Verdict,
+    TurnOutcome,
     Victim,
 )
 from msgspec.structs import replace
@@ -53,7 +53,7 @@ def of_turns(lie: Callable[[Turn], Turn | None]) -> Lies:
     return of_each("turns", lie)
 
 
-def of_verdicts(lie: Callable[[Verdict], Verdict | None], action: str = "") -> Lies:
+def of_verdicts(lie: Callable[[TaskVerdict], TaskVerdict | None], action: str = "") -> Lies:
     """Lie about a verdict of turns, of those of one action."""
 
     def turn_with_lie(turn: Turn) -> Turn | None:
@@ -70,7 +70,7 @@ def of_queues(lie: Callable[[QueueState], QueueState | None]) -> Lies:
     return of_each("queues", lie)
 
 
-def of_jobs(lie: Callable[[JobState], JobState | None]) -> Lies:
+def of_jobs(lie: Callable[[JobSummary], JobSummary | None]) -> Lies:
     return of_each("jobs", lie)
 
 
@@ -94,7 +94,7 @@ def with_more(state: QueueState, field: str) -> QueueState | None:
     return None if amounts is None else replace(state, **{field: amounts})
 
 
-def one_more(verdict: Verdict, words: str) -> Verdict | None:
+def one_more(verdict: TaskVerdict, words: str) -> TaskVerdict | None:
     """Count one node more that has this against it."""
     for count in range(9, -1, -1):
         if f" {count} {words}" in verdict.message:
@@ -104,13 +104,13 @@ def one_more(verdict: Verdict, words: str) -> Verdict | None:
 
 def other_outcome(turn: Turn) -> Turn:
     swaps = {
-        Outcome.COMMITTED: Outcome.DISCARDED,
-        Outcome.DISCARDED: Outcome.COMMITTED,
-        Outcome.KEPT: Outcome.DISCARDED,
-        Outcome.ADMITTED: Outcome.HELD_BACK,
-        Outcome.HELD_BACK: Outcome.ADMITTED,
-        Outcome.OVERUSED: Outcome.INVALID,
-        Outcome.INVALID: Outcome.OVERUSED,
+        TurnOutcome.COMMITTED: TurnOutcome.DISCARDED,
+        TurnOutcome.DISCARDED: TurnOutcome.COMMITTED,
+        TurnOutcome.KEPT: TurnOutcome.DISCARDED,
+        TurnOutcome.ADMITTED: TurnOutcome.HELD_BACK,
+        TurnOutcome.HELD_BACK: TurnOutcome.ADMITTED,
+        TurnOutcome.OVERUSED: TurnOutcome.INVALID,
+        TurnOutcome.INVALID: TurnOutcome.OVERUSED,
     }
     return replace(turn, outcome=swaps[turn.outcome])
 
@@ -118,7 +118,7 @@ def other_outcome(turn: Turn) -> Turn:
 def other_victim(turn: Turn) -> Turn | None:
     """Let one more go than had to: a task of the job that got room."""
     promised = [verdict for verdict in turn.verdicts if verdict.node]
-    if turn.outcome is not Outcome.COMMITTED or not promised or turn.action != "preempt":
+    if turn.outcome is not TurnOutcome.COMMITTED or not promised or turn.action != "preempt":
         return None
     mine = promised[0]
     return replace(turn, victims=(*turn.victims, Victim(mine.pod, mine.uid, turn.job, mine.node)))
@@ -218,7 +218,7 @@ LIES: dict[str, Lies] = {
     ),
     "found none": of_verdicts(
         lambda one: (
-            Verdict(one.pod, one.uid, message="0/1 nodes are available: 1 Insufficient cpu.") if one.node else None
+            TaskVerdict(one.pod, one.uid, message="0/1 nodes are available: 1 Insufficient cpu.") if one.node else None
         ),
         "allocate",
     ),
@@ -250,7 +250,7 @@ LIES: dict[str, Lies] = {
     "a victim more": of_turns(other_victim),
     "a victim less": of_turns(
         lambda turn: (
-            replace(turn, victims=turn.victims[1:]) if turn.victims and turn.outcome is Outcome.COMMITTED else None
+            replace(turn, victims=turn.victims[1:]) if turn.victims and turn.outcome is TurnOutcome.COMMITTED else None
         )
     ),
     "a victim of another job": of_turns(

@@ -12,7 +12,7 @@ from random import Random
 
 import msgspec
 import pytest
-from kframework_batch.account import Outcome, SessionAccount, SubJobTurn, Turn
+from kframework_batch.account import SessionAccount, SubJobTurn, Turn, TurnOutcome
 from kframework_batch.objects import NetworkTopology, SubGroupPolicy
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
@@ -92,10 +92,10 @@ class World:
         for turn in account.turns:
             name = turn.job.removeprefix("default/")
             job = self.jobs[name]
-            if name not in served and (turn.outcome is Outcome.COMMITTED) != (self.fitting(job) >= job.needed):
+            if name not in served and (turn.outcome is TurnOutcome.COMMITTED) != (self.fitting(job) >= job.needed):
                 yield f"{name} is {turn.outcome}, and {self.fitting(job)} of {job.needed} fit"
             yield from self._wrong_parts(turn, job)
-            if turn.outcome is Outcome.COMMITTED:
+            if turn.outcome is TurnOutcome.COMMITTED:
                 served.add(name)
                 for verdict in turn.verdicts:
                     if verdict.node:
@@ -110,18 +110,18 @@ class World:
         counts = Counter(self.part_of[pod] for pod in placed)
         for part in turn.subjobs:
             where = {self._rack(node) for pod, node in placed.items() if self.part_of[pod] == part.subjob}
-            if part.minimum != job.size or (part.outcome is Outcome.COMMITTED) != (part.had >= job.size):
+            if part.minimum != job.size or (part.outcome is TurnOutcome.COMMITTED) != (part.had >= job.size):
                 yield f"{part.subjob} had {part.had} of {part.minimum}, which is {job.size}, and is {part.outcome}"
-            if part.outcome is Outcome.COMMITTED and (
+            if part.outcome is TurnOutcome.COMMITTED and (
                 where - {part.hypernode} or counts[part.subjob] not in (0, job.size)
             ):
                 yield f"{part.subjob} has room in {where}, not {part.hypernode}"
-            if part.outcome is Outcome.DISCARDED and (where or part.hypernode):
+            if part.outcome is TurnOutcome.DISCARDED and (where or part.hypernode):
                 yield f"{part.subjob} has room, and is discarded"
             for tried in part.rejected_hypernodes:
                 if tried.hypernode not in self.racks or tried.tier != 1 or tried.had >= job.size:
                     yield f"{part.subjob} was tried in {tried}"
-        for name in counts.keys() - {part.subjob for part in turn.subjobs if part.outcome is not Outcome.DISCARDED}:
+        for name in counts.keys() - {part.subjob for part in turn.subjobs if part.outcome is not TurnOutcome.DISCARDED}:
             yield f"nothing is said of {name}"
 
     def _wrong_places(self, bound: Mapping[str, str], served: set[str]) -> Iterator[str]:
@@ -158,10 +158,10 @@ def test_needed_subgroups_are_served_whenever_possible(seed: int) -> None:
 
 def lies(turn: SubJobTurn) -> Iterator[SubJobTurn]:
     """Yield untrue things to say of a subgroup."""
-    other = Outcome.DISCARDED if turn.outcome is Outcome.COMMITTED else Outcome.COMMITTED
+    other = TurnOutcome.DISCARDED if turn.outcome is TurnOutcome.COMMITTED else TurnOutcome.COMMITTED
     yield replace(turn, outcome=other)
     yield replace(turn, minimum=turn.minimum + 1)
-    yield replace(turn, subjob="w-9") if turn.outcome is Outcome.COMMITTED else replace(turn, had=turn.minimum)
+    yield replace(turn, subjob="w-9") if turn.outcome is TurnOutcome.COMMITTED else replace(turn, had=turn.minimum)
     yield replace(turn, hypernode="r9")
 
 
@@ -172,7 +172,7 @@ def test_planted_errors_are_found() -> None:
         account = account_of(World(seed))
         for place, turn in enumerate(account.turns):
             for number, part in enumerate(turn.subjobs):
-                if part.outcome is Outcome.COMMITTED and not any(
+                if part.outcome is TurnOutcome.COMMITTED and not any(
                     verdict.node and World(seed).part_of[verdict.pod.removeprefix("default/")] == part.subjob
                     for verdict in turn.verdicts
                 ):

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 
 import pytest
-from kframework_batch.account import Outcome, RejectedHypernode, Turn
+from kframework_batch.account import RejectedHypernode, Turn, TurnOutcome
 from kframework_batch.objects import HyperNode, NetworkTopology
 from kframework_batch.testing import Gang, Stage, make_gang, make_hypernode, make_node
 from msgspec.structs import replace
@@ -88,7 +88,7 @@ class World:
         holding = [name for name in self.allowed(job) if self.room(name) >= missing]
         used = [verdict.node for verdict in turn.verdicts if verdict.node]
         anywhere = self.limits[job][0] == "soft" and sum(self.free.values()) >= missing
-        served = turn.outcome is Outcome.COMMITTED
+        served = turn.outcome is TurnOutcome.COMMITTED
         if served != bool(holding or anywhere):
             yield f"{job} is {turn.outcome}, but {holding} hold it"
         for tried in turn.rejected_hypernodes:
@@ -111,7 +111,7 @@ class World:
                 yield f"{job} has more room elsewhere than in {turn.hypernode}, where it keeps some"
         if not before <= {tried.hypernode for tried in turn.rejected_hypernodes}:
             yield f"{job} was not tried in all of {sorted(before)}"
-        if turn.outcome is not Outcome.DISCARDED:
+        if turn.outcome is not TurnOutcome.DISCARDED:
             for node in used:
                 self.free[node] -= 1
 
@@ -140,8 +140,8 @@ def test_planted_errors_are_found() -> None:
 
 
 def lies(world: World, turn: Turn) -> Iterator[Turn]:
-    served = turn.outcome is Outcome.COMMITTED
-    yield replace(turn, outcome=Outcome.DISCARDED if served else Outcome.COMMITTED)
+    served = turn.outcome is TurnOutcome.COMMITTED
+    yield replace(turn, outcome=TurnOutcome.DISCARDED if served else TurnOutcome.COMMITTED)
     if turn.hypernode and served:
         tier = world.trees[turn.hypernode][0]
         yield from (replace(turn, hypernode=name) for name, (other, _) in world.trees.items() if other != tier)
@@ -152,5 +152,5 @@ def lies(world: World, turn: Turn) -> Iterator[Turn]:
         first, *others = turn.rejected_hypernodes
         yield replace(turn, rejected_hypernodes=(replace(first, tier=9), *others))
         yield replace(turn, rejected_hypernodes=(replace(first, had=99), *others))
-        if turn.outcome is Outcome.DISCARDED:
+        if turn.outcome is TurnOutcome.DISCARDED:
             yield replace(turn, rejected_hypernodes=tuple(others))

@@ -18,7 +18,7 @@ from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.program import compile_program
 from kframework_batch.recording import ENGINES, BatchEngines, ReconsideredEngine, reconsider, recording_factory
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 
 from kframework.clock import Clock
@@ -82,7 +82,7 @@ class Harsh(World):
 def record(seed: int, file: Path, kind: type[Harsh] = Harsh) -> Counter[str]:
     """Run a world of this seed to its end, recorded; return what befell the scheduler."""
     random, engines, worlds = Random(seed), list[BatchEngine](), list[Harsh]()
-    settings = Settings(compile_program(parse(configuration(random))), seed=seed)
+    settings = ProgramSettings(compile_program(parse(configuration(random))), seed=seed)
     recorder = Recorder(file, annotations=ENGINES.annotations)
     make = recording_factory(settings, recorder)
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from kframework_batch.config import parse
 from kframework_batch.program import compile_program
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 
 from kframework.clock import Clock
@@ -19,7 +19,7 @@ from tests.support.scale import seeds
 def run(seed: int, rate: float) -> tuple[World, list[str], tuple[object, ...]]:
     """Run a world of this seed to its end; return it with all that is wrong, and all that was decided."""
     random = Random(seed)
-    settings = Settings(compile_program(parse(configuration(random))), seed=seed)
+    settings = ProgramSettings(compile_program(parse(configuration(random))), seed=seed)
     worlds: list[World] = []
 
     def make(cluster: MemoryCluster, clock: Clock) -> World:

@@ -10,7 +10,7 @@ from kframework_batch import combination
 from kframework_batch.actions.victim_selection import VictimSelection
 from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchPlugin, hookimpl
-from kframework_batch.scenario import Scenario, ScenarioResult, make_job
+from kframework_batch.scenario import BatchScenario, BatchScenarioResult, make_job
 from kframework_batch.session import Session
 from kframework_batch.testing import make_queue
 
@@ -26,10 +26,10 @@ RECLAIM = f"actions: allocate, backfill, reclaim{TIERS}"
 QUEUES = [make_queue("borrower"), make_queue("owner")]
 
 
-def one_for_three() -> ScenarioResult:
+def one_for_three() -> BatchScenarioResult:
     """One victim leaves room for all three tasks of a gang."""
     there = [make_job(f"large{number}", 1, cpu=3, queue="borrower") for number in (1, 2)]
-    scenario = Scenario(RECLAIM, nodes=[make_node("n1", cpu=6)], queues=QUEUES, jobs=there)
+    scenario = BatchScenario(RECLAIM, nodes=[make_node("n1", cpu=6)], queues=QUEUES, jobs=there)
     return scenario.at(10.0, create(make_job("gang", 3, queue="owner"))).run(60.0)
 
 
@@ -47,13 +47,13 @@ def test_gang_is_never_served_without_counting_idle_room(monkeypatch: pytest.Mon
     assert record.running("gang") == 0
 
 
-def port_in_use() -> ScenarioResult:
+def port_in_use() -> BatchScenarioResult:
     """Any of four leaves room enough, but only one of them, the last to go, leaves the port."""
     there = [
         make_job("web", 1, minimum=0, queue="borrower", host_ports=[80]),
         *(make_job(f"filler{number}", 1, minimum=0, queue="borrower") for number in range(3)),
     ]
-    scenario = Scenario(RECLAIM, nodes=[make_node("n1", cpu=4)], queues=QUEUES)
+    scenario = BatchScenario(RECLAIM, nodes=[make_node("n1", cpu=4)], queues=QUEUES)
     for second, job in enumerate(there):
         scenario.at(2.0 * second, create(job))
     return scenario.at(20.0, create(make_job("other", 1, queue="owner", host_ports=[80]))).run(60.0)
@@ -81,7 +81,7 @@ def test_wrong_pod_is_evicted_by_amounts_alone(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("actions", ["allocate, backfill", "enqueue, allocate, backfill"])
 def test_small_jobs_are_not_blocked_by_a_large_one_before_them(actions: str) -> None:
     """#1294: whatever has no room stands aside."""
-    scenario = Scenario(f"actions: {actions}{TIERS}", nodes=[make_node("n1", cpu=4)], jobs=[make_job("big", 8)])
+    scenario = BatchScenario(f"actions: {actions}{TIERS}", nodes=[make_node("n1", cpu=4)], jobs=[make_job("big", 8)])
     record = scenario.at(10.0, create(make_job("small", 3))).run(30.0)
     assert (record.running("big"), record.running("small")) == (0, 3)
     assert record.bound["small-worker-0"][0] < 14.0
@@ -108,14 +108,14 @@ class Twos(All):
     begin = "two-"
 
 
-def disagreement() -> ScenarioResult:
+def disagreement() -> BatchScenarioResult:
     tiers = """
 tiers:
 - plugins: [{name: priority, enablePreemptable: false}, {name: gang, enablePreemptable: false}]
 - plugins: [{name: ones}, {name: twos}, {name: all}]
 - plugins: [{name: predicates}, {name: nodeorder}]
 """
-    scenario = Scenario(
+    scenario = BatchScenario(
         f"actions: allocate, backfill, preempt{tiers}",
         nodes=[make_node("n1", cpu=2)],
         objects=[PriorityClass(metadata=ObjectMeta(name="high"), value=100)],

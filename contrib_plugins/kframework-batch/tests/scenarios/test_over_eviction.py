@@ -12,7 +12,7 @@ import pytest
 from kframework_batch.actions import victim_selection
 from kframework_batch.job import TaskInfo
 from kframework_batch.objects import Job, Queue
-from kframework_batch.scenario import Scenario, ScenarioResult, make_job
+from kframework_batch.scenario import BatchScenario, BatchScenarioResult, make_job
 from kframework_batch.session import JobStatement
 from kframework_batch.testing import make_queue
 
@@ -46,8 +46,8 @@ class Case:
     tiers: str = TIERS
     queues: Sequence[Queue] = ()
 
-    def run(self) -> ScenarioResult:
-        scenario = Scenario(
+    def run(self) -> BatchScenarioResult:
+        scenario = BatchScenario(
             f"actions: allocate, backfill, {self.action}{self.tiers}",
             nodes=self.nodes,
             queues=self.queues,
@@ -114,7 +114,7 @@ WHOLE = {
 }
 
 
-def evicted(record: ScenarioResult, case: Case) -> dict[str, int]:
+def evicted(record: BatchScenarioResult, case: Case) -> dict[str, int]:
     counts = {job.metadata.name: len(record.victims(job.metadata.name)) for job in (*case.there, case.comes)}
     return {name: count for name, count in counts.items() if count}
 
@@ -143,7 +143,7 @@ def test_more_pods_are_evicted_without_counting_idle_room(case: Case, monkeypatc
 
 def test_jobs_of_one_queue_do_not_preempt_each_other_in_turn() -> None:
     """By their shares one of them would always be named: the larger gang, or after it has gone the smaller one."""
-    scenario = Scenario(
+    scenario = BatchScenario(
         f"actions: allocate, backfill, preempt{TIERS}",
         nodes=TWO_NODES,
         objects=CLASSES,
@@ -157,7 +157,7 @@ def test_jobs_of_one_queue_do_not_preempt_each_other_in_turn() -> None:
 def test_victim_is_not_served_before_its_preemptor() -> None:
     """Priority comes first when room is given, so shares must not take from the more important."""
     jobs = [make_job("important", 6, minimum=4, priority_class="high")]
-    scenario = Scenario(
+    scenario = BatchScenario(
         f"actions: allocate, backfill, preempt{TIERS}", nodes=[make_node("n1", cpu=6)], objects=CLASSES, jobs=jobs
     )
     record = scenario.at(ARRIVAL, create(low("late", 2, minimum=2))).run(600.0)

@@ -16,7 +16,7 @@ from kframework_batch.plugin import hookimpl
 from kframework_batch.plugins.capacity import Capacity
 from kframework_batch.plugins.proportion import Proportion
 from kframework_batch.queue import QueueAccount, QueueInfo
-from kframework_batch.scenario import Scenario, ScenarioResult, make_job
+from kframework_batch.scenario import BatchScenario, BatchScenarioResult, make_job
 from kframework_batch.session_view import SessionView
 from kframework_batch.testing import make_queue
 
@@ -87,16 +87,16 @@ class Case:
     minimum: int = 1
     naive_ends: bool = False
 
-    def run(self, fair: str, classes: Sequence[type], until: float) -> ScenarioResult:
+    def run(self, fair: str, classes: Sequence[type], until: float) -> BatchScenarioResult:
         queues = [make_queue(name, deserved=self.due) for name in self.jobs]
-        scenario = Scenario(CONFIG.format(fair=fair), nodes=self.nodes, queues=queues, classes=classes)
+        scenario = BatchScenario(CONFIG.format(fair=fair), nodes=self.nodes, queues=queues, classes=classes)
         for number, (queue, (count, asks)) in enumerate(self.jobs.items()):
             for name in self.names(queue, count):
                 job = make_job(name, self.replicas, minimum=self.minimum, queue=queue, cpu=None, requests=asks)
                 scenario.at(number * 20.0, create(job))
         return scenario.run(until)
 
-    def held(self, record: ScenarioResult) -> dict[str, int]:
+    def held(self, record: BatchScenarioResult) -> dict[str, int]:
         """Count the pods of each queue in the end."""
         return {
             queue: sum(record.running(name) for name in self.names(queue, count))

@@ -13,7 +13,7 @@ from kframework_batch.job import JobInfo
 from kframework_batch.plugin import hookimpl
 from kframework_batch.plugins.drf import Drf
 from kframework_batch.resource import dominant_share
-from kframework_batch.scenario import Scenario, ScenarioResult, make_job
+from kframework_batch.scenario import BatchScenario, BatchScenarioResult, make_job
 from kframework_batch.session import Session
 
 from kframework.errors import ClusterError
@@ -66,7 +66,7 @@ def lose(count: int, *, on: str = "") -> Action:
     return act
 
 
-def incomplete(record: ScenarioResult, members: int) -> int:
+def incomplete(record: BatchScenarioResult, members: int) -> int:
     """Return for how many seconds the gang was not complete, after it had been so once."""
     return sum(record.running("gang", second) < members for second in range(2, END))
 
@@ -76,7 +76,7 @@ def incomplete(record: ScenarioResult, members: int) -> int:
 @RULES
 def test_gang_that_lost_members_gets_the_next_idle_room(lost: int, classes: list[type], starves: bool) -> None:
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
-    scenario = Scenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 6)], classes=classes)
+    scenario = BatchScenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 6)], classes=classes)
     for second, job in stream():
         scenario.at(second + 5.0, job)
     record = scenario.at(40.0, lose(lost)).run(END)
@@ -99,7 +99,7 @@ def cordon(name: str, on: bool) -> Action:
 def test_room_of_uncordoned_node_goes_to_the_gang_that_had_it(classes: list[type], starves: bool) -> None:
     """As on the node pools of the issue: the newcomer never ends, and there is no other room."""
     nodes = [make_node("n1", cpu=2), make_node("n2", cpu=1)]
-    scenario = Scenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 3)], classes=classes)
+    scenario = BatchScenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 3)], classes=classes)
     scenario.at(10.0, cordon("n2", True), lose(1, on="n2"))
     scenario.at(20.0, create(make_job("newcomer", 1)))
     record = scenario.at(30.0, cordon("n2", False)).run(END)
@@ -124,7 +124,7 @@ def failing_once(name: str) -> Action:
 def test_gang_with_failed_binding_is_completed_at_once(classes: list[type], starves: bool) -> None:
     """It has a minute for that: then it is sent away as a whole, and needs all its room anew."""
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=2)]
-    scenario = Scenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 6)], classes=classes)
+    scenario = BatchScenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 6)], classes=classes)
     scenario.at(0.0, failing_once("gang-worker-3"))
     for second, job in stream():
         scenario.at(second + 0.5, job)

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from kframework_batch.objects import Command, Job
 from kframework_batch.owned_kinds import Secret
-from kframework_batch.scenario import Scenario, ScenarioResult
+from kframework_batch.scenario import BatchScenario, BatchScenarioResult
 from kframework_batch.testing import make_hypernode
 from msgspec.structs import replace
 
@@ -194,7 +194,7 @@ STORIES = {
 @pytest.mark.parametrize("name", STORIES)
 def test_job_ends_as_volcano_documents(name: str) -> None:
     story = STORIES[name]
-    scenario = Scenario(nodes=[make_node("n", cpu=16)], jobs=[story.job])
+    scenario = BatchScenario(nodes=[make_node("n", cpu=16)], jobs=[story.job])
     seen: dict[float, str] = {}
     retries: list[int] = []
 
@@ -212,7 +212,7 @@ def test_job_ends_as_volcano_documents(name: str) -> None:
 
 
 def test_tasks_start_in_order_of_dependencies() -> None:
-    record = Scenario(nodes=[make_node("n", cpu=16)], jobs=[job(CHAIN)]).run(60)
+    record = BatchScenario(nodes=[make_node("n", cpu=16)], jobs=[job(CHAIN)]).run(60)
     first, second, third = (
         {record.bound[f"j-{task}-{index}"][0] for index in range(count)}
         for task, count in (("first", 1), ("second", 5), ("third", 5))
@@ -224,7 +224,7 @@ def test_partitions_have_one_rack_each_and_restart_separately() -> None:
     """Three racks have room for two workers, two and one: two partitions of three run, which is what the job needs."""
     nodes = [make_node(name, cpu=1) for name in ("a0", "a1", "b0", "b1", "c0")]
     racks = [make_hypernode("a", 1, "a0", "a1"), make_hypernode("b", 1, "b0", "b1"), make_hypernode("c", 1, "c0")]
-    scenario = Scenario(nodes=nodes, objects=racks, jobs=[job(PARTITIONS)])
+    scenario = BatchScenario(nodes=nodes, objects=racks, jobs=[job(PARTITIONS)])
     uids: dict[float, dict[str, str]] = {}
 
     def look(second: float, cluster: MemoryCluster) -> None:
@@ -244,15 +244,15 @@ def test_partitions_have_one_rack_each_and_restart_separately() -> None:
     assert racks_of["j-worker-0"] == racks_of["j-worker-1"] != racks_of["j-worker-2"] == racks_of["j-worker-3"]
 
 
-def example(until: float, *blows: tuple[float, Blow]) -> ScenarioResult:
+def example(until: float, *blows: tuple[float, Blow]) -> BatchScenarioResult:
     objects: list[ApiObject] = read([str(EXAMPLE)]).objects
-    scenario = Scenario(objects=objects)
+    scenario = BatchScenario(objects=objects)
     for second, blow in blows:
         scenario.at(second, blow)
     return scenario.run(until)
 
 
-def phases(record: ScenarioResult) -> dict[str, str]:
+def phases(record: BatchScenarioResult) -> dict[str, str]:
     return {each.metadata.name: each.status.state.phase for each in record.cluster.objects(Job)}
 
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from kframework_batch.account import JobState, Outcome, QueueState, SessionAccount, SessionHistory, Turn, Verdict
+from kframework_batch.account import (
+    JobSummary,
+    QueueState,
+    SessionAccount,
+    SessionHistory,
+    TaskVerdict,
+    Turn,
+    TurnOutcome,
+)
 
 
 def turn(job: str, *pods: str, action: str = "allocate") -> Turn:
-    verdicts = tuple(Verdict(pod, pod, message="no") for pod in pods)
-    return Turn(action=action, job=job, queue="q", outcome=Outcome.DISCARDED, verdicts=verdicts)
+    verdicts = tuple(TaskVerdict(pod, pod, message="no") for pod in pods)
+    return Turn(action=action, job=job, queue="q", outcome=TurnOutcome.DISCARDED, verdicts=verdicts)
 
 
 def session(number: int, *turns: Turn) -> SessionAccount:
@@ -64,7 +72,7 @@ def test_verdicts_on_a_pod_are_found() -> None:
         (session(1, turn("a")), 6),
         (session(1, turn("a", "x", "y")), 3),
         (SessionAccount(uid="1", at=0.0, bound=(("a", "n"),), evicted=(("b", "why"),)), 4),
-        (SessionAccount(uid="1", at=0.0, jobs=(JobState(job="a", queue="q"),)), 6),
+        (SessionAccount(uid="1", at=0.0, jobs=(JobSummary(job="a", queue="q"),)), 6),
         (SessionAccount(uid="1", at=0.0, queues=(QueueState(queue="q", weight=1),)), 6),
         (session(1, turn("a", *map(str, range(50)))), 1),
     ],

@@ -14,7 +14,7 @@ from kframework_batch.program import BatchRegistry, compile_program
 from kframework_batch.recording import ENGINES, BatchEngines, ReconsideredEngine, reconsider, recording_factory
 from kframework_batch.scenario import make_job
 from kframework_batch.session_view import SessionView
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue
 
@@ -68,7 +68,7 @@ def run_and_record(
     file: Path, program: str, jobs: Iterable[ApiObject], controllers: Iterable[ControllerFactory] = (), seed: int = 0
 ) -> Path:
     """Record a simulation on two nodes."""
-    settings = Settings(compile_program(parse(program)), seed=seed)
+    settings = ProgramSettings(compile_program(parse(program)), seed=seed)
     recorder = Recorder(file, annotations=ENGINES.annotations)
     objects = [make_queue("q"), *(make_node(name, cpu=4) for name in ("a", "b")), *jobs]
     with create_simulation(

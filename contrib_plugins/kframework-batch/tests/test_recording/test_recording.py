@@ -12,7 +12,7 @@ from kframework_batch.config import parse
 from kframework_batch.program import compile_program
 from kframework_batch.recording import ENGINES, recording_factory
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 from kframework_batch.testing import make_queue
 
@@ -42,7 +42,7 @@ ANNOTATIONS = {"sla-waiting-time": "5s", "kubectl.kubernetes.io/last-applied-con
 
 def record(file: Path, *annotations: str, program: str = CONFIGURATION) -> Path:
     """Record a simulation in which jobs wait for each other."""
-    settings = Settings(compile_program(parse(program)), ("volcano", "other"), "leftover", period=0.5, seed=7)
+    settings = ProgramSettings(compile_program(parse(program)), ("volcano", "other"), "leftover", period=0.5, seed=7)
     recorder = Recorder(file, annotations=annotations)
     jobs = [make_job(f"job-{number}", 2, cpu=2, queue="q", seconds=3.0 + number) for number in range(4)]
     for job in jobs:

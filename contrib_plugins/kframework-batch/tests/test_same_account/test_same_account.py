@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 import pytest
-from kframework_batch.account import Outcome, SessionAccount, SessionHistory
+from kframework_batch.account import SessionAccount, SessionHistory, TurnOutcome
 from kframework_batch.account_rows import queue_section
 from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.session_metrics import SessionMetrics
@@ -312,7 +312,7 @@ def test_all_records_agree(run: RecordedRun) -> None:
 
 LIES: dict[str, Callable[[SessionAccount], SessionAccount]] = {
     "another outcome": lambda account: replace(
-        account, turns=tuple(replace(turn, outcome=Outcome.INVALID) for turn in account.turns)
+        account, turns=tuple(replace(turn, outcome=TurnOutcome.INVALID) for turn in account.turns)
     ),
     "one more had a place": lambda account: replace(
         account, turns=tuple(replace(turn, had=turn.had + 1) for turn in account.turns)

@@ -24,7 +24,7 @@ from kframework_batch.objects import (
 )
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import ControllerFactory, Settings, role_manifests
+from kframework_batch.settings import ControllerFactory, ProgramSettings, role_manifests
 from kframework_batch.testing import make_gang, make_queue, make_task
 from msgspec.structs import replace
 
@@ -61,17 +61,22 @@ tiers:
 UNUSED = {("", "resource.k8s.io", "resourceclaims", verb, ()) for verb in ("create", "delete")}
 
 
-def settings(arguments: str = "") -> Settings:
-    return Settings(compile_program(parse(CONFIG % arguments)))
+def settings(arguments: str = "") -> ProgramSettings:
+    return ProgramSettings(compile_program(parse(CONFIG % arguments)))
 
 
-def granted(settings: Settings, controllers: Iterable[ControllerFactory] = (), election: LeaderElection = ALONE) -> Any:
+def granted(
+    settings: ProgramSettings, controllers: Iterable[ControllerFactory] = (), election: LeaderElection = ALONE
+) -> Any:
     return role_manifests(settings, controllers, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
 
 
 @asynccontextmanager
 async def at_work(
-    authorizer: Authorizer, settings: Settings, controllers: Sequence[ControllerFactory], objects: Iterable[ApiObject]
+    authorizer: Authorizer,
+    settings: ProgramSettings,
+    controllers: Sequence[ControllerFactory],
+    objects: Iterable[ApiObject],
 ) -> AsyncIterator[MemoryCluster]:
     """Run a scheduler, and what works beside it, on an API that holds them to their rights."""
     clock = LoopClock(asyncio.get_running_loop())
@@ -125,7 +130,7 @@ def unwrapped(group: PodGroup, pods: list[Pod]) -> list[ApiObject]:
     return [group, *pods]
 
 
-async def sessions(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
+async def sessions(authorizer: Authorizer, settings: ProgramSettings) -> MemoryCluster:
     """Let sessions do all that they can: bind pods and volumes, preempt, and say what is wrong."""
     objects = [
         make_queue("default"),
@@ -149,7 +154,7 @@ async def sessions(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
     return memory
 
 
-async def with_controllers(authorizer: Authorizer, settings: Settings) -> MemoryCluster:
+async def with_controllers(authorizer: Authorizer, settings: ProgramSettings) -> MemoryCluster:
     """Let the controllers do all that they can too: make pods and groups, restart, close queues and clean up."""
     again = JobPolicy(event="PodFailed", action="RestartJob")
     image = "registry.example/app:1"  # without one an API server refuses a pod
@@ -202,7 +207,7 @@ def test_controllers_have_exactly_the_rights_they_use() -> None:
 
 
 def test_rights_of_unused_plugins_are_not_granted() -> None:
-    def resources(settings: Settings) -> set[str]:
+    def resources(settings: ProgramSettings) -> set[str]:
         return {resource for rule in granted(settings)[0]["rules"] for resource in rule["resources"]}
 
     less = resources(settings()) - resources(settings(", arguments: {predicate.VolumeBindingEnable: false}"))

@@ -6,13 +6,13 @@ import asyncio
 from typing import Any
 
 from kframework_batch.config import parse
-from kframework_batch.controllers.jobs import JobController
+from kframework_batch.controllers.jobs import VolcanoJobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Queue
 from kframework_batch.program import compile_program
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.in_memory.cluster import MemoryCluster
@@ -21,8 +21,8 @@ from kframework.scheduler.scheduler import Scheduler
 PROGRAM = compile_program(parse("actions: shuffle\ntiers: [{plugins: [{name: predicates}, {name: nodeorder}]}]\n"))
 
 
-def settings(**changed: Any) -> Settings:
-    return Settings(PROGRAM, **changed)
+def settings(**changed: Any) -> ProgramSettings:
+    return ProgramSettings(PROGRAM, **changed)
 
 
 def test_core_has_a_profile_for_every_scheduler_name() -> None:
@@ -50,7 +50,7 @@ def test_controllers_create_the_objects_of_volcano() -> None:
         cluster = MemoryCluster(clock)
         controllers = [make(cluster, clock) for make in settings(default_queue="main").controller_factories()]
         assert [type(controller) for controller in controllers] == [
-            JobController,
+            VolcanoJobController,
             PodGroupController,
             QueueController,
         ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from kframework_batch.config import default_configuration
 from kframework_batch.program import compile_program
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 
 from kframework.objects.manifest import read
@@ -22,15 +22,15 @@ PROGRAM = compile_program(default_configuration())
 
 
 @pytest.fixture
-def settings() -> Settings:
-    return Settings(PROGRAM)
+def settings() -> ProgramSettings:
+    return ProgramSettings(PROGRAM)
 
 
 def placed(outcomes: Iterable[PodOutcome]) -> dict[str, str | None]:
     return {outcome.pod: outcome.node for outcome in outcomes}
 
 
-def test_jobs_become_pods_and_gangs_are_bound_as_a_whole(settings: Settings) -> None:
+def test_jobs_become_pods_and_gangs_are_bound_as_a_whole(settings: ProgramSettings) -> None:
     half = create_simulation(read([str(EXAMPLE)]).objects, settings).run(60.0).result
     whole = create_simulation(read([str(EXAMPLE)]).objects, settings).run().result
     for outcomes, waiting in ((half.outcomes, {"resnet"}), (whole.outcomes, set())):
@@ -42,13 +42,15 @@ def test_jobs_become_pods_and_gangs_are_bound_as_a_whole(settings: Settings) -> 
 
 def test_same_seed_gives_the_same_decisions() -> None:
     def nodes(seed: int) -> dict[str, str | None]:
-        return placed(create_simulation(read([str(EXAMPLE)]).objects, Settings(PROGRAM, seed=seed)).run().outcomes)
+        return placed(
+            create_simulation(read([str(EXAMPLE)]).objects, ProgramSettings(PROGRAM, seed=seed)).run().outcomes
+        )
 
     assert nodes(1) == nodes(1)
     assert len({str(nodes(seed)) for seed in range(4)}) > 1
 
 
-def test_pods_of_other_schedulers_are_not_scheduled(settings: Settings) -> None:
+def test_pods_of_other_schedulers_are_not_scheduled(settings: ProgramSettings) -> None:
     pods = [make_pod("mine", scheduler_name="volcano"), make_pod("theirs")]
     assert placed(create_simulation([make_node("a"), *pods], settings).run().outcomes) == {
         "default/mine": "a",
@@ -56,7 +58,7 @@ def test_pods_of_other_schedulers_are_not_scheduled(settings: Settings) -> None:
     }
 
 
-def test_progress_and_end_are_reported(settings: Settings) -> None:
+def test_progress_and_end_are_reported(settings: ProgramSettings) -> None:
     told: list[Progress] = []
     objects = [make_node("a"), make_pod("mine", scheduler_name="volcano")]
     with create_simulation(objects, settings, on_progress=told.append) as simulation:

@@ -7,7 +7,7 @@ from kframework_batch.config import default_configuration
 from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation, podless_jobs
 
 from kframework.clock import SystemClock
@@ -39,7 +39,7 @@ REFUSAL = (
     ids=lambda given: given.metadata.name if isinstance(given, Job) else "",
 )
 def test_jobs_without_pods_have_a_reason(job: Job, lines: list[str]) -> None:
-    settings = Settings(compile_program(default_configuration()))
+    settings = ProgramSettings(compile_program(default_configuration()))
     with create_simulation([make_node("n", cpu=4), job], settings) as simulation:
         assert list(podless_jobs(simulation.run(20.0).cluster)) == lines
 

@@ -17,7 +17,7 @@ from kframework.objects import (
 )
 
 
-class Requirement(NamedTuple):
+class LabelRequirement(NamedTuple):
     """A condition on one label."""
 
     key: str
@@ -38,7 +38,7 @@ class Requirement(NamedTuple):
 
 
 #: Conditions that must all hold. Unlike in Kubernetes an empty selector is that of a pod to which nothing belongs.
-Selector = frozenset[Requirement]
+Selector = frozenset[LabelRequirement]
 
 
 def matches(selector: Selector, labels: Mapping[str, str]) -> bool:
@@ -90,14 +90,16 @@ class Selectors:
 
 
 def _match_labels(labels: Mapping[str, str]) -> Selector:
-    return frozenset(Requirement(key, "In", frozenset((value,))) for key, value in labels.items())
+    return frozenset(LabelRequirement(key, "In", frozenset((value,))) for key, value in labels.items())
 
 
 def _requirements(selector: LabelSelector | None) -> Selector:
     """Read a selector; one that is absent, or that Kubernetes would not accept, adds nothing."""
     if selector is None or not _valid(selector.match_expressions):
         return frozenset()
-    expressions = (Requirement(each.key, each.operator, frozenset(each.values)) for each in selector.match_expressions)
+    expressions = (
+        LabelRequirement(each.key, each.operator, frozenset(each.values)) for each in selector.match_expressions
+    )
     return _match_labels(selector.match_labels) | frozenset(expressions)
 
 

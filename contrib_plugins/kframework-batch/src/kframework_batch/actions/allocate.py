@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kframework_batch.account import Outcome, RejectedHypernode, SubJobTurn
+from kframework_batch.account import RejectedHypernode, SubJobTurn, TurnOutcome
 from kframework_batch.action import Action, KeyedQueue, SearchArguments, pending_tasks, schedulable_jobs
 from kframework_batch.actions.domains import candidate_domains, format_shortages, no_domain_reason, shortage
 from kframework_batch.hookspecs import Key
@@ -57,7 +57,7 @@ class Allocate(Action):
                     message = f"queue {queue.name} has its due already"
                     if not job.is_ready:
                         job.message = message
-                    session.log.log_outcome(job, Outcome.OVERUSED, refuser, message)
+                    session.log.log_outcome(job, TurnOutcome.OVERUSED, refuser, message)
                 continue
             job = jobs[queue.name].pop()
             if (yield from worksheets[job.uid].run_turn(queue)):
@@ -88,7 +88,7 @@ class _DomainAttempt:
 class _SearchResult:
     """The hypernode with a gang's room, if the search has left it any, and the hypernodes without."""
 
-    outcome: Outcome
+    outcome: TurnOutcome
     domain: Domain | None = None
     message: str = ""
     attempts: Sequence[_DomainAttempt] = ()
@@ -138,9 +138,9 @@ class JobAllocation:
             self._tried = dict.fromkeys(self._tasks, 0)
         with session.statement() as statement:
             result = yield from self._search(statement, job, queue, None)
-            if result.outcome is not Outcome.COMMITTED:
+            if result.outcome is not TurnOutcome.COMMITTED:
                 result.message = result.message or job.missing_subgroups(session.plugins.subjob_ready)
-            if result.outcome is Outcome.DISCARDED:
+            if result.outcome is TurnOutcome.DISCARDED:
                 job.message = result.message
             session.log.log_turn(
                 job,
@@ -152,11 +152,11 @@ class JobAllocation:
                 hypernode=result.hypernode,
                 tried=result.rejected_hypernodes,
             )
-            if result.outcome is Outcome.COMMITTED:
+            if result.outcome is TurnOutcome.COMMITTED:
                 statement.commit()
-            elif result.outcome is Outcome.KEPT:
+            elif result.outcome is TurnOutcome.KEPT:
                 statement.keep()
-            more = result.outcome is Outcome.COMMITTED and statement.has_allocations
+            more = result.outcome is TurnOutcome.COMMITTED and statement.has_allocations
         return more and any(map(self._has_untried, self._tasks))
 
     def _has_untried(self, gang: GangInfo) -> bool:
@@ -178,7 +178,7 @@ class JobAllocation:
         if len(found) == 1 and found[0] is within:
             yield from self._allocate_gang(statement, gang, queue, within)
             outcome = self._outcome(gang, broken)
-            named = gang.topology is not None and outcome is not Outcome.DISCARDED
+            named = gang.topology is not None and outcome is not TurnOutcome.DISCARDED
             return _SearchResult(outcome, within if named else None)
         errors, places = dict(job.fit_errors), dict(job.tentative_nodes)
         tries: list[_DomainAttempt] = []
@@ -191,11 +191,11 @@ class JobAllocation:
             mark = session.log.mark()
             with statement.statement() as inner:
                 yield from self._allocate_gang(inner, gang, queue, domain)
-                outcome = self._outcome(gang, broken) if inner.has_allocations else Outcome.DISCARDED
-                if outcome is Outcome.COMMITTED:
+                outcome = self._outcome(gang, broken) if inner.has_allocations else TurnOutcome.DISCARDED
+                if outcome is TurnOutcome.COMMITTED:
                     inner.commit()
                     return _SearchResult(outcome, domain, attempts=tries[:-1])
-                attempt.had, attempt.is_kept = gang.allocated_num, outcome is Outcome.KEPT
+                attempt.had, attempt.is_kept = gang.allocated_num, outcome is TurnOutcome.KEPT
             attempt.errors, attempt.tentative_nodes, attempt.rejections = (
                 job.fit_errors,
                 job.tentative_nodes,
@@ -209,7 +209,7 @@ class JobAllocation:
             with statement.statement() as inner:
                 yield from self._allocate_gang(inner, gang, queue, kept.domain)
                 inner.commit()
-            return _SearchResult(Outcome.KEPT, kept.domain, attempts=[each for each in tries if each is not kept])
+            return _SearchResult(TurnOutcome.KEPT, kept.domain, attempts=[each for each in tries if each is not kept])
         return self._no_room(gang, tries)
 
     def _no_room(self, gang: GangInfo, tries: Sequence[_DomainAttempt]) -> _SearchResult:
@@ -222,7 +222,7 @@ class JobAllocation:
             session.log.restore(best.rejections)
         message = format_shortages(each.message for each in tries) if tries else no_domain_reason(session, gang)
         return _SearchResult(
-            Outcome.COMMITTED if self._is_ready(gang) else Outcome.DISCARDED, message=message, attempts=tries
+            TurnOutcome.COMMITTED if self._is_ready(gang) else TurnOutcome.DISCARDED, message=message, attempts=tries
         )
 
     def _reset_tried(self, tried: Mapping[GangInfo, int]) -> None:
@@ -241,11 +241,11 @@ class JobAllocation:
 
     # -- whether it has enough -----------------------------------------------------------------------------------------
 
-    def _outcome(self, gang: GangInfo, broken: bool) -> Outcome:
+    def _outcome(self, gang: GangInfo, broken: bool) -> TurnOutcome:
         """Return the outcome of a gang's turn; `broken` as it was before."""
         if self._is_ready(gang):
-            return Outcome.COMMITTED
-        return Outcome.KEPT if broken or self._is_pipelined(gang) else Outcome.DISCARDED
+            return TurnOutcome.COMMITTED
+        return TurnOutcome.KEPT if broken or self._is_pipelined(gang) else TurnOutcome.DISCARDED
 
     def _is_broken(self, gang: GangInfo) -> bool:
         """Return whether a gang has lost members; of parts of a job others may do instead."""
@@ -304,9 +304,9 @@ class JobAllocation:
                     rejected_hypernodes=tuple(result.rejected_hypernodes),
                 )
                 self._session.log.log_subjob_turn(turn)
-                if result.outcome is Outcome.COMMITTED:
+                if result.outcome is TurnOutcome.COMMITTED:
                     own.commit()
-                elif result.outcome is Outcome.KEPT:
+                elif result.outcome is TurnOutcome.KEPT:
                     own.keep()
                 got = own.is_closed and own.has_allocations
             if got and plugins.job_ready(job):

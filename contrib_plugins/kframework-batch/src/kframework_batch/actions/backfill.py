@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kframework_batch.account import Outcome
+from kframework_batch.account import TurnOutcome
 from kframework_batch.action import Action, SearchArguments, pending_tasks, schedulable_jobs
 from kframework_batch.actions.domains import choose_node
 from kframework_batch.job import JobInfo, TaskInfo
@@ -51,7 +51,7 @@ def _allocate_tasks(session: Session, job: JobInfo, tasks: list[TaskInfo]) -> It
                     _log_rejection(session, task, refused.message, refused.plugin)
             yield
         ready = session.plugins.job_ready(job)
-        outcome = Outcome.COMMITTED if ready else Outcome.DISCARDED
+        outcome = TurnOutcome.COMMITTED if ready else TurnOutcome.DISCARDED
         placed, promised = statement.allocated, statement.pipelined
         session.log.log_turn(job, outcome, session.placement.choices, placed=placed, promised=promised)
         if ready:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kframework_batch.account import Outcome
+from kframework_batch.account import TurnOutcome
 from kframework_batch.action import Action, KeyedQueue
 from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.session import Session
@@ -34,11 +34,11 @@ class Enqueue(Action):
             job = jobs.pop()
             refuser = plugins.enqueue_rejector(job) if job.min_resources is not None else ""
             if refuser:
-                session.log.log_outcome(job, Outcome.HELD_BACK, refuser, job.message)
+                session.log.log_outcome(job, TurnOutcome.HELD_BACK, refuser, job.message)
             else:
                 plugins.job_enqueued(job)
                 job.phase = INQUEUE
-                session.log.log_outcome(job, Outcome.ADMITTED)
+                session.log.log_outcome(job, TurnOutcome.ADMITTED)
             if jobs:
                 queues.put(queue)
             yield

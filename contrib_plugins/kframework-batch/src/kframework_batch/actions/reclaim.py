@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from functools import partial
 from typing import ClassVar
 
-from kframework_batch.account import Outcome
+from kframework_batch.account import TurnOutcome
 from kframework_batch.action import Action, KeyedQueue, SearchArguments, starving_jobs
 from kframework_batch.actions.victim_selection import EvictableTasks, VictimSelection
 from kframework_batch.job import TaskInfo
@@ -38,7 +38,7 @@ class Reclaim(Action):
             queue = queues.pop()
             if refuser := plugins.overused_by(queue):
                 while jobs[queue.name]:
-                    session.log.log_outcome(jobs[queue.name].pop(), Outcome.OVERUSED, refuser)
+                    session.log.log_outcome(jobs[queue.name].pop(), TurnOutcome.OVERUSED, refuser)
                 continue
             yield from selection.serve_job(jobs[queue.name].pop(), partial(_select_victims, session, selection))
             if jobs[queue.name]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kframework_batch.account import Outcome
+from kframework_batch.account import TurnOutcome
 from kframework_batch.action import Action
 from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
@@ -21,6 +21,6 @@ class Shuffle(Action):
         for task in session.plugins.victim_tasks(running):
             with session.statement() as statement:
                 statement.evict(task, self.name)
-                session.log.log_turn(task.job, Outcome.COMMITTED, {}, victims=[task])
+                session.log.log_turn(task.job, TurnOutcome.COMMITTED, {}, victims=[task])
                 statement.commit()
             yield

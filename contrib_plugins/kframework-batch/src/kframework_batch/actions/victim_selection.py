@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Generator, Hashable, Iterable,
 from typing import NamedTuple
 
 from kframework import Code
-from kframework_batch.account import Outcome
+from kframework_batch.account import TurnOutcome
 from kframework_batch.action import pending_tasks
 from kframework_batch.combination import Descending
 from kframework_batch.hookspecs import Key
@@ -161,16 +161,16 @@ class VictimSelection:
                         self._hopeless.add(kind)
                 yield
             if not plugins.job_pipelined(job):
-                self._log_turn(job, statement, Outcome.DISCARDED)
+                self._log_turn(job, statement, TurnOutcome.DISCARDED)
             elif not statement.evicted:
-                self._log_turn(job, statement, Outcome.DISCARDED, _NO_VICTIMS)
+                self._log_turn(job, statement, TurnOutcome.DISCARDED, _NO_VICTIMS)
             else:
                 self.commit(job, statement)
 
     def give_up(self, job: JobInfo, statement: JobStatement, task: TaskInfo) -> None:
         """Record that no eviction makes room for a task."""
         self._session.log.log_rejection(task, NO_ROOM)
-        self._log_turn(job, statement, Outcome.DISCARDED)
+        self._log_turn(job, statement, TurnOutcome.DISCARDED)
 
     def pipeline_without_victims(self, statement: JobStatement, task: TaskInfo) -> bool:
         """Pipeline a task to a node without victims; return whether there is one."""
@@ -305,7 +305,7 @@ class VictimSelection:
         self._hopeless.clear()
         spare = self._unneeded_victims(statement)
         if not spare:
-            self._log_turn(job, statement, Outcome.COMMITTED)
+            self._log_turn(job, statement, TurnOutcome.COMMITTED)
             statement.commit()
             return
         session = self._session
@@ -323,14 +323,14 @@ class VictimSelection:
                     victims = others
         with session.statement() as again:
             if not self._reapply(again, victims, places):
-                self._log_turn(job, again, Outcome.DISCARDED)
+                self._log_turn(job, again, TurnOutcome.DISCARDED)
             elif not victims:
-                self._log_turn(job, again, Outcome.DISCARDED, _NO_VICTIMS)
+                self._log_turn(job, again, TurnOutcome.DISCARDED, _NO_VICTIMS)
             else:
-                self._log_turn(job, again, Outcome.COMMITTED)
+                self._log_turn(job, again, TurnOutcome.COMMITTED)
                 again.commit()
 
-    def _log_turn(self, job: JobInfo, statement: JobStatement, outcome: Outcome, message: str = "") -> None:
+    def _log_turn(self, job: JobInfo, statement: JobStatement, outcome: TurnOutcome, message: str = "") -> None:
         session = self._session
         victims = [victim for victim, _ in statement.evicted]
         session.log.log_turn(

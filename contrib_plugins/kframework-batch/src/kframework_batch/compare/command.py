@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from kframework import Plugin
     from kframework.engine import Configuration
     from kframework_batch.compare.measures import Measures
-    from kframework_batch.settings import Settings
+    from kframework_batch.settings import ProgramSettings
 
 #: What the two runs are called.
 PODS, SESSIONS = "pod engine", "sessions"
 
 
-class Form(StrEnum):
+class TableFormat(StrEnum):
     """The form of the numbers, beside the table."""
 
     JSON = "json"
@@ -60,7 +60,7 @@ def compare(
     scheduler_name: Annotated[str, typer.Option(metavar="NAME", help="The schedulerName of the jobs.")] = "volcano",
     duration: DurationOption = None,
     output: Annotated[
-        Form | None, typer.Option("-o", "--output", help="Print all numbers as JSON instead of a table.")
+        TableFormat | None, typer.Option("-o", "--output", help="Print all numbers as JSON instead of a table.")
     ] = None,
     picture: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw here what both engines did over time, as SVG.")
@@ -92,21 +92,21 @@ def compare(
         if file is not None:
             courses = {_title(PODS, pods): pods_course, _title(SESSIONS, sessions): sessions_course}
             file.write(comparison_chart(courses, max(pods.seconds, sessions.seconds)))
-    if output is Form.JSON:
+    if output is TableFormat.JSON:
         print_json({PODS: pods, SESSIONS: sessions})
     else:
         print_table(("", PODS.upper(), SESSIONS.upper()), _rows(pods, sessions))
 
 
-def _settings(config: str | None, scheduler_name: str, seed: int) -> Settings:
+def _settings(config: str | None, scheduler_name: str, seed: int) -> ProgramSettings:
     from kframework.cli.logs import say
     from kframework_batch.program import load_program
-    from kframework_batch.settings import Settings
+    from kframework_batch.settings import ProgramSettings
 
     program = load_program(config)
     for notice in program.notices:
         say("warning", notice)
-    return Settings(program, (scheduler_name,), seed=seed)
+    return ProgramSettings(program, (scheduler_name,), seed=seed)
 
 
 def _pod_configuration(

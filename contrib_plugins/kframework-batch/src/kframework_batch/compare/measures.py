@@ -8,7 +8,7 @@ from math import ceil
 
 import msgspec
 
-from kframework_batch.compare.timeline import EventKind, GangSummary, Timeline, TimelineEvent
+from kframework_batch.compare.timeline import EventKind, GangSummary, RunTimeline, TimelineEvent
 from kframework_batch.water_filling import Claim, fill
 
 
@@ -67,7 +67,7 @@ class GangState(msgspec.Struct):
 class RunAnalysis:
     """Goes through the moments of a run and sums up what held in between, in shares of the capacity times seconds."""
 
-    def __init__(self, timeline: Timeline, resource: str, capacity: int, weights: Mapping[str, int]) -> None:
+    def __init__(self, timeline: RunTimeline, resource: str, capacity: int, weights: Mapping[str, int]) -> None:
         self._timeline, self._resource, self._capacity, self._weights = timeline, resource, capacity, weights
         self.gang_states: dict[str, GangState] = {}
         self.history = ShareHistory([], {}, [])
@@ -229,7 +229,7 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure(
-    timeline: Timeline,
+    timeline: RunTimeline,
     *,
     resource: str,
     capacity: int,

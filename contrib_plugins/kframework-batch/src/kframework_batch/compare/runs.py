@@ -14,11 +14,11 @@ from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework.simulation.running import Script
 from kframework.testing import create
 from kframework_batch.compare.measures import Measures, ShareHistory, measure
-from kframework_batch.compare.timeline import Timeline, gang_of
-from kframework_batch.controllers.controller import Controller
+from kframework_batch.compare.timeline import RunTimeline, gang_of
+from kframework_batch.controllers.controller import Reconciler
 from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.resource import Resource
-from kframework_batch.settings import Settings
+from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import create_simulation
 
 E = TypeVar("E", bound=Engine)
@@ -71,7 +71,7 @@ class Trace:
         return Script(cluster, clock, [(seconds, create(job)) for seconds, job in self.arrivals])
 
 
-class AdmitAllGroups(Controller):
+class AdmitAllGroups(Reconciler):
     """Admits every pod group at once, in place of sessions: pods are made only of admitted ones."""
 
     watches: ClassVar[tuple[Watch, ...]] = (Watch(PodGroup, verbs=("patch_status",)),)
@@ -86,9 +86,9 @@ class AdmitAllGroups(Controller):
             await self.patch_status(group, {"phase": "Inqueue"})
 
 
-def run_sessions(trace: Trace, settings: Settings, duration: float | None) -> tuple[Measures, ShareHistory]:
+def run_sessions(trace: Trace, settings: ProgramSettings, duration: float | None) -> tuple[Measures, ShareHistory]:
     """Run a trace through sessions of batches."""
-    timeline = Timeline()
+    timeline = RunTimeline()
     simulation = create_simulation(trace.objects, settings, observers=[timeline], controllers=[trace.arrival_script])
     return _run_and_measure(trace, simulation, timeline, duration)
 
@@ -97,11 +97,11 @@ def run_pods(
     trace: Trace,
     configuration: Configuration,
     plugins: Iterable[type[Plugin]],
-    settings: Settings,
+    settings: ProgramSettings,
     duration: float | None,
 ) -> tuple[Measures, ShareHistory]:
     """Run a trace through the pod engine, together with the batch controllers."""
-    timeline = Timeline()
+    timeline = RunTimeline()
     simulation = Simulation(
         trace.objects,
         configuration,
@@ -118,7 +118,7 @@ def run_pods(
 
 
 def _run_and_measure(
-    trace: Trace, simulation: Simulation[E], timeline: Timeline, duration: float | None
+    trace: Trace, simulation: Simulation[E], timeline: RunTimeline, duration: float | None
 ) -> tuple[Measures, ShareHistory]:
     """Run a simulation in which the jobs of a trace arrive, and measure what comes of them."""
     timeline.follow(simulation.cluster, simulation.clock)

@@ -71,7 +71,7 @@ class GangPod(msgspec.Struct, frozen=True):
     requests: Resource
 
 
-class Timeline(Observer):
+class RunTimeline(Observer):
     """Keeps moments in order, gangs by `namespace/name`, and pods by their uid."""
 
     def __init__(self) -> None:

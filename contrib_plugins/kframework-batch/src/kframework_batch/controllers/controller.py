@@ -113,7 +113,7 @@ _FIRST_BACKOFF, _LAST_BACKOFF = 0.1, 60.0
 _PERMANENT_ERRORS = (400, 403, 422)
 
 
-class Controller(ABC):
+class Reconciler(ABC):
     """A loop that reconciles subjects, each as a whole: for example a queue, or a job with its pods.
 
     A subject is identified by a string of the controller's own choice.

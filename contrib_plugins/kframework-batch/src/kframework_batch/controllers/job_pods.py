@@ -47,7 +47,7 @@ def is_acyclic(tasks: Iterable[TaskSpec]) -> bool:
         return False
 
 
-def dependencies_met(job: Job, task: TaskSpec, members: JobPods) -> bool:
+def dependencies_met(job: Job, task: TaskSpec, members: VolcanoJobPods) -> bool:
     """Return whether enough pods run of the tasks that this one depends on: of any, or of all.
 
     Enough is the minimum of the task. A pod that has succeeded has run.
@@ -93,7 +93,7 @@ class PodPhaseCounts:
     succeeded_of: dict[str, int] = field(default_factory=dict)
 
 
-class JobPods:
+class VolcanoJobPods:
     """The pods of a job, sorted out.
 
     While a job is alive, those count that it wants, that were made for it as it is now, and that no restart takes away.

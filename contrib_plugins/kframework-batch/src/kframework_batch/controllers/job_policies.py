@@ -14,7 +14,13 @@ from kframework.clock import seconds_of
 from kframework.engine import Duration
 from kframework.objects import Pod
 from kframework_batch.controllers.job_admission import events_of
-from kframework_batch.controllers.job_pods import PARTITION, JobPods, PodPhaseCounts, dependencies_met, is_staying
+from kframework_batch.controllers.job_pods import (
+    PARTITION,
+    PodPhaseCounts,
+    VolcanoJobPods,
+    dependencies_met,
+    is_staying,
+)
 from kframework_batch.objects import Job, JobPolicy, JobStatus, PodGroup, TaskSpec
 
 _SUPPORTED_EVENTS = frozenset({"PodFailed", "PodEvicted", "PodPending", "TaskCompleted", "TaskFailed", "Unknown"})
@@ -60,7 +66,9 @@ class Timeouts:
     next_in: float | None = None
 
 
-def next_action(job: Job, members: JobPods, group: PodGroup | None, timeouts: Timeouts, now: float) -> JobAction | None:
+def next_action(
+    job: Job, members: VolcanoJobPods, group: PodGroup | None, timeouts: Timeouts, now: float
+) -> JobAction | None:
     """Return the action that the first event calls for which any policy is about, or None.
 
     The policies of a task come before those of the job. An action with a timeout is due when that is up.
@@ -84,7 +92,7 @@ def next_action(job: Job, members: JobPods, group: PodGroup | None, timeouts: Ti
     return None
 
 
-def _action(name: str, happening: _JobEvent, job: Job, members: JobPods) -> JobAction | None:
+def _action(name: str, happening: _JobEvent, job: Job, members: VolcanoJobPods) -> JobAction | None:
     """Return an event's action; None if it is not supported, or is about tasks where the event is not."""
     task = next((task for task in job.spec.tasks if task.name == happening.task), None)
     if name in JOB_ACTIONS:
@@ -125,7 +133,7 @@ def _matching_policy(job: Job, happening: _JobEvent) -> JobPolicy | None:
 # -- what has happened ---------------------------------------------------------------------------------------------
 
 
-def _job_events(job: Job, members: JobPods, group: PodGroup | None, timeouts: Timeouts) -> Iterator[_JobEvent]:
+def _job_events(job: Job, members: VolcanoJobPods, group: PodGroup | None, timeouts: Timeouts) -> Iterator[_JobEvent]:
     for task in job.spec.tasks:
         for pod in members.current[task.name]:
             if pod.status.phase == "Failed":
@@ -151,7 +159,7 @@ def _job_events(job: Job, members: JobPods, group: PodGroup | None, timeouts: Ti
         yield _JobEvent("Unknown", "some pods run and others find no place")
 
 
-def _short_of(job: Job, members: JobPods, timeouts: Timeouts) -> list[str]:
+def _short_of(job: Job, members: VolcanoJobPods, timeouts: Timeouts) -> list[str]:
     """Return the tasks with an evicted pod: just now, or some time ago without a running replacement.
 
     A task that waits for others has no pods yet that could have been evicted.

@@ -17,7 +17,7 @@ from kframework import Clock, Watch
 from kframework.clock import rfc3339, seconds_of
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ConfigMap, Pod, PriorityClass, Service
-from kframework_batch.controllers.controller import Controller, merge_patch
+from kframework_batch.controllers.controller import Reconciler, merge_patch
 from kframework_batch.controllers.job_admission import find_problems, with_defaults
 from kframework_batch.controllers.job_objects import PluginObjects, build_pod, build_pod_group, unsupported_fields
 from kframework_batch.controllers.job_phases import (
@@ -30,7 +30,14 @@ from kframework_batch.controllers.job_phases import (
     updated_status,
 )
 from kframework_batch.controllers.job_plugins.installed import find_unsupported
-from kframework_batch.controllers.job_pods import ENDED, RESTARTED_BY, VERSION, JobPods, dependencies_met, is_stale
+from kframework_batch.controllers.job_pods import (
+    ENDED,
+    RESTARTED_BY,
+    VERSION,
+    VolcanoJobPods,
+    dependencies_met,
+    is_stale,
+)
 from kframework_batch.controllers.job_policies import JobAction, Timeouts, next_action, unsupported_policies
 from kframework_batch.objects import Command, Job, JobStatus, PodGroup
 from kframework_batch.owned_kinds import NetworkPolicy, Secret
@@ -43,7 +50,7 @@ _log = logging.getLogger(__name__)
 _COMMAND_TIMEOUT = 10.0
 
 
-class JobController(Controller):
+class VolcanoJobController(Reconciler):
     """Makes, restarts and deletes what belongs to the Jobs of batch.volcano.sh.
 
     A subject is a job by its uid, or by its place if it is to be commanded. Keys for ssh are drawn from `chance`, which
@@ -116,7 +123,7 @@ class JobController(Controller):
         if problem:
             await self._write(job, invalid_status(job.status, problem, self._now()))
             return
-        members = JobPods(job, self.mirror.for_subject(job.metadata.uid, Pod))
+        members = VolcanoJobPods(job, self.mirror.for_subject(job.metadata.uid, Pod))
         alive = job.status.state.phase in ALIVE
         action = None
         if alive:
@@ -182,7 +189,7 @@ class JobController(Controller):
             await self.annotate(pod, RESTARTED_BY, str(status.retry_count))
         await self._write(job, status)
 
-    async def _delete_pods(self, job: Job, members: JobPods) -> bool:
+    async def _delete_pods(self, job: Job, members: VolcanoJobPods) -> bool:
         """Delete the pods that have to go, and the pod group of a job that ended or was killed; return whether any."""
         over = job.status.state.phase not in (*ALIVE, "Restarting")
         groups = self.mirror.for_subject(job.metadata.uid, PodGroup)
@@ -197,7 +204,7 @@ class JobController(Controller):
             return True
         return bool(leaving)
 
-    async def _create_objects(self, job: Job, members: JobPods) -> bool:
+    async def _create_objects(self, job: Job, members: VolcanoJobPods) -> bool:
         """Make the pod group, after what plugins want; once it is in the queue, the pods that are missing.
 
         Returns whether anything was made.

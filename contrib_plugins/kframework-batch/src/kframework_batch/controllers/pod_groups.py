@@ -17,7 +17,7 @@ from kframework.objects import (
     ReplicationController,
     StatefulSet,
 )
-from kframework_batch.controllers.controller import Controller, merge_patch
+from kframework_batch.controllers.controller import Reconciler, merge_patch
 from kframework_batch.controllers.inheritance import inherited_annotations, inherited_labels, min_resources
 from kframework_batch.groups import QUEUE_NAME
 from kframework_batch.membership import GROUP_NAME, group_of
@@ -38,7 +38,7 @@ _OWNERS: tuple[type[_Owner], ...] = (ReplicaSet, StatefulSet, ReplicationControl
 _log = logging.getLogger(__name__)
 
 
-class PodGroupController(Controller):
+class PodGroupController(Reconciler):
     """Creates groups for plain pods, and deletes those without possible members.
 
     A subject is a pod group by namespace/name. `schedulers` are those whose pods get groups.

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from kframework import Clock, Watch
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ObjectMeta
-from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.controller import Reconciler
 from kframework_batch.objects import Command, PodGroup, Queue, QueueSpec
 from kframework_batch.queue import DEFAULT_QUEUE, ROOT_QUEUE
 
@@ -28,7 +28,7 @@ _STATES = {"OpenQueue": "Open", "CloseQueue": "Closing"}
 _CLOSED_STATES = ("Closing", "Closed")
 
 
-class QueueController(Controller):
+class QueueController(Reconciler):
     """Makes the root queue and the default one, and keeps the state of all queues true."""
 
     watches: ClassVar[tuple[Watch, ...]] = (

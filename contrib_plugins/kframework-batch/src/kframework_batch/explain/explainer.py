@@ -20,9 +20,9 @@ from kframework.engine import (
     run_cooperatively,
     wait_until_idle,
 )
-from kframework_batch.account import JobState, SessionAccount, Turn
+from kframework_batch.account import JobSummary, SessionAccount, Turn
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.explanation import Explanation, Remedy, TaskPlace, format_explanation
+from kframework_batch.explain.explanation import JobExplanation, JobRemedy, TaskPlace, format_explanation
 from kframework_batch.explain.history import EndedJob, find_ended_job, find_job, job_history
 from kframework_batch.explain.remedies import SessionTooLarge, remedies, will_be_served
 from kframework_batch.job import JobInfo, TaskInfo
@@ -79,7 +79,7 @@ def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> lis
 
 def explain_steps(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
-) -> Generator[None, None, Explanation]:
+) -> Generator[None, None, JobExplanation]:
     """Explain a job or one of its tasks, from the accounts of the last sessions, the newest first.
 
     Yields so that others have their turn; no session may be open when it is driven on.
@@ -95,7 +95,7 @@ def explain_steps(
         return explanation
     if will_be_served(engine, job):
         return _add_notes(explanation, "as things stand the next session serves it")
-    found: list[Remedy] = []
+    found: list[JobRemedy] = []
     try:
         for remedy in remedies(engine, job, explanation.turns):
             if remedy is not None:
@@ -110,10 +110,10 @@ def explain_steps(
 
 def _state_of(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None
-) -> Explanation:
+) -> JobExplanation:
     """Return the state of a job or task, and the result of the last session in which the job had turns."""
     last = next((account for account in sessions if account.turns_of(job.uid)), sessions[0] if sessions else None)
-    explanation = Explanation(
+    explanation = JobExplanation(
         job=job.uid,
         owner="" if job.object is None else owner_of(job.object),
         pod="" if task is None else task.key,
@@ -133,7 +133,7 @@ def _state_of(
 
 def explain_ended_steps(
     engine: BatchEngine, sessions: Sequence[SessionAccount], ended: EndedJob
-) -> Generator[None, None, Explanation]:
+) -> Generator[None, None, JobExplanation]:
     """Explain a job whose pod group is gone, or one of its tasks, by accounts of sessions, the newest first.
 
     Yields so that others have their turn.
@@ -143,10 +143,10 @@ def explain_ended_steps(
     last = next((account for account in sessions if _turns(account, ended)), None)
     states = (state for account in sessions for state in account.jobs if state.job == job)
     gone = next(((account.at, each) for account in sessions for each in account.gone if each.job == job), None)
-    known = next((state for state in states if state.queue), JobState(job=job, queue=""))
+    known = next((state for state in states if state.queue), JobSummary(job=job, queue=""))
     left = engine.cache.jobs.get(job)
     tasks = () if left is None else left.tasks.values()
-    explanation = Explanation(
+    explanation = JobExplanation(
         job=job,
         owner=known.owner if gone is None else gone[1].owner,
         pod=pod,
@@ -179,11 +179,11 @@ def _notes(engine: BatchEngine) -> tuple[str, ...]:
     return () if engine.synced else ("the scheduler has not synced with the cluster yet",)
 
 
-def _add_notes(explanation: Explanation, *notes: str) -> Explanation:
+def _add_notes(explanation: JobExplanation, *notes: str) -> JobExplanation:
     return replace(explanation, notes=(*explanation.notes, *notes))
 
 
-def _add_session(explanation: Explanation, session: SessionAccount, turns: tuple[Turn, ...]) -> Explanation:
+def _add_session(explanation: JobExplanation, session: SessionAccount, turns: tuple[Turn, ...]) -> JobExplanation:
     """Add the result of a session in which the job had these turns."""
     return replace(
         explanation,

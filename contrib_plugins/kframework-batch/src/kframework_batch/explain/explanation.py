@@ -19,12 +19,12 @@ from kframework.engine import (
     format_table,
     indent,
 )
-from kframework_batch.account import Outcome, QueueState, RejectedHypernode, SubJobTurn, Turn, Verdict, Victim
+from kframework_batch.account import QueueState, RejectedHypernode, SubJobTurn, TaskVerdict, Turn, TurnOutcome, Victim
 from kframework_batch.account_rows import format_counts, subjob_name
 from kframework_batch.resource import format_quantity
 
 
-class Remedy(msgspec.Struct, frozen=True):
+class JobRemedy(msgspec.Struct, frozen=True):
     """A change after which the job would be served, as was tried; these `victims` would have to go for it."""
 
     change: str
@@ -52,7 +52,7 @@ class HistoryEntry(msgspec.Struct, frozen=True):
     events: tuple[str, ...]
 
 
-class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class JobExplanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The explanation of one job, or of one of its tasks (`pod`).
 
     `job` is the namespace/name of the pod group, `owner` its owner (`Job default/resnet`), or the group itself.
@@ -84,7 +84,7 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
     message: str = ""
     history: tuple[HistoryEntry, ...] = ()
     gone_at: float = 0.0
-    remedies: tuple[Remedy, ...] = ()
+    remedies: tuple[JobRemedy, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -92,20 +92,20 @@ class Explanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True)
 #: entries from its beginning and from its end.
 _TASKS, VICTIMS, _BEGINNING, _END = 4, 3, 4, 8
 
-_OUTCOMES: Mapping[Outcome, str] = {
-    Outcome.ADMITTED: "let in: its pods may be made",
-    Outcome.HELD_BACK: "not let in",
-    Outcome.COMMITTED: "served",
-    Outcome.KEPT: "not enough; what it got is kept for it until the session ends",
-    Outcome.DISCARDED: "discarded",
-    Outcome.OVERUSED: "passed over",
-    Outcome.INVALID: "cannot be scheduled",
+_OUTCOMES: Mapping[TurnOutcome, str] = {
+    TurnOutcome.ADMITTED: "let in: its pods may be made",
+    TurnOutcome.HELD_BACK: "not let in",
+    TurnOutcome.COMMITTED: "served",
+    TurnOutcome.KEPT: "not enough; what it got is kept for it until the session ends",
+    TurnOutcome.DISCARDED: "discarded",
+    TurnOutcome.OVERUSED: "passed over",
+    TurnOutcome.INVALID: "cannot be scheduled",
 }
 #: What has its minimum and found room for none of the tasks that it has beyond.
 _NOTHING_MORE = "got nothing more"
 
 
-def format_explanation(explanation: Explanation, *, wide: bool = False) -> str:
+def format_explanation(explanation: JobExplanation, *, wide: bool = False) -> str:
     """Put an explanation into words; `wide` leaves nothing out."""
     layout = Layout(wide)
     return format_sections(
@@ -119,7 +119,7 @@ def format_explanation(explanation: Explanation, *, wide: bool = False) -> str:
     )
 
 
-def _head(explanation: Explanation) -> dict[str, str]:
+def _head(explanation: JobExplanation) -> dict[str, str]:
     only = explanation.tasks[0] if explanation.pod and explanation.tasks else None
     gone = f", gone since {rfc3339(explanation.gone_at)}" if explanation.gone_at else ""
     had = f"{explanation.ready} have room of the {explanation.minimum} that are needed"
@@ -141,7 +141,7 @@ def _amounts(resources: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in resources.items() if amount)
 
 
-def _history(explanation: Explanation, layout: Layout) -> Iterator[str]:
+def _history(explanation: JobExplanation, layout: Layout) -> Iterator[str]:
     """Yield the course of a job from its beginning on, unless it still waits: then its last turns show more."""
     course = explanation.history
     if not course or not (layout.wide or explanation.gone_at or explanation.phase not in ("", "Pending", "Inqueue")):
@@ -157,7 +157,7 @@ def _history(explanation: Explanation, layout: Layout) -> Iterator[str]:
     yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
 
 
-def _queue(explanation: Explanation) -> Iterator[str]:
+def _queue(explanation: JobExplanation) -> Iterator[str]:
     state = explanation.queue
     if state is None:
         return
@@ -181,7 +181,7 @@ def _queue(explanation: Explanation) -> Iterator[str]:
     yield from format_list(said)
 
 
-def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
+def _turns(explanation: JobExplanation, layout: Layout) -> Iterator[str]:
     if not explanation.turns:
         if explanation.session:
             yield f"It had no turn in session {explanation.session}."
@@ -198,7 +198,7 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
             *_rejected_hypernodes(turn.rejected_hypernodes, layout),
         ]
         if turn.victims:
-            went = "had to go" if turn.outcome is Outcome.COMMITTED else "would have had to go"
+            went = "had to go" if turn.outcome is TurnOutcome.COMMITTED else "would have had to go"
             details.append(f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}")
         for spared in turn.protected:
             names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
@@ -208,16 +208,16 @@ def _turns(explanation: Explanation, layout: Layout) -> Iterator[str]:
 
 def format_outcome(turn: Turn) -> str:
     """Return in words how a turn ended."""
-    nothing = turn.outcome is Outcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
+    nothing = turn.outcome is TurnOutcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
     words = [_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]]
-    if turn.verdicts or turn.outcome in (Outcome.DISCARDED, Outcome.KEPT, Outcome.COMMITTED):
+    if turn.verdicts or turn.outcome in (TurnOutcome.DISCARDED, TurnOutcome.KEPT, TurnOutcome.COMMITTED):
         words.append(f"{turn.had} of the {turn.minimum} tasks that it needs had a place")
     if turn.hypernode:
         words.append(f"in hypernode {turn.hypernode}")
     return "; ".join(words)
 
 
-def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
+def _verdicts(verdicts: Sequence[TaskVerdict], layout: Layout) -> Iterator[str]:
     """List where tasks had their place, and put those together that had none for the same reason."""
     placed = []
     for verdict in verdicts:
@@ -236,11 +236,11 @@ def _verdicts(verdicts: Sequence[Verdict], layout: Layout) -> Iterator[str]:
 
 def _subjobs(turns: Sequence[SubJobTurn], layout: Layout) -> Iterator[str]:
     """List what became of subgroups, those first that have not enough."""
-    ordered = sorted(turns, key=lambda turn: turn.outcome is not Outcome.DISCARDED)
+    ordered = sorted(turns, key=lambda turn: turn.outcome is not TurnOutcome.DISCARDED)
     shown = layout.first(ordered, _TASKS)
     for turn in shown:
         words = [f"{subjob_name(turn.subjob)}: {turn.had} of the {turn.minimum} tasks that it needs had a place"]
-        if turn.outcome is Outcome.KEPT:
+        if turn.outcome is TurnOutcome.KEPT:
             words.append("some of them once others have gone")
         if turn.hypernode:
             words.append(f"in hypernode {turn.hypernode}")
@@ -258,7 +258,7 @@ def _rejected_hypernodes(tried: Sequence[RejectedHypernode], layout: Layout) -> 
     return layout.lines(lines, _TASKS, "and in {} more hypernodes")
 
 
-def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
+def _tasks(explanation: JobExplanation, layout: Layout) -> Iterator[str]:
     tasks, counts = explanation.tasks, Counter(task.status for task in explanation.tasks)
     none = "none are left" if explanation.gone_at else "none are there yet"
     yield f"TASKS: {format_counts(counts) if tasks else none}."
@@ -267,7 +267,7 @@ def _tasks(explanation: Explanation, layout: Layout) -> Iterator[str]:
         yield from format_table(("POD", "STATUS", "NODE"), rows)
 
 
-def _remedies(explanation: Explanation) -> Iterator[str]:
+def _remedies(explanation: JobExplanation) -> Iterator[str]:
     if not explanation.remedies:
         return
     yield "WHAT WOULD HELP, each by itself; it was tried:"

@@ -12,16 +12,16 @@ import msgspec
 import numpy as np
 
 from kframework import Statement
-from kframework_batch.account import Outcome, Turn, Victim
+from kframework_batch.account import Turn, TurnOutcome, Victim
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.explanation import Remedy
+from kframework_batch.explain.explanation import JobRemedy
 from kframework_batch.explain.history import job_name
 from kframework_batch.job import JobInfo
 from kframework_batch.resource import Resource, format_quantity
 from kframework_batch.task_status import TaskStatus
 
 
-class Change(NamedTuple):
+class TriedChange(NamedTuple):
     """A change that can be tried.
 
     Attributes:
@@ -103,7 +103,7 @@ class SessionTooLarge(Exception):
     """Raised where sessions are too long for one to be tried."""
 
 
-def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Remedy | None]:
+def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[JobRemedy | None]:
     """Try what might help a job whose turns in the last session were these; None for what does not.
 
     Nothing comes of it if the job will be served as it is. Raises Unaffordable.
@@ -120,7 +120,7 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
             victims = _try_session(engine, job)
         if victims is not None:
             helped.add(change.group)
-        yield None if victims is None else Remedy(change.text, victims)
+        yield None if victims is None else JobRemedy(change.text, victims)
 
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
@@ -133,30 +133,30 @@ def _try_session(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None
     trial = engine.trial()
     trial.run_trial()
     turns = trial.build_account(0.0).turns_of(job.uid)
-    good = [turn for turn in turns if turn.outcome is Outcome.COMMITTED and turn.verdicts]
-    admitted = any(turn.outcome is Outcome.ADMITTED for turn in turns) and not any(turn.verdicts for turn in turns)
+    good = [turn for turn in turns if turn.outcome is TurnOutcome.COMMITTED and turn.verdicts]
+    admitted = any(turn.outcome is TurnOutcome.ADMITTED for turn in turns) and not any(turn.verdicts for turn in turns)
     if not good and not admitted:
         return None
     return tuple(victim for turn in good for victim in turn.victims)
 
 
-def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
+def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[TriedChange]:
     """Suggest changes, the smallest first."""
     had = max((turn.had for turn in turns), default=0)
     if 0 < had < job.min_available:
         text = f"let it start with fewer tasks: minAvailable {had} in place of {job.min_available}"
-        yield Change(text, partial(_with_fields, job, min_available=had, role_minimums={}))
+        yield TriedChange(text, partial(_with_fields, job, min_available=had, role_minimums={}))
     queue = engine.cache.queues.get(job.queue)
     if queue is not None and not queue.is_open:
-        yield Change(f"open queue {queue.name}", partial(_with_fields, queue, is_open=True))
+        yield TriedChange(f"open queue {queue.name}", partial(_with_fields, queue, is_open=True))
     # Where a plugin holds back the job or its tasks for the queue's sake.
     if queue is not None and any(turn.plugin or any(each.plugin for each in turn.verdicts) for turn in turns):
         if queue.capability:
             text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
-            yield Change(text, partial(_with_fields, queue, capability=Resource()))
+            yield TriedChange(text, partial(_with_fields, queue, capability=Resource()))
         for weight in (queue.weight * factor for factor in _FACTORS):
             text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
-            yield Change(text, partial(_with_fields, queue, weight=weight), "weight")
+            yield TriedChange(text, partial(_with_fields, queue, weight=weight), "weight")
     # That other jobs end: those of least priority first, of equals the youngest.
     holders = [other for other in engine.cache.jobs.values() if other is not job and not other.bound_resources.is_empty]
     holders.sort(key=lambda other: other.created, reverse=True)
@@ -164,11 +164,11 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     for other in holders[:_JOBS]:
         held = {name: amount for name, amount in other.bound_resources.items() if amount}
         text = f"end {job_name(other)} of queue {other.queue}, which holds {_format_amounts(held)}"
-        yield Change(text, partial(_with_job_ended, other))
+        yield TriedChange(text, partial(_with_job_ended, other))
     yield from _larger_nodes(engine, job, turns)
 
 
-def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[Change]:
+def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[TriedChange]:
     """Suggest that there is more of what the tasks lack that had no place, tried where most of it is free."""
     had = max((turn.had for turn in turns), default=job.ready_num)
     placed = {verdict.uid for turn in turns for verdict in turn.verdicts if verdict.node}
@@ -187,4 +187,4 @@ def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> I
     for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
         node, more = nodes[int(rows[place])].name, {each: amount for each, amount in lacking.items() if amount}
         text = f"add {_format_amounts(more)}: it was tried on node {node}"
-        yield Change(text, partial(_with_larger_node, engine, node, more), "node")
+        yield TriedChange(text, partial(_with_larger_node, engine, node, more), "node")

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 import pytest
-from kframework_batch.account import Outcome, SubJobTurn, Turn
+from kframework_batch.account import SubJobTurn, Turn, TurnOutcome
 from kframework_batch.account_rows import format_placement
 from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.explain.explanation import format_explanation
@@ -190,7 +190,7 @@ def test_terminating_room_is_reserved_for_subgroup_without_binding_its_tasks() -
     found.session()
     assert parts(found, "xxyy") == {"x": "aa"}
     x, y = {each.subjob: each for turn in allocated(found) for each in turn.subjobs}.values()
-    assert (x.outcome, y.outcome, y.had) == (Outcome.COMMITTED, Outcome.KEPT, 2)
+    assert (x.outcome, y.outcome, y.had) == (TurnOutcome.COMMITTED, TurnOutcome.KEPT, 2)
     promised = {verdict.pod: verdict.promised for turn in allocated(found) for verdict in turn.verdicts if verdict.node}
     assert promised == {"default/j-0": False, "default/j-1": False, "default/j-2": True, "default/j-3": True}
     found.check()

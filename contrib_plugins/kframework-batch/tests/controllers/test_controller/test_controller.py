@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import ClassVar
 
 import pytest
-from kframework_batch.controllers.controller import Controller
+from kframework_batch.controllers.controller import Reconciler
 
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop
 from kframework.engine import Message, Synced, Upserted
@@ -24,7 +24,7 @@ def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-class Annotator(Controller):
+class Annotator(Reconciler):
     """Annotates all pods without labels; remembers when it looked at which."""
 
     watches: ClassVar[tuple[Watch, ...]] = (Watch(Pod),)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_batch.controllers.job_admission import with_defaults
-from kframework_batch.controllers.job_pods import VERSION, JobPods, dependencies_met, is_acyclic
+from kframework_batch.controllers.job_pods import VERSION, VolcanoJobPods, dependencies_met, is_acyclic
 from kframework_batch.objects import DependsOn, Job, JobSpec, TaskSpec
 from msgspec.structs import replace
 
@@ -68,4 +68,4 @@ def test_task_starts_when_enough_pods_of_its_dependencies_run(
 ) -> None:
     spec = JobSpec(tasks=(task("a"), task("b", least=1), waiting))
     job = with_defaults(Job(metadata=ObjectMeta(name="j"), spec=spec), "volcano")
-    assert dependencies_met(job, job.spec.tasks[2], JobPods(job, pods)) is expected
+    assert dependencies_met(job, job.spec.tasks[2], VolcanoJobPods(job, pods)) is expected
