@@ -160,9 +160,9 @@ class ProcessOptions:
 
     def election(self) -> dict[str, object]:
         """Return the leader election settings of the command line, None for absent ones."""
-        from kframework.config.models import LeaderElection
+        from kframework.config.models import LeaderElectionSettings
 
-        return {name: getattr(self, name) for name in LeaderElection.model_fields}
+        return {name: getattr(self, name) for name in LeaderElectionSettings.model_fields}
 
     def listener(self) -> Listener | None:
         """Return the listener of the endpoints; None for no endpoints."""

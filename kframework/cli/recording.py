@@ -58,14 +58,14 @@ RecordAnnotations = Annotated[
 ]
 
 
-class Recording(NamedTuple):
+class RecordingOptions(NamedTuple):
     """The arguments of a recorded scheduler: its engine factory and observers."""
 
     engine: MakeEngine
     observers: list[Observer]
 
 
-def with_read_only(recorded: Recording) -> Recording:
+def with_read_only(recorded: RecordingOptions) -> RecordingOptions:
     """Return the same with an engine whose plugins get read-only objects."""
     from kframework.scheduler.read_only import with_read_only_objects
 
@@ -73,16 +73,16 @@ def with_read_only(recorded: Recording) -> Recording:
 
 
 @contextmanager
-def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[Recording]:
+def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[RecordingOptions]:
     """Record into a file while inside, if one is given; of annotations those that go in by themselves, and these."""
     from kframework.core.pod_engine import PodEngine
     from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 
     with recorder_to(file, limit, annotations) as recorder:
         if recorder is None:
-            yield Recording(PodEngine.of, [])
+            yield RecordingOptions(PodEngine.of, [])
         else:
-            yield Recording(recording_pod_engine_factory(recorder), [recorder])
+            yield RecordingOptions(recording_pod_engine_factory(recorder), [recorder])
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from kframework.cli.logs import deduplicated_logs, logging_to_stderr, set_verbos
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Config, Controllers, Dev, Logging, Objects, Verbosity, span
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, expand_options, server_of
-from kframework.cli.recording import Record, RecordAnnotations, Recording, RecordLimit, recording, with_read_only
+from kframework.cli.recording import Record, RecordAnnotations, RecordingOptions, RecordLimit, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import exit_on_debugger_quit
 from kframework.simulation.inputs import load_simulation_configuration
@@ -190,7 +190,7 @@ def schedule(
         asyncio.run(running.run())
 
 
-def _observers(tracing: Tracing | None, recorded: Recording) -> PodObservers:
+def _observers(tracing: Tracing | None, recorded: RecordingOptions) -> PodObservers:
     from kframework.observe.journal import Journal
     from kframework.process.observers import PodObservers
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from kframework.config.document import Json, Place, parse_documents, read_source
+from kframework.config.document import Json, YamlLocation, parse_documents, read_source
 from kframework.errors import ConfigError, nearest_name
 from kframework.objects.problem import Problem
 
@@ -40,7 +40,7 @@ class KubeConfig(msgspec.Struct, frozen=True):
 
     paths: str
     context: str
-    server: Place
+    server: YamlLocation
     cluster: KubeconfigEntry
     user: KubeconfigEntry
 
@@ -59,7 +59,7 @@ def load_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     files = [name for name in names if Path(name).exists()]
     if not files:
         raise ConfigError("no such file; name a kubeconfig with --kubeconfig or KUBECONFIG", file=" or ".join(names))
-    roots: list[Place] = []
+    roots: list[YamlLocation] = []
     for file in files:
         name, text = read_source(file)
         documents = parse_documents(text, name)
@@ -80,12 +80,12 @@ def load_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     return KubeConfig(os.pathsep.join(files), context_name, cluster / "server", _read_entry(cluster), identity)
 
 
-def _read_entry(place: Place) -> KubeconfigEntry:
+def _read_entry(place: YamlLocation) -> KubeconfigEntry:
     values, file = place.value, place.document.file
     return KubeconfigEntry(values if isinstance(values, dict) else {}, Path(file or "").parent)
 
 
-def _find_entry(roots: list[Place], files: list[str], part: str, name: str) -> Place:
+def _find_entry(roots: list[YamlLocation], files: list[str], part: str, name: str) -> YamlLocation:
     """Return the first cluster, context or user of this name; ConfigError if there is none."""
     entries = _entries_by_name(roots, f"{part}s")
     if name not in entries:
@@ -96,8 +96,8 @@ def _find_entry(roots: list[Place], files: list[str], part: str, name: str) -> P
     return entry
 
 
-def _entries_by_name(roots: list[Place], part: str) -> dict[str, Place]:
-    entries: dict[str, Place] = {}
+def _entries_by_name(roots: list[YamlLocation], part: str) -> dict[str, YamlLocation]:
+    entries: dict[str, YamlLocation] = {}
     for root in roots:
         items = (root / part).value
         for index in range(len(items) if isinstance(items, list) else 0):
@@ -109,7 +109,7 @@ def _entries_by_name(roots: list[Place], part: str) -> dict[str, Place]:
     return entries
 
 
-def _required_text(place: Place, field: str) -> str:
+def _required_text(place: YamlLocation, field: str) -> str:
     value = (place / field).value
     if not isinstance(value, str) or not value:
         raise place.error(Problem((field,), "must be given"))

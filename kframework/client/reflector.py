@@ -62,7 +62,7 @@ class ReconnectBackoff:
         self._next = self.INITIAL
 
 
-class _CacheEntry(msgspec.Struct, gc=False):
+class _KnownObject(msgspec.Struct, gc=False):
     """A known object; `last` is None for pods, which the scheduler's state has by uid."""
 
     uid: str
@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
         self._selection = _UNENDED_PODS if kind.struct is Pod and not ended_pods else ()
         #: The version up to which everything is reported; "" if the kind must be listed.
         self._version = ""
-        self._known: dict[tuple[str, str], _CacheEntry] = {}
+        self._known: dict[tuple[str, str], _KnownObject] = {}
         self._undecodable: set[tuple[str, str]] = set()
         self._backoff = ReconnectBackoff(random)
         self._has_events = False
@@ -211,7 +211,7 @@ class Reflector(Generic[T]):
         if known is None:
             # Share one string per namespace: every decoded object has its own.
             key = (sys.intern(metadata.namespace), metadata.name)
-            self._known[key] = _CacheEntry(metadata.uid, metadata.resource_version, last)
+            self._known[key] = _KnownObject(metadata.uid, metadata.resource_version, last)
         elif known.version == metadata.resource_version:
             return
         else:

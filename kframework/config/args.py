@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from kframework.config.configuration import Configuration, Profile, without_kind
+from kframework.config.configuration import Configuration, ProfileConfiguration, without_kind
 from kframework.config.decode import ApiModel, decode
 from kframework.config.models import API_VERSION
 from kframework.config.problems import collect_errors, raise_collected
@@ -42,7 +42,7 @@ def decode_args(
 
 
 def _decode_profile(
-    profile: Profile, models: Mapping[str, type[PluginArgs]], errors: list[ConfigError]
+    profile: ProfileConfiguration, models: Mapping[str, type[PluginArgs]], errors: list[ConfigError]
 ) -> Mapping[str, PluginArgs]:
     enabled = profile.plugins.enabled_names()
     decoded: dict[str, PluginArgs] = {}

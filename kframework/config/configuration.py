@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 from pydantic.alias_generators import to_camel
 
 from kframework.config.decode import ApiModel, Bool, Int32, Int64, schema_type
-from kframework.config.document import Json, Place
+from kframework.config.document import Json, YamlLocation
 from kframework.config.duration import Duration
 from kframework.config.models import API_VERSION, Plugins, Settings, camel
 from kframework.objects.problem import Problem, invalid
@@ -22,7 +22,7 @@ OPTIONS_API_VERSION = "kframework.dev/v1"
 _NOT_POSITIVE = "must be greater than zero"
 
 
-class Tracing(ApiModel):
+class TracingOptions(ApiModel):
     """The destination of traces, and how many of a million scheduling attempts are traced."""
 
     exporter: Literal["none", "console", "otlp"] = "none"
@@ -57,7 +57,7 @@ class Options(ApiModel):
     """The random seed."""
     layer_memory: str = "256Mi"
     """The memory limit of cached answers of plugins: a quantity in bytes."""
-    tracing: Tracing = Tracing()
+    tracing: TracingOptions = TracingOptions()
     """The destination of traces."""
     pod_max_in_unschedulable_pods_duration: Duration = Duration(300)
     """When an unschedulable pod is retried without an event; kube-scheduler's flag of that name."""
@@ -97,11 +97,11 @@ class RawArgs:
     """The args of a plugin as written in the file, to be decoded by the plugin's Args."""
 
     value: Mapping[str, Json]
-    place: Place = field(compare=False, repr=False)
+    place: YamlLocation = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
-class Profile:
+class ProfileConfiguration:
     """A profile: `plugins` with the default set merged in, `args` of the plugins that have any.
 
     `place` is the profile's position in the file. `percentage_of_nodes_to_score` None uses the global setting.
@@ -111,7 +111,7 @@ class Profile:
     percentage_of_nodes_to_score: int | None
     plugins: Plugins
     args: Mapping[str, RawArgs]
-    place: Place = field(compare=False, repr=False)
+    place: YamlLocation = field(compare=False, repr=False)
 
     def raw_args(self, plugin_name: str) -> RawArgs:
         """Return the args of a plugin as written in the file, empty if there are none."""
@@ -127,12 +127,14 @@ class Configuration:
     """
 
     settings: Settings
-    profiles: tuple[Profile, ...]
+    profiles: tuple[ProfileConfiguration, ...]
     options: Options
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
 
-def plugin_references(profile: Profile, key: str, verb: Literal["enabled", "disabled"], name: str) -> Iterator[Place]:
+def plugin_references(
+    profile: ProfileConfiguration, key: str, verb: Literal["enabled", "disabled"], name: str
+) -> Iterator[YamlLocation]:
     """Yield the places where the file names a plugin under a key, `multi_point` or a point; none for defaults."""
     entries = profile.place / "plugins" / camel(key) / verb
     for index, entry in enumerate(entries.value if isinstance(entries.value, list) else ()):
@@ -140,7 +142,7 @@ def plugin_references(profile: Profile, key: str, verb: Literal["enabled", "disa
             yield entries / index / "name"
 
 
-def without_kind(args: Mapping[str, Json], plugin_name: str, place: Place) -> dict[str, Json]:
+def without_kind(args: Mapping[str, Json], plugin_name: str, place: YamlLocation) -> dict[str, Json]:
     """Return args without their `apiVersion` and `kind`, which must be `<plugin>Args` if they are given."""
     wanted = f"{plugin_name}Args"
     kind = args.get("kind", wanted)

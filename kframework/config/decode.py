@@ -26,7 +26,7 @@ from pydantic.alias_generators import to_camel
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_schema
 
-from kframework.config.document import Json, Place
+from kframework.config.document import Json, YamlLocation
 from kframework.config.problems import FieldProblems, raise_collected
 from kframework.errors import nearest_name
 from kframework.objects.problem import FieldPath, Problem, required, shown
@@ -102,7 +102,7 @@ def field_names(model: type[BaseModel]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]
 
 
-class ApiObject:
+class ApiObjectMarker:
     """A marker of fields that hold a Kubernetes object, such as a node affinity, as a `kframework.objects` struct."""
 
     def __get_pydantic_core_schema__(self, source: type[msgspec.Struct], handler: GetCoreSchemaHandler) -> CoreSchema:
@@ -172,7 +172,7 @@ _EXPECTED = {
 }
 
 
-def decode(model: type[M], data: Json, place: Place) -> M:
+def decode(model: type[M], data: Json, place: YamlLocation) -> M:
     """Decode the value at a place into a model; all errors in it are reported together."""
     try:
         return model.model_validate(data, by_alias=True, by_name=False)

@@ -31,20 +31,20 @@ class Document:
     data: Json
     lines: dict[FieldPath, int]
 
-    def at(self, *path: str | int) -> Place:
+    def at(self, *path: str | int) -> YamlLocation:
         """Return the place of a path in this document."""
-        return Place(self, path)
+        return YamlLocation(self, path)
 
 
 @dataclass(frozen=True)
-class Place:
+class YamlLocation:
     """A path in a document, to a value that is or could be written there."""
 
     document: Document = field(repr=False)
     path: FieldPath = ()
 
-    def __truediv__(self, step: str | int) -> Place:
-        return Place(self.document, (*self.path, step))
+    def __truediv__(self, step: str | int) -> YamlLocation:
+        return YamlLocation(self.document, (*self.path, step))
 
     @property
     def line(self) -> int | None:
@@ -69,7 +69,7 @@ class Place:
 
     def error(self, problem: Problem) -> ConfigError:
         """Return the ConfigError for a problem found at or below this place."""
-        at = Place(self.document, (*self.path, *problem.path))
+        at = YamlLocation(self.document, (*self.path, *problem.path))
         return ConfigError(
             problem.message, file=self.document.file, line=at.line, path=format_path(at.path), nearest=problem.nearest
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kframework.config.configuration import Configuration, Profile, plugin_references
+from kframework.config.configuration import Configuration, ProfileConfiguration, plugin_references
 from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.config.problems import collect_errors, raise_collected
@@ -87,7 +87,7 @@ def expand_all(
     return tuple(expanded)
 
 
-def expand(profile: Profile, points_of: PointsLookup, known: Collection[str] = ()) -> ExtensionPoints:
+def expand(profile: ProfileConfiguration, points_of: PointsLookup, known: Collection[str] = ()) -> ExtensionPoints:
     """Return the plugins of each extension point of a profile.
 
     `known` are the names that `points_of` has, for hints. Plugins behind kube-scheduler's alpha gates are known without
@@ -97,7 +97,7 @@ def expand(profile: Profile, points_of: PointsLookup, known: Collection[str] = (
 
 
 class _Expansion:
-    def __init__(self, profile: Profile, points_of: PointsLookup, known: Collection[str]) -> None:
+    def __init__(self, profile: ProfileConfiguration, points_of: PointsLookup, known: Collection[str]) -> None:
         self._profile = profile
         self._plugins = profile.plugins
         self._points_of = points_of

@@ -7,19 +7,26 @@ from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
-from kframework.config.configuration import OPTIONS_API_VERSION, OPTIONS_KIND, Configuration, Options, Profile, RawArgs
+from kframework.config.configuration import (
+    OPTIONS_API_VERSION,
+    OPTIONS_KIND,
+    Configuration,
+    Options,
+    ProfileConfiguration,
+    RawArgs,
+)
 from kframework.config.decode import decode
 from kframework.config.default_plugins import DEFAULT_PLUGINS, REMOVED_PLUGINS
-from kframework.config.document import Document, Json, Place, parse_documents, read_source
+from kframework.config.document import Document, Json, YamlLocation, parse_documents, read_source
 from kframework.config.expand import merge_plugins
 from kframework.config.models import (
     API_VERSION,
     KIND,
     PLACEMENT_POINTS,
     POINTS,
-    Extender,
+    ExtenderSettings,
     KubeSchedulerConfiguration,
-    LeaderElection,
+    LeaderElectionSettings,
     PluginConfigEntry,
     ProfileBlock,
     Settings,
@@ -119,7 +126,7 @@ def _by_kind(documents: Sequence[Document], file: str | None) -> dict[str, Docum
     return found
 
 
-def _kind(document: Place) -> str:
+def _kind(document: YamlLocation) -> str:
     if not isinstance(document.value, dict):
         raise document.error(Problem((), f"is not a {KIND} ({API_VERSION}): expected apiVersion and kind"))
     kind, version = document.value.get("kind"), document.value.get("apiVersion")
@@ -145,7 +152,7 @@ def _kind(document: Place) -> str:
 # --- from documents to the configuration ------------------------------------------------------------------------------
 
 
-def _configuration(scheduler: Place, options: Place) -> Configuration:
+def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configuration:
     errors: list[ConfigError] = []
     with collect_errors(errors):
         written = decode(KubeSchedulerConfiguration, _strip_type_meta(scheduler), scheduler)
@@ -165,19 +172,19 @@ def _configuration(scheduler: Place, options: Place) -> Configuration:
     return Configuration(settings, tuple(profiles), own, warnings)
 
 
-def options_of(document: Place) -> Options:
+def options_of(document: YamlLocation) -> Options:
     """Decode kframework's options from a document; ConfigError, or ConfigErrors for several errors."""
     _kind(document)
     return _options(document)
 
 
-def _options(document: Place) -> Options:
+def _options(document: YamlLocation) -> Options:
     own = decode(Options, _strip_type_meta(document), document)
     raise_collected([document.error(problem) for problem in own.problems()])
     return own
 
 
-def _strip_type_meta(document: Place) -> Json:
+def _strip_type_meta(document: YamlLocation) -> Json:
     assert isinstance(document.value, dict)  # _kind has refused everything else
     return {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
 
@@ -190,17 +197,17 @@ def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
     return [only.model_copy(update={"scheduler_name": "default-scheduler"})]
 
 
-def _profile(block: ProfileBlock, place: Place) -> Profile:
+def _profile(block: ProfileBlock, place: YamlLocation) -> ProfileConfiguration:
     """Return the profile with the default plugins merged in; the args stay as written."""
     args = {
         entry.name: RawArgs(entry.args or {}, place / "pluginConfig" / index / "args")
         for index, entry in enumerate(block.plugin_config)
     }
     plugins = merge_plugins(DEFAULT_PLUGINS, block.plugins)
-    return Profile(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, place)
+    return ProfileConfiguration(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, place)
 
 
-def _without_managed_resources(profile: Profile, settings: Settings) -> Profile:
+def _without_managed_resources(profile: ProfileConfiguration, settings: Settings) -> ProfileConfiguration:
     """Make NodeResourcesFit ignore resources that extenders manage with `ignoredByScheduler`."""
     managed = [resource for extender in settings.extenders for resource in extender.managed_resources]
     ignored: list[Json] = [resource.name for resource in managed if resource.ignored_by_scheduler]
@@ -214,7 +221,7 @@ def _without_managed_resources(profile: Profile, settings: Settings) -> Profile:
     return replace(profile, args={**profile.args, _FIT: changed})
 
 
-def _notices(profile: Profile) -> Iterator[ConfigError]:
+def _notices(profile: ProfileConfiguration) -> Iterator[ConfigError]:
     """Yield notices for parts of a profile that have no effect."""
     for key in PLACEMENT_POINTS:
         if profile.plugins.key(key).enabled:
@@ -249,7 +256,7 @@ def settings_problems(settings: Settings) -> Iterator[Problem]:
     yield from _extender_problems(settings.extenders)
 
 
-def _leader_election_problems(election: LeaderElection) -> Iterator[Problem]:
+def _leader_election_problems(election: LeaderElectionSettings) -> Iterator[Problem]:
     durations = {
         "leaseDuration": election.lease_duration,
         "renewDeadline": election.renew_deadline,
@@ -274,7 +281,7 @@ def _percentage_problems(path: FieldPath, percentage: int) -> Iterator[Problem]:
         yield invalid(path, percentage, "not in valid range [0-100]")
 
 
-def _extender_problems(extenders: Sequence[Extender]) -> Iterator[Problem]:
+def _extender_problems(extenders: Sequence[ExtenderSettings]) -> Iterator[Problem]:
     managed: set[str] = set()
     for index, extender in enumerate(extenders):
         if extender.prioritize_verb and extender.weight <= 0:
@@ -298,7 +305,7 @@ def _is_extended_resource(name: str) -> bool:
     return not native and not name.startswith("requests.") and is_qualified_name(f"requests.{name}")
 
 
-def profile_problems(profiles: Sequence[Profile], blocks: Sequence[ProfileBlock]) -> Iterator[Problem]:
+def profile_problems(profiles: Sequence[ProfileConfiguration], blocks: Sequence[ProfileBlock]) -> Iterator[Problem]:
     """Yield the problems of the profiles, individually and together; `blocks` are the same as written."""
     names = [profile.scheduler_name for profile in profiles]
     for index, (profile, written) in enumerate(zip(profiles, blocks, strict=True)):
@@ -334,7 +341,7 @@ def _removed(path: FieldPath, name: str) -> Problem:
 
 
 def _queue_sort_problems(
-    profiles: Sequence[Profile], plugin_configs: Sequence[Sequence[PluginConfigEntry]]
+    profiles: Sequence[ProfileConfiguration], plugin_configs: Sequence[Sequence[PluginConfigEntry]]
 ) -> Iterator[Problem]:
     """Compare the `queueSort` keys alone, not `multiPoint`, and count only the first, as kube-scheduler does."""
     first = profiles[0].plugins.queue_sort

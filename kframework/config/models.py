@@ -48,7 +48,7 @@ Seconds = Annotated[Duration, ZERO_IS_DEFAULT]
 Percentage = Annotated[Int32, schema_type(minimum=0, maximum=100)]
 
 
-class LeaderElection(ApiModel):
+class LeaderElectionSettings(ApiModel):
     """The settings of leader election between several schedulers."""
 
     leader_elect: Bool = True
@@ -200,7 +200,7 @@ class ManagedResource(ApiModel):
     """Whether NodeResourcesFit leaves this resource to the extender."""
 
 
-class Extender(ApiModel):
+class ExtenderSettings(ApiModel):
     """An HTTP service that filters, scores, preempts or binds along with the plugins; an empty verb is not called."""
 
     url_prefix: str = ""
@@ -247,7 +247,7 @@ class Settings(ApiModel):
 
     parallelism: Annotated[Int32, schema_type(minimum=1)] = 16
     """Accepted as in kube-scheduler, where it is the number of goroutines for nodes."""
-    leader_election: LeaderElection = LeaderElection()
+    leader_election: LeaderElectionSettings = LeaderElectionSettings()
     """The election of the replica that schedules."""
     client_connection: ClientConnection = ClientConnection()
     """The connection to the API server."""
@@ -261,7 +261,7 @@ class Settings(ApiModel):
     """The backoff of a pod after its first failed attempt."""
     pod_max_backoff_seconds: Annotated[Int64, schema_type(minimum=1)] = 10
     """The maximum backoff of a pod; each attempt doubles it."""
-    extenders: tuple[Extender, ...] = ()
+    extenders: tuple[ExtenderSettings, ...] = ()
     """HTTP services that take part in decisions."""
     delay_cache_until_active: Bool = False
     """Whether a scheduler watches the cluster only once it leads."""

@@ -7,9 +7,15 @@ from collections.abc import Mapping
 import yaml
 
 from kframework.config.args import ApiArgs, decode_args
-from kframework.config.configuration import OPTIONS_API_VERSION, OPTIONS_KIND, Configuration, Options, Profile
+from kframework.config.configuration import (
+    OPTIONS_API_VERSION,
+    OPTIONS_KIND,
+    Configuration,
+    Options,
+    ProfileConfiguration,
+)
 from kframework.config.document import Json
-from kframework.config.models import API_VERSION, KIND, Extender, PluginSet, camel
+from kframework.config.models import API_VERSION, KIND, ExtenderSettings, PluginSet, camel
 from kframework.framework.plugin import PluginArgs
 
 _Block = dict[str, Json]
@@ -47,7 +53,7 @@ def effective_yaml(configuration: Configuration, models: ApiArgsByPlugin) -> str
     )
 
 
-def _profile(profile: Profile, decoded: Mapping[str, PluginArgs]) -> Json:
+def _profile(profile: ProfileConfiguration, decoded: Mapping[str, PluginArgs]) -> Json:
     given = [name for name in profile.plugins.enabled_names() if name in profile.args]
     args: _Block = {name: dict(profile.args[name].value) for name in given}
     args |= {name: _args(name, args) for name, args in decoded.items()}
@@ -72,6 +78,6 @@ def _args(name: str, args: PluginArgs) -> Json:
     return {"apiVersion": API_VERSION, "kind": f"{name}Args", **present}
 
 
-def _extender(extender: Extender) -> Json:
+def _extender(extender: ExtenderSettings) -> Json:
     shown: _Block = extender.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {**shown, "httpTimeout": str(extender.http_timeout)}

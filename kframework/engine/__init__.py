@@ -109,7 +109,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.config.document import (
         Document as Document,
         Json as Json,
-        Place as Place,
+        YamlLocation as YamlLocation,
         parse_documents as parse_documents,
         read_source as read_source,
     )
@@ -119,7 +119,7 @@ if TYPE_CHECKING:  # isort: off
         options_of as options_of,
         with_overrides as with_overrides,
     )
-    from kframework.config.models import LeaderElection as LeaderElection
+    from kframework.config.models import LeaderElectionSettings as LeaderElectionSettings
     from kframework.config.configuration import (
         OPTIONS_KIND as OPTIONS_KIND,
         Options as Options,

@@ -18,7 +18,7 @@ from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.sources import source_status
-from kframework.explain.explanation import Assessment, Explanation, Preemption, State, Waiting, WakeEvents
+from kframework.explain.explanation import Assessment, Explanation, PreemptionPreview, State, Waiting, WakeEvents
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.lookup import unassign
 from kframework.explain.remedies.remedies import Remedy, remedies
@@ -66,7 +66,7 @@ class _Explainer:
         self._engine = evaluation.engine
         self._pod = evaluation.pod
         self._at = evaluation.engine.clock.now()
-        self._preemption: Preemption | None = None
+        self._preemption: PreemptionPreview | None = None
         self._assessment: Assessment
 
     def work(self) -> Iterator[None]:
@@ -120,13 +120,13 @@ class _Explainer:
             notes=tuple(self._notes(state)),
         )
 
-    def _ongoing_preemption(self, nominated: str, last_decision: Decision | None) -> Preemption | None:
+    def _ongoing_preemption(self, nominated: str, last_decision: Decision | None) -> PreemptionPreview | None:
         """Return the victims of the last attempt that still exist."""
         node = self._engine.cluster.nodes.find(nominated)
         if node is None or last_decision is None or not last_decision.victims:
             return None
         remaining = tuple(pod.key for pod in node.pods if pod.key in last_decision.victims)
-        return Preemption(node=nominated, victims=remaining, in_progress=True) if remaining else None
+        return PreemptionPreview(node=nominated, victims=remaining, in_progress=True) if remaining else None
 
     def _notes(self, state: State) -> Iterator[str]:
         if self._engine.extenders is not None:
@@ -144,17 +144,17 @@ PREEMPTION_PLUGIN = "DefaultPreemption"
 MIN_CANDIDATES_PERCENTAGE, MIN_CANDIDATES = 10, 100
 
 
-def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, Preemption | None]:
+def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, PreemptionPreview | None]:
     """Dry-run preemption, pausing where possible; return None if the profile has none."""
     if all(step.name != PREEMPTION_PLUGIN for step in evaluation.profile.post_filter):
         return None
     rejection = evaluation.engine.preemption.blocked_reason(evaluation.pod, evaluation.diagnosis)
     if rejection is not None:
-        return Preemption(why=rejection.message)
+        return PreemptionPreview(why=rejection.message)
     yield
     names = _preemptible_nodes(evaluation)
     if not names:
-        return Preemption(why="evicting pods resolves no rejection")
+        return PreemptionPreview(why="evicting pods resolves no rejection")
     yield
     dry_run = evaluation.engine.preemption.dry_run(evaluation, evaluation.state)
     candidates, reasons, tried = list[RankedCandidate](), Counter[str](), 0
@@ -170,9 +170,9 @@ def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, Preem
         if len(candidates) >= enough:
             break
     if not candidates:
-        return Preemption(why="it makes room on no node", tried=tried, reasons=dict(reasons))
+        return PreemptionPreview(why="it makes room on no node", tried=tried, reasons=dict(reasons))
     best = min(candidates, key=rank_candidate)
-    return Preemption(
+    return PreemptionPreview(
         node=best.node,
         victims=tuple(victim.key for victim in best.victims),
         broken_budgets=best.pdb_violations,

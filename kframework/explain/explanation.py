@@ -112,7 +112,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     fault: str = ""
 
 
-class Preemption(msgspec.Struct, frozen=True, kw_only=True):
+class PreemptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """The result of preemption now: the node and its victims, or `why` not.
 
     `in_progress`: the pod has preempted them already, and they have not left the node yet. `tried` nodes were
@@ -183,7 +183,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     binding: Binding | None = None
     condition: str = ""
     assessment: Assessment
-    preemption: Preemption | None = None
+    preemption: PreemptionPreview | None = None
     waiting: Waiting | None = None
     remedies: tuple[Remedy, ...] = ()
     sources: tuple[SourceStatus, ...] = ()

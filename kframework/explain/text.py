@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         Assessment,
         Explanation,
         NodeScore,
-        Preemption,
+        PreemptionPreview,
         Waiting,
     )
 
@@ -238,7 +238,7 @@ def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterato
         yield f"Equal on all of them: {', '.join(equal)}."
 
 
-def _format_preemption(preemption: Preemption, layout: Layout) -> Iterator[str]:
+def _format_preemption(preemption: PreemptionPreview, layout: Layout) -> Iterator[str]:
     victims = layout.names(preemption.victims, _VICTIMS)
     if preemption.in_progress:
         yield f"PREEMPTION is in progress: waiting for {victims} to leave {preemption.node}."

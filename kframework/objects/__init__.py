@@ -218,7 +218,7 @@ if TYPE_CHECKING:  # isort: off
         PodDisruptionBudget as PodDisruptionBudget,
         PodDisruptionBudgetSpec as PodDisruptionBudgetSpec,
         PodDisruptionBudgetStatus as PodDisruptionBudgetStatus,
-        PodTemplate as PodTemplate,
+        WorkloadPodTemplate as WorkloadPodTemplate,
         PriorityClass as PriorityClass,
         ReplicaSet as ReplicaSet,
         ReplicaSetStatus as ReplicaSetStatus,

@@ -42,7 +42,7 @@ class PassedOver:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ManifestSource:
     """A file and its text; `<stdin>` for standard input."""
 
     name: str
@@ -52,7 +52,7 @@ class Source:
 class Place(NamedTuple):
     """The place of an object: a document of a source, and a path in it."""
 
-    source: Source
+    source: ManifestSource
     document: int
     path: FieldPath
 
@@ -161,7 +161,7 @@ def read(paths: Iterable[str]) -> Manifest:
     return reading.manifest
 
 
-def _sources(paths: Iterable[str]) -> Iterator[Source]:
+def _sources(paths: Iterable[str]) -> Iterator[ManifestSource]:
     for path in paths:
         if path == "-":
             yield _source("<stdin>", sys.stdin.read())
@@ -174,7 +174,7 @@ def _sources(paths: Iterable[str]) -> Iterator[Source]:
             yield source_of(path)
 
 
-def source_of(path: str | Path) -> Source:
+def source_of(path: str | Path) -> ManifestSource:
     """Read a file; raises InputError."""
     try:
         return _source(str(path), Path(path).read_text(encoding="utf-8-sig"))
@@ -184,14 +184,14 @@ def source_of(path: str | Path) -> Source:
         raise InputError("not UTF-8 text", file=str(path)) from error
 
 
-def _source(name: str, text: str) -> Source:
+def _source(name: str, text: str) -> ManifestSource:
     if text.startswith("{") and "\n{" in text:
         # JSON objects one after the other, as kubectl reads them, are the documents of YAML on the same lines.
         text = re.sub(r"(?<=})(\s*\n)(?={)", r"\1--- ", text)
-    return Source(name, text)
+    return ManifestSource(name, text)
 
 
-def documents_of(source: Source) -> Iterator[object]:
+def documents_of(source: ManifestSource) -> Iterator[object]:
     """Read the documents of a source one by one; raises InputError."""
     if source.text.lstrip().startswith("{"):
         try:

@@ -19,7 +19,7 @@ from kframework.objects.resource_claims import ResourceClaim, ResourceClaimSpec,
 from kframework.objects.resource_slices import Counter, ResourceSlice
 from kframework.objects.scheduling_rules import pod_spec_problems, taint_problems
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
-from kframework.objects.workloads import DaemonSet, Deployment, Job, PodTemplate, ReplicaSet, StatefulSet
+from kframework.objects.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet, WorkloadPodTemplate
 
 _WITH_TEMPLATE = (DaemonSet, Deployment, Job, ReplicaSet, StatefulSet)
 
@@ -55,7 +55,7 @@ def _spec_problem(spec: PodSpec) -> Problem | None:
     return None if problem is None else problem.below(("spec",))
 
 
-def _template_problem(template: PodTemplate, path: FieldPath) -> Problem | None:
+def _template_problem(template: WorkloadPodTemplate, path: FieldPath) -> Problem | None:
     """Find the first problem of a template's pods, so that it is reported where the template is read."""
     written = without_nulls(template.spec)
     try:

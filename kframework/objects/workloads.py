@@ -63,7 +63,7 @@ class Service(ApiObject, frozen=True, kw_only=True):
     spec: ServiceSpec = ServiceSpec()
 
 
-class PodTemplate(ApiStruct, frozen=True, kw_only=True):
+class WorkloadPodTemplate(ApiStruct, frozen=True, kw_only=True):
     """A template from which a controller creates pods; `spec` is as its author wrote it."""
 
     metadata: ObjectMeta = ObjectMeta()
@@ -76,7 +76,7 @@ class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
     replicas: int | None = None
     min_ready_seconds: int = 0
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: WorkloadPodTemplate = WorkloadPodTemplate()
 
 
 class WorkloadCondition(ApiStruct, frozen=True, kw_only=True):
@@ -116,7 +116,7 @@ class ReplicationControllerSpec(ApiStruct, frozen=True, kw_only=True):
     replicas: int | None = None
     min_ready_seconds: int = 0
     selector: dict[str, str] = msgspec.field(default_factory=dict)
-    template: PodTemplate = PodTemplate()
+    template: WorkloadPodTemplate = WorkloadPodTemplate()
 
 
 class ReplicationController(ApiObject, frozen=True, kw_only=True):
@@ -149,7 +149,7 @@ class DeploymentSpec(ApiStruct, frozen=True, kw_only=True):
 
     replicas: int | None = None
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: WorkloadPodTemplate = WorkloadPodTemplate()
     strategy: DeploymentStrategy = DeploymentStrategy()
     min_ready_seconds: int = 0
     revision_history_limit: int | None = None
@@ -203,7 +203,7 @@ class StatefulSetSpec(ApiStruct, frozen=True, kw_only=True):
 
     replicas: int | None = None
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: WorkloadPodTemplate = WorkloadPodTemplate()
     volume_claim_templates: tuple[dict[str, object], ...] = ()
     service_name: str = ""
     pod_management_policy: str = ""
@@ -240,7 +240,7 @@ class DaemonSetSpec(ApiStruct, frozen=True, kw_only=True):
     """The `spec` of a daemon set."""
 
     selector: LabelSelector | None = None
-    template: PodTemplate = PodTemplate()
+    template: WorkloadPodTemplate = WorkloadPodTemplate()
     update_strategy: UpdateStrategy = UpdateStrategy()
     min_ready_seconds: int = 0
     revision_history_limit: int | None = None
@@ -370,7 +370,7 @@ class JobSpec(ApiStruct, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     manual_selector: bool = False
     managed_by: str | None = None
-    template: PodTemplate = PodTemplate()
+    template: WorkloadPodTemplate = WorkloadPodTemplate()
 
 
 class UncountedTerminatedPods(ApiStruct, frozen=True, kw_only=True):

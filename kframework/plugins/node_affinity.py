@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from kframework.config.args import ApiArgs
-from kframework.config.decode import ApiObject
+from kframework.config.decode import ApiObjectMarker
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -83,7 +83,7 @@ _PREFERRED = StateKey[NodeScore]("NodeAffinity.preferred")
 class NodeAffinityArgs(ApiArgs):
     """A node affinity that is added to that of every pod."""
 
-    added_affinity: Annotated[NodeAffinityOfPod, ApiObject()] | None = None
+    added_affinity: Annotated[NodeAffinityOfPod, ApiObjectMarker()] | None = None
     """What the nodes of every pod of the profile must or should be like, beside what the pod says."""
 
     def problems(self) -> Iterator[Problem]:

@@ -53,7 +53,7 @@ class Delegation:
     unauthorized_ttl: float = 10.0
 
 
-class User(msgspec.Struct, frozen=True, omit_defaults=True):
+class AuthenticatedUser(msgspec.Struct, frozen=True, omit_defaults=True):
     """A user, as the API server describes it."""
 
     username: str = ""
@@ -63,7 +63,7 @@ class User(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 #: The user of requests without a token.
-ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
+ANONYMOUS = AuthenticatedUser("system:anonymous", groups=("system:unauthenticated",))
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -75,7 +75,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 class _TokenStatus(msgspec.Struct, frozen=True):
     authenticated: bool = False
-    user: User = User()
+    user: AuthenticatedUser = AuthenticatedUser()
 
 
 class _TokenReview(msgspec.Struct, frozen=True):
@@ -107,7 +107,7 @@ class DelegatedAuth:
         self._delegation = delegation
         self._tokens = tokens
         self._accesses = accesses
-        self._users = _TtlCache[User | None]()
+        self._users = _TtlCache[AuthenticatedUser | None]()
         self._verdicts = _TtlCache[Verdict]()
 
     def middleware(self) -> Middleware:
@@ -149,7 +149,7 @@ class DelegatedAuth:
         message = f"forbidden: {escape(what, quote=False)}{f': {verdict.reason}' if verdict.reason else ''}"
         return _answer(failure(ClusterError(message, status=403, reason="Forbidden"), NO_SUBJECT))
 
-    async def _user(self, authorization: str) -> User | None:
+    async def _user(self, authorization: str) -> AuthenticatedUser | None:
         """Return the user of an Authorization header; None for an invalid token."""
         if not authorization[: len(_BEARER)].lower() == _BEARER:
             return ANONYMOUS
@@ -167,7 +167,7 @@ class DelegatedAuth:
         self._users.keep(key, user, self._delegation.token_ttl)
         return user
 
-    async def _verdict(self, user: User, verb: str, path: str) -> Verdict:
+    async def _verdict(self, user: AuthenticatedUser, verb: str, path: str) -> Verdict:
         spec = {
             "user": user.username,
             **{name: value for name, value in msgspec.to_builtins(user).items() if name != "username"},

@@ -22,7 +22,7 @@ from msgspec import structs
 from kframework.client.cluster import Cluster
 from kframework.client.missing_rights import is_denial
 from kframework.clock import Clock, rfc3339, rfc3339_micro
-from kframework.config.models import LeaderElection as LeaderElectionSettings
+from kframework.config.models import LeaderElectionSettings
 from kframework.errors import ClusterError
 from kframework.objects import CoreEvent, EventSource, Lease, LeaseSpec, ObjectMeta, ObjectReference
 

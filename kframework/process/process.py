@@ -19,7 +19,7 @@ from kframework.client.cluster import Cluster
 from kframework.client.dry_run import DryRunCluster
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
-from kframework.config.models import LeaderElection as LeaderElectionSettings
+from kframework.config.models import LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
 from kframework.objects import Event

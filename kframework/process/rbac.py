@@ -14,7 +14,7 @@ from typing import get_args
 import msgspec
 
 from kframework.client.request_attributes import RBAC_GROUP, PolicyRule
-from kframework.config.models import LeaderElection
+from kframework.config.models import LeaderElectionSettings
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, ResourceClaim, kind_of
@@ -61,7 +61,7 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
                 yield kind, "binding", ("patch",)
 
 
-def lease_rules(election: LeaderElection) -> list[PolicyRule]:
+def lease_rules(election: LeaderElectionSettings) -> list[PolicyRule]:
     """Return the permissions of leader election in the namespace of its Lease; empty without election."""
     if not election.leader_elect:
         return []
@@ -83,7 +83,7 @@ def review_rules() -> list[PolicyRule]:
 
 def manifests(
     profiles: Profiles,
-    election: LeaderElection,
+    election: LeaderElectionSettings,
     *,
     watches: Iterable[Watch] = (),
     reads: Iterable[Watch] = (),

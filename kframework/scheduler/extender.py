@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework.config.models import Extender as ExtenderSettings
+from kframework.config.models import ExtenderSettings
 from kframework.core.cycle.suspendable import ExtenderError, Filtered
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.framework.answers import Candidate

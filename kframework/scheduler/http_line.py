@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kframework.client.loopback import PLAIN_HTTP, has_credentials, is_confidential
-from kframework.config.models import Extender as ExtenderSettings
-from kframework.config.models import ExtenderTLSConfig
+from kframework.config.models import ExtenderSettings, ExtenderTLSConfig
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ConfigError
 

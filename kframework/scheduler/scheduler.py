@@ -19,7 +19,7 @@ from kframework.client.cluster import Cluster, RunBinder
 from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.config.models import Extender as ExtenderSettings
+from kframework.config.models import ExtenderSettings
 from kframework.core.cycle.records import AccountObserver, Binding, Decision, HookTracer, Observer
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run, RunBinding, RunObserver

@@ -46,7 +46,7 @@ _HOOKS |= {"start", "close"}
 Told = Callable[[str, str], None]
 
 
-class Place(NamedTuple):
+class HookPosition(NamedTuple):
     """The position of the loop in a plugin: its hook, line, and pod, "" if none.
 
     Functions that are no hooks, such as hints or spawned coroutines, are identified by name.
@@ -186,7 +186,7 @@ class Watchdog:
             _log.warning("%s", fault, extra={"pod": place.pod} if place.pod else {})
 
 
-def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> Place | None:
+def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> HookPosition | None:
     """Return the innermost position in these plugins, the innermost frame first; None if there is none."""
     owner, hook, line = None, None, ""
     inside = list[FrameType]()
@@ -208,7 +208,7 @@ def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> Place 
     values = hook.f_locals
     queued = values.get("queued")
     pod = queued.pod if isinstance(queued, QueuedPod) else values.get("pod")
-    return Place(owner, hook.f_code.co_name, line, pod.key if isinstance(pod, PodInfo) else "")
+    return HookPosition(owner, hook.f_code.co_name, line, pod.key if isinstance(pod, PodInfo) else "")
 
 
 def _cpu_clock() -> Callable[[], float]:

@@ -51,13 +51,13 @@ class RequestPolicy(CapacityRequestPolicy, frozen=True, kw_only=True, forbid_unk
     valid_range: Range | None = None
 
 
-class Capacity(DeviceCapacity, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PatternCapacity(DeviceCapacity, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The API's, with no other fields."""
 
     request_policy: RequestPolicy | None = None
 
 
-class Taint(DeviceTaint, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PatternTaint(DeviceTaint, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The API's, with no other fields."""
 
 
@@ -69,7 +69,7 @@ class VersionValue(_Strict, frozen=True, kw_only=True):
 
 AttributeValue = str | int | bool | VersionValue
 Attributes = dict[str, AttributeValue | tuple[AttributeValue, ...]]
-CapacityValue = RawQuantity | Capacity
+CapacityValue = RawQuantity | PatternCapacity
 Capacities = dict[str, CapacityValue | tuple[CapacityValue, ...]]
 
 
@@ -98,7 +98,7 @@ class DeviceGroup(_Strict, frozen=True, kw_only=True):
     attributes: Attributes = {}
     capacity: Capacities = {}
     allow_multiple_allocations: bool = False
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[PatternTaint, ...] = ()
     binds_to_node: bool = False
     binding_conditions: tuple[str, ...] = ()
     binding_failure_conditions: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class ClassSpec(_Strict, frozen=True, kw_only=True):
     extended_resource_name: str | None = None
 
 
-class Devices(_Strict, frozen=True, kw_only=True):
+class DevicePatterns(_Strict, frozen=True, kw_only=True):
     """The content of a file."""
 
     api_version: str = ""
@@ -155,7 +155,7 @@ class Devices(_Strict, frozen=True, kw_only=True):
 class DeviceFile(NamedTuple):
     """The content of a file, and the location of its document."""
 
-    content: Devices
+    content: DevicePatterns
     location: Place
 
     def error(self, path: FieldPath, message: str) -> InputError:
@@ -174,7 +174,7 @@ def read(path: str) -> DeviceFile:
     ((index, data),) = documents
     location = Place(source, index, ())
     try:
-        file = DeviceFile(msgspec.convert(data, Devices), location)
+        file = DeviceFile(msgspec.convert(data, DevicePatterns), location)
     except msgspec.ValidationError as error:
         problem = undecodable(error, data)
         line, where = location.line(problem.path), spelled(problem.path)
@@ -184,7 +184,7 @@ def read(path: str) -> DeviceFile:
     return file
 
 
-def _problems(content: Devices) -> Iterator[Problem]:
+def _problems(content: DevicePatterns) -> Iterator[Problem]:
     if (content.api_version, content.kind) != (API_VERSION, KIND):
         yield Problem((), f"expected apiVersion {API_VERSION} and kind {KIND}")
     for index, pattern in enumerate(content.patterns):
@@ -289,7 +289,7 @@ def _property_problems(attributes: Attributes, capacity: Capacities, shared: boo
 
 
 def _capacity_problems(path: FieldPath, capacity: CapacityValue, shared: bool) -> Iterator[Problem]:
-    if not isinstance(capacity, Capacity):
+    if not isinstance(capacity, PatternCapacity):
         yield from _quantity_problems(path[:-1], [(path[-1], capacity)])
         return
     yield from _quantity_problems(path, [("value", capacity.value)])

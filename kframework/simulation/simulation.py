@@ -22,7 +22,7 @@ from typing import Generic, TypeVar
 from weakref import finalize
 
 from kframework.clock import LoopClock
-from kframework.config.models import Extender as ExtenderSettings
+from kframework.config.models import ExtenderSettings
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.core.pod_engine import PodEngine

@@ -38,10 +38,10 @@ from kframework.simulation.device_patterns import (
     Attributes,
     AttributeValue,
     Capacities,
-    Capacity,
     DeviceFile,
     DeviceGroup,
     Pattern,
+    PatternCapacity,
     VersionValue,
 )
 
@@ -251,4 +251,6 @@ def _capacity(capacities: Capacities, turn: int) -> dict[str, DeviceCapacity]:
     picked = {
         name: value[turn % len(value)] if isinstance(value, tuple) else value for name, value in capacities.items()
     }
-    return {name: each if isinstance(each, Capacity) else DeviceCapacity(value=each) for name, each in picked.items()}
+    return {
+        name: each if isinstance(each, PatternCapacity) else DeviceCapacity(value=each) for name, each in picked.items()
+    }

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from kframework.config.configuration import Profile
+from kframework.config.configuration import ProfileConfiguration
 from kframework.config.default_plugins import ALPHA_PLUGINS, DEFAULT_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.expand import ExtensionPoints, expand, expand_all, merge_sets
 from kframework.config.load import default_configuration, load_configuration, parse
@@ -264,7 +264,7 @@ def test_weights_must_not_overflow() -> None:
     (profile,) = default_configuration().profiles
     heavy = PluginEntry.model_construct(name="ImageLocality", weight=2**63 // 100)
     plugins = profile.plugins.model_copy(update={"score": PluginSet.model_construct(enabled=(heavy,), disabled=())})
-    broken = Profile(profile.scheduler_name, None, plugins, profile.args, profile.place)
+    broken = ProfileConfiguration(profile.scheduler_name, None, plugins, profile.args, profile.place)
     with pytest.raises(ConfigError, match="total score of Score plugins could overflow"):
         expand(broken, in_tree_points)
 
@@ -477,7 +477,7 @@ def test_expansion_agrees_with_the_rules_told_slowly(plugins: Plugins, table: di
         update={point: PluginSet(enabled=(PluginEntry(name=name),)) for point, name in needed.items()}
     )
     (default,) = default_configuration().profiles
-    profile = Profile("x", None, plugins, {}, default.place)
+    profile = ProfileConfiguration("x", None, plugins, {}, default.place)
     try:
         order = {point: tuple(slow_point(point, plugins, points_of)) for point in POINTS}
     except Refused:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from kframework.client.cluster import Cluster
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, VirtualTimeLoop, rfc3339, rfc3339_micro, run_virtual
 from kframework.config.duration import Duration
-from kframework.config.models import LeaderElection as LeaderElectionSettings
+from kframework.config.models import LeaderElectionSettings
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, CoreEvent, Lease, LeaseSpec, ObjectMeta

@@ -21,7 +21,7 @@ from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import parse
-from kframework.config.models import LeaderElection as LeaderElectionSettings
+from kframework.config.models import LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer

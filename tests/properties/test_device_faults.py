@@ -22,7 +22,7 @@ from kframework.plugins.dynamic_resources.capacities import Amounts, consumed_am
 from kframework.plugins.dynamic_resources.cycle import ClaimsInCycle
 from kframework.plugins.dynamic_resources.feasibility import Feasibility
 from kframework.plugins.dynamic_resources.requests import RequestOption
-from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.reservation import ClaimReservation
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeTable
@@ -76,7 +76,7 @@ def not_noted(self: AllocatedDevices, claim: ResourceClaim) -> None:
     return None
 
 
-def kept(self: Reservation) -> list[ResourceClaim]:
+def kept(self: ClaimReservation) -> list[ResourceClaim]:
     return []
 
 
@@ -138,7 +138,7 @@ reserve = ClaimWrites._reserve
     sampled(
         [
             (AllocatedDevices, "reserve", not_noted, "times as a whole"),
-            (Reservation, "undo", kept, "allocations are pending"),
+            (ClaimReservation, "undo", kept, "allocations are pending"),
             (DeviceSearch, "_counters_suffice", without_counters, "is taken"),
             (DeviceSearch, "_amounts", without_capacity, "too much is consumed"),
             (AllocatedDevices, "_on_change", never_freed, "is free, which the scheduler does not know"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.objects import Job, PodTemplate
+from kframework.objects import Job, WorkloadPodTemplate
 from kframework.simulation.controllers import create_workload_controllers
 from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node
@@ -11,7 +11,7 @@ from tests.in_memory.workloads.workload_cluster import deployment, job, template
 
 def test_pods_of_a_deployment_in_a_file_are_scheduled() -> None:
     containers: dict[str, object] = {"containers": [{"name": "app", "image": "app:1"}]}
-    web = deployment(3, template=PodTemplate(metadata=template().metadata, spec=containers))
+    web = deployment(3, template=WorkloadPodTemplate(metadata=template().metadata, spec=containers))
     result = simulate([make_node("n1", cpu=4), web]).result
     assert [outcome.node for outcome in result.outcomes] == ["n1"] * 3
     assert result.seconds < 60

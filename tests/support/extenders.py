@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from kframework.config.models import Extender as ExtenderSettings
+from kframework.config.models import ExtenderSettings
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpExtenderTransport

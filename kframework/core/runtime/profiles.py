@@ -10,10 +10,9 @@ from operator import lt
 from typing import Any, get_args
 
 from kframework.config.args import decode_args
-from kframework.config.configuration import Configuration, plugin_references
-from kframework.config.configuration import Profile as ProfileConfiguration
+from kframework.config.configuration import Configuration, ProfileConfiguration, plugin_references
 from kframework.config.default_plugins import IN_TREE_PLUGINS
-from kframework.config.document import Place
+from kframework.config.document import YamlLocation
 from kframework.config.expand import ExtensionPoints, expand_all
 from kframework.config.models import POINTS, camel
 from kframework.core.queue.pool import PluginKey
@@ -337,5 +336,5 @@ def _unprepared_warnings(profile: ProfileConfiguration, points: ExtensionPoints,
                 yield _format_warning(location, message)
 
 
-def _format_warning(location: Place, message: str, hint: str | None = None) -> str:
+def _format_warning(location: YamlLocation, message: str, hint: str | None = None) -> str:
     return str(location.error(Problem((), message, hint)))

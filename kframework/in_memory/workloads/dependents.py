@@ -24,10 +24,10 @@ from kframework.objects import (
     ObjectMeta,
     OwnerReference,
     Pod,
-    PodTemplate,
     ReplicaSet,
     ReplicationController,
     StatefulSet,
+    WorkloadPodTemplate,
     kind_of,
     reference,
 )
@@ -191,7 +191,11 @@ def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
 
 
 def create_pod(
-    cluster: MemoryCluster, owner: ApiObject, template: PodTemplate, spec: Mapping[str, object], **settings: object
+    cluster: MemoryCluster,
+    owner: ApiObject,
+    template: WorkloadPodTemplate,
+    spec: Mapping[str, object],
+    **settings: object,
 ) -> Pod:
     """Create a pod from a template, with all fields of its spec; its name is generated unless the settings give one."""
     metadata = ObjectMeta(

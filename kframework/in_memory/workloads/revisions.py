@@ -20,10 +20,10 @@ from kframework.objects import (
     Deployment,
     LabelSelector,
     ObjectMeta,
-    PodTemplate,
     ReplicaSet,
     RollingUpdate,
     StatefulSet,
+    WorkloadPodTemplate,
     WorkloadSpec,
 )
 
@@ -210,7 +210,7 @@ def with_replicas(replica_set: ReplicaSet, deployment: Deployment, size: int) ->
     return replace(replica_set, metadata=metadata, spec=replace(replica_set.spec, replicas=size))
 
 
-def _without_hash(template: PodTemplate) -> PodTemplate:
+def _without_hash(template: WorkloadPodTemplate) -> WorkloadPodTemplate:
     labels = {key: text for key, text in template.metadata.labels.items() if key != TEMPLATE_HASH}
     return replace(template, metadata=replace(template.metadata, labels=labels, creation_timestamp=None))
 
@@ -282,14 +282,14 @@ class Revisions(Generic[W]):
             self._cluster.remove_object(each)
 
 
-def revision_template(revision: ControllerRevision) -> PodTemplate:
+def revision_template(revision: ControllerRevision) -> WorkloadPodTemplate:
     """Return the template of a revision; an empty one if it cannot be decoded."""
     spec = revision.data.get("spec")
     template = spec.get("template") if isinstance(spec, dict) else None
     try:
-        return convert(template, PodTemplate)
+        return convert(template, WorkloadPodTemplate)
     except ValidationError:
-        return PodTemplate()
+        return WorkloadPodTemplate()
 
 
 def revision_hash(revision: ControllerRevision) -> str:

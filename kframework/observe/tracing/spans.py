@@ -31,7 +31,7 @@ from opentelemetry.trace import (
     use_span,
 )
 
-from kframework.config.configuration import Tracing as TracingOptions
+from kframework.config.configuration import TracingOptions
 from kframework.core.cycle.records import Binding, Decision, Observer, Result
 from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
 from kframework.observe.tracing.traces import UNSET, SpanAttributes, Traces, otlp_exporter, otlp_line, span_context

@@ -167,7 +167,7 @@ def creation_time(pod: PendingPod) -> float | None:
 _SCRIPTS = "elements source format summary sections waiting decisions nodes profiles pod detail page".split()
 
 
-class Document(NamedTuple):
+class HtmlPage(NamedTuple):
     """A page, and the policy that must go with it where it is served; it names the page's script and style."""
 
     html: str
@@ -175,17 +175,17 @@ class Document(NamedTuple):
 
 
 @cache
-def live_page() -> Document:
+def live_page() -> HtmlPage:
     """Return the page that requests its data from the scheduler that served it."""
     return _document("kframework", "null", "connect-src 'self'")
 
 
-def report_page(title: str, data: bytes) -> Document:
+def report_page(title: str, data: bytes) -> HtmlPage:
     """Return the page of these data, JSON; it makes no requests."""
     return _document(escape_text(title), escape_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
 
 
-def _document(title: str, data: str, connections: str) -> Document:
+def _document(title: str, data: str, connections: str) -> HtmlPage:
     style, script = _read("page.css"), "\n".join(['"use strict";', *(_read(f"{name}.js") for name in _SCRIPTS)])
     policy = "; ".join(
         [
@@ -201,7 +201,7 @@ def _document(title: str, data: str, connections: str) -> Document:
         ]
     )
     parts = {"policy": policy, "title": escape(title), "style": style, "data": data, "script": script}
-    return Document(Template(_read("page.html")).substitute(parts), f"{policy}; frame-ancestors 'none'")
+    return HtmlPage(Template(_read("page.html")).substitute(parts), f"{policy}; frame-ancestors 'none'")
 
 
 def _read(name: str) -> str:

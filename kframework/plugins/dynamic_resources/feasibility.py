@@ -87,7 +87,7 @@ class StepBudget:
         self.is_exhausted = self.is_exhausted or self._remaining < 0
 
 
-class Placement(NamedTuple):
+class DevicePlacement(NamedTuple):
     """The result of a search: the devices `chosen` for each claim, among `pools` with `allocated` devices."""
 
     chosen: Sequence[Sequence[ChosenDevice]]
@@ -96,7 +96,7 @@ class Placement(NamedTuple):
 
 
 #: Returns the quality of a placement; constant as long as no device of its pools is allocated or released.
-Measure = Callable[[Placement], int]
+Measure = Callable[[DevicePlacement], int]
 
 
 class Feasibility:
@@ -264,7 +264,7 @@ class Feasibility:
             answer = TOO_FEW
             if chosen is not None:
                 answer, self._chosen[scope] = FITS, chosen
-                placement = Placement(chosen, pools, self._devices.allocated)
+                placement = DevicePlacement(chosen, pools, self._devices.allocated)
                 for measure, column in self._measured.items():
                     column[scope] = measure(placement)
         self._answers[scope] = answer
@@ -274,7 +274,7 @@ class Feasibility:
         return f"<Feasibility in {len(self._scopes)} scopes>"
 
 
-def rank(placement: Placement) -> int:
+def rank(placement: DevicePlacement) -> int:
     """Return the sum of the ranks of the alternatives chosen for requests that have some."""
     options = {(number, each.option) for number, of_claim in enumerate(placement.chosen) for each in of_claim}
     return sum(RANKS - option.index for _, option in options if option.subrequest)

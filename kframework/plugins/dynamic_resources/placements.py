@@ -12,7 +12,7 @@ from __future__ import annotations
 from kframework.framework.cycle_state import CycleState
 from kframework.plugins.dynamic_resources.allocator import Allocations, ChosenDevice
 from kframework.plugins.dynamic_resources.cycle import CLAIMS
-from kframework.plugins.dynamic_resources.feasibility import Measure, Placement
+from kframework.plugins.dynamic_resources.feasibility import DevicePlacement, Measure
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.slices import DeviceId, PoolDevice
 from kframework.state.nodes import NodeTable
@@ -22,8 +22,8 @@ __all__ = [
     "Allocations",
     "ChosenDevice",
     "DeviceId",
+    "DevicePlacement",
     "Measure",
-    "Placement",
     "Pool",
     "PoolDevice",
     "measure_rows",

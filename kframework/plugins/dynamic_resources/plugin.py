@@ -56,7 +56,7 @@ from kframework.plugins.dynamic_resources.pod_claims import (
     is_reserved_for,
 )
 from kframework.plugins.dynamic_resources.requests import claim_key
-from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.reservation import ClaimReservation
 from kframework.plugins.dynamic_resources.shortfalls import explain_shortfalls
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -86,7 +86,7 @@ REASONS: dict[int, str] = {
 }
 
 #: The pod's reservation.
-RESERVED = StateKey[Reservation]("DynamicResources.reserved")
+RESERVED = StateKey[ClaimReservation]("DynamicResources.reserved")
 
 #: The search steps that `filterTimeout` allows per second: 200,000 by default, which take half a second. The scheduler
 #: is blocked meanwhile, so it is fewer than possible in that time.
@@ -344,7 +344,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if allocations is None:
             return error(NO_ALLOCATION)
         suffix = f"{self.handle.random.getrandbits(40):010x}"
-        state[RESERVED] = Reservation(self.devices.allocated, allocations, claims.mappings(node), suffix)
+        state[RESERVED] = ClaimReservation(self.devices.allocated, allocations, claims.mappings(node), suffix)
         return None
 
     @hookimpl
@@ -383,7 +383,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return error(str(problem))
         return None
 
-    async def _wait_until_ready(self, reservation: Reservation) -> None:
+    async def _wait_until_ready(self, reservation: ClaimReservation) -> None:
         """Poll until all devices are ready; DevicesNotReady if they fail, or are not ready in time."""
         clock = self.handle.clock
         start = clock.now()

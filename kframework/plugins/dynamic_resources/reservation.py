@@ -18,7 +18,7 @@ from kframework.state.pods import PodInfo
 _MAX_PREFIX = 53
 
 
-class Reservation:
+class ClaimReservation:
     """The claims of a pod and their new allocations; `claims` are as last read or written.
 
     A claim that is not created yet already has its name, which ends in `suffix`: by it the scheduler recognizes the

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 
 from kframework.config.args import ApiArgs
-from kframework.config.decode import ZERO_IS_DEFAULT, ApiObject, schema_type
+from kframework.config.decode import ZERO_IS_DEFAULT, ApiObjectMarker, schema_type
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
@@ -69,7 +69,7 @@ class PodTopologySpreadArgs(ApiArgs):
     """Constraints for pods without their own: kube-scheduler's (`System`) or the given `List`."""
 
     default_constraints: tuple[
-        Annotated[TopologySpreadConstraint, ApiObject(), schema_type(allOf=[_DEFAULT_CONSTRAINT])], ...
+        Annotated[TopologySpreadConstraint, ApiObjectMarker(), schema_type(allOf=[_DEFAULT_CONSTRAINT])], ...
     ] = ()
     """The constraints of the type `List`; their selectors follow from the pods' services and owners."""
     defaulting_type: Annotated[str, ZERO_IS_DEFAULT, schema_type(enum=("", *_DEFAULTING_TYPES))] = "System"

@@ -25,7 +25,7 @@ from kframework.objects import (
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.cycle import UNCREATED
 from kframework.plugins.dynamic_resources.plugin import RESERVED, DynamicResources
-from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.reservation import ClaimReservation
 from kframework.state.inbox import Upserted
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.cases import Fact, compare_keys
@@ -86,7 +86,7 @@ class _RecordingApi:
         self._written.deleted.append(name)
 
 
-def reserve_claims(engine: PodEngine, pod: PendingPod, state: CycleState, node_name: str) -> Reservation | None:
+def reserve_claims(engine: PodEngine, pod: PendingPod, state: CycleState, node_name: str) -> ClaimReservation | None:
     """Return the reservation of a pod's claims on a node; None if it has no claims."""
     plugin = _find_plugin(engine)
     if plugin is None:
@@ -102,7 +102,9 @@ def _find_plugin(engine: PodEngine) -> DynamicResources | None:
     return next((plugin for plugin in plugins if isinstance(plugin, DynamicResources)), None)
 
 
-def compare_allocations(expected: Allocations, reservation: Reservation | None, *path: str | int) -> Iterator[Fact]:
+def compare_allocations(
+    expected: Allocations, reservation: ClaimReservation | None, *path: str | int
+) -> Iterator[Fact]:
     """Compare the devices that claims get; a claim for extended resources that gets none is not created here."""
     placed = () if reservation is None else reservation.allocations
     got = {each.claim.metadata.name: results_of(each.allocated_claim) for each in placed if each.allocation is not None}
@@ -114,7 +116,7 @@ def compare_allocations(expected: Allocations, reservation: Reservation | None, 
 
 
 def compare_details(
-    expected: Mapping[str, AllocationDetails], reservation: Reservation | None, *path: str | int
+    expected: Mapping[str, AllocationDetails], reservation: ClaimReservation | None, *path: str | int
 ) -> Iterator[Fact]:
     """Compare the rest of what claims get."""
     placed = () if reservation is None else reservation.allocations
@@ -142,7 +144,7 @@ def compare_writes(engine: PodEngine, deallocates: Sequence[str], deletes: str) 
     yield Fact(("postFilter", "deletes"), deletes, deleted)
 
 
-def store_allocations(engine: PodEngine, pod: PendingPod, reservation: Reservation | None) -> None:
+def store_allocations(engine: PodEngine, pod: PendingPod, reservation: ClaimReservation | None) -> None:
     """Store the allocations of a pod's claims, reserved for it."""
     user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
     for each in () if reservation is None else reservation.allocations:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.explain import explainer
-from kframework.explain.explanation import Preemption
+from kframework.explain.explanation import PreemptionPreview
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -14,7 +14,7 @@ LOW = [make_pod(f"low-{n}", cpu=1, node_name=f"n{n}", priority=n) for n in range
 NODES = [make_node(f"n{n}", cpu=1) for n in range(3)]
 
 
-def untried(*objects: Node | Pod) -> Preemption | None:
+def untried(*objects: Node | Pod) -> PreemptionPreview | None:
     scene = Scene(*objects)
     scene.engine.apply_messages()
     return scene.explain("pod").preemption
@@ -22,7 +22,7 @@ def untried(*objects: Node | Pod) -> Preemption | None:
 
 def test_preemption_names_the_node_with_the_cheapest_victims() -> None:
     found = untried(*NODES, *LOW, make_pod("pod", cpu=1, priority=10))
-    assert found == Preemption(node="n0", victims=("default/low-0",), tried=3, candidates=3)
+    assert found == PreemptionPreview(node="n0", victims=("default/low-0",), tried=3, candidates=3)
 
 
 def test_nodes_without_help_from_preemption_are_counted_by_reason() -> None:

@@ -13,7 +13,7 @@ from kframework.explain.explanation import (
     Explanation,
     NodeScore,
     NominatedRoom,
-    Preemption,
+    PreemptionPreview,
     Rejection,
     RejectionDetails,
     Score,
@@ -271,29 +271,29 @@ def test_remedies_are_listed() -> None:
     ("preemption", "words"),
     [
         (
-            Preemption(node="n1", victims=("a/1", "a/2", "a/3", "a/4"), broken_budgets=2),
+            PreemptionPreview(node="n1", victims=("a/1", "a/2", "a/3", "a/4"), broken_budgets=2),
             ["PREEMPTION would help: evicting a/1, a/2, a/3 and 1 more makes room on n1, violating 2 budgets."],
         ),
         (
-            Preemption(node="n1", victims=("a/1",)),
+            PreemptionPreview(node="n1", victims=("a/1",)),
             ["PREEMPTION would help: evicting a/1 makes room on n1."],
         ),
         (
-            Preemption(node="n1", victims=("a/1",), in_progress=True),
+            PreemptionPreview(node="n1", victims=("a/1",), in_progress=True),
             ["PREEMPTION is in progress: waiting for a/1 to leave n1."],
         ),
         (
-            Preemption(node="n1", victims=("a/1", "a/2"), in_progress=True),
+            PreemptionPreview(node="n1", victims=("a/1", "a/2"), in_progress=True),
             ["PREEMPTION is in progress: waiting for a/1, a/2 to leave n1."],
         ),
-        (Preemption(why="never"), ["PREEMPTION would not help: never."]),
+        (PreemptionPreview(why="never"), ["PREEMPTION would not help: never."]),
         (
-            Preemption(why="no room", reasons={"few": 1, "many": 4, "some": 3, "more": 2}),
+            PreemptionPreview(why="no room", reasons={"few": 1, "many": 4, "some": 3, "more": 2}),
             ["PREEMPTION would not help: no room:", "  4 nodes: many", "  3 nodes: some", "  2 nodes: more"],
         ),
     ],
 )
-def test_preemption_result_is_shown(preemption: Preemption, words: list[str]) -> None:
+def test_preemption_result_is_shown(preemption: PreemptionPreview, words: list[str]) -> None:
     assert lines(preemption=preemption)[-len(words) :] == words
 
 
@@ -372,7 +372,7 @@ def test_brief_text_stays_under_forty_lines() -> None:
         last_decision=LAST_DECISION,
         assessment=msgspec.structs.replace(UNFIT, rejections=many, kept_room=(NominatedRoom("n1", ("a/b",)),) * 5),
         remedies=tuple(Remedy(f"do {n}", ()) for n in range(9)),
-        preemption=Preemption(why="no room", reasons={f"reason {n}": 1 for n in range(9)}),
+        preemption=PreemptionPreview(why="no room", reasons={f"reason {n}": 1 for n in range(9)}),
         waiting=Waiting(wakers=(WAKERS[0],) * 9, retried_at=1300.0),
         notes=("one",),
     )

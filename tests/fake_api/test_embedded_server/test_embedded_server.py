@@ -11,7 +11,7 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import default_configuration
 from kframework.fake_api.embedded_server import EmbeddedServer
 from kframework.fake_api.http_server import ServerOptions
-from kframework.objects import PodTemplate
+from kframework.objects import WorkloadPodTemplate
 from kframework.objects.manifest import Manifest
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
@@ -27,7 +27,9 @@ from tests.support.bound_pods import StopAfterBindings
 )
 def test_scheduler_runs_on_an_embedded_server(controllers: list[str], pods: set[str]) -> None:
     until, places = StopAfterBindings(len(pods)), list[Path]()
-    web = stateful_set(1, template=PodTemplate(metadata=template().metadata, spec={"containers": [{"name": "a"}]}))
+    web = stateful_set(
+        1, template=WorkloadPodTemplate(metadata=template().metadata, spec={"containers": [{"name": "a"}]})
+    )
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())

@@ -26,9 +26,9 @@ from kframework.objects import (
     PodFailurePolicy,
     PodFailurePolicyRule,
     PodStatus,
-    PodTemplate,
     SuccessPolicy,
     SuccessPolicyRule,
+    WorkloadPodTemplate,
 )
 from kframework.testing import make_pod
 from tests.in_memory.workloads.workload_cluster import job, pods, run_controllers
@@ -323,7 +323,7 @@ async def test_invalid_job_does_not_stop_the_controller(caplog: pytest.LogCaptur
     odd = replace(job(active_deadline_seconds=5), status=JobStatus(start_time="yesterday"))
     spec: dict[str, Any] = {"containers": [{"name": "c"}], "priorityClassName": "absent"}
     wrong = replace(job(), metadata=ObjectMeta(name="wrong", namespace="default"))
-    wrong = replace(wrong, spec=replace(wrong.spec, template=PodTemplate(spec=spec)))
+    wrong = replace(wrong, spec=replace(wrong.spec, template=WorkloadPodTemplate(spec=spec)))
     fine = replace(job(), metadata=ObjectMeta(name="fine", namespace="default"))
     async with run_controllers(odd, wrong, fine) as memory:
         assert [pod.metadata.name.rpartition("-")[0] for pod in memory.objects(Pod)] == ["fine"]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kframework.clock import VirtualTimeLoop
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.workloads.dependents import DELETION_COST
-from kframework.objects import Pod, PodCondition, PodTemplate, ReplicaSet
+from kframework.objects import Pod, PodCondition, ReplicaSet, WorkloadPodTemplate
 from kframework.testing import make_pod
 from tests.in_memory.workloads.workload_cluster import LABELS, pods, replica_set, run_controllers
 
@@ -98,5 +98,5 @@ async def test_matching_pods_are_adopted_and_others_released() -> None:
 
 
 async def test_replica_set_without_a_template_is_left_alone() -> None:
-    async with run_controllers(replica_set(2, template=PodTemplate())) as memory:
+    async with run_controllers(replica_set(2, template=WorkloadPodTemplate())) as memory:
         assert pods(memory) == []

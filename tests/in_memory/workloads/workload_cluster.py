@@ -29,11 +29,11 @@ from kframework.objects import (
     LabelSelector,
     ObjectMeta,
     Pod,
-    PodTemplate,
     ReplicaSet,
     RollingUpdate,
     StatefulSet,
     StatefulSetSpec,
+    WorkloadPodTemplate,
     WorkloadSpec,
 )
 from kframework.objects.node_selectors import pinned_nodes
@@ -41,13 +41,13 @@ from kframework.objects.node_selectors import pinned_nodes
 LABELS = {"app": "web"}
 
 
-def template(image: str = "app:1") -> PodTemplate:
+def template(image: str = "app:1") -> WorkloadPodTemplate:
     spec: dict[str, object] = {
         "nodeName": "n1",
         "containers": [{"name": "app", "image": image, "command": ["serve"]}],
         "terminationGracePeriodSeconds": 1,
     }
-    return PodTemplate(metadata=ObjectMeta(labels=LABELS), spec=spec)
+    return WorkloadPodTemplate(metadata=ObjectMeta(labels=LABELS), spec=spec)
 
 
 def replica_set(count: int, name: str = "web", **settings: object) -> ReplicaSet:
@@ -73,7 +73,7 @@ def job(runs: float | None = None, code: int = 0, **spec: Any) -> Job:
     annotations = (
         {} if runs is None else {"kframework.dev/run-seconds": str(runs), "kframework.dev/exit-code": str(code)}
     )
-    created = PodTemplate(
+    created = WorkloadPodTemplate(
         metadata=ObjectMeta(annotations=annotations), spec=template().spec | {"restartPolicy": "Never"}
     )
     return Job(metadata=ObjectMeta(name="work", namespace="default"), spec=JobSpec(template=created, **spec))
@@ -87,7 +87,7 @@ def stateful_set(count: int, **spec: Any) -> StatefulSet:
 
 def daemon_set(**spec: Any) -> DaemonSet:
     selector = LabelSelector(match_labels=LABELS)
-    created = PodTemplate(
+    created = WorkloadPodTemplate(
         metadata=ObjectMeta(labels=LABELS),
         spec={key: value for key, value in template().spec.items() if key != "nodeName"},
     )

@@ -9,7 +9,7 @@ import anyio
 
 from kframework.client.transport import WriteFence
 from kframework.clock import LoopClock
-from kframework.config.models import LeaderElection as Settings
+from kframework.config.models import LeaderElectionSettings as Settings
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease

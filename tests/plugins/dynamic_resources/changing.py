@@ -20,7 +20,7 @@ from kframework.objects import (
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.allocator import Allocations, DeviceSearch
 from kframework.plugins.dynamic_resources.devices import Devices
-from kframework.plugins.dynamic_resources.feasibility import Placement
+from kframework.plugins.dynamic_resources.feasibility import DevicePlacement
 from kframework.plugins.dynamic_resources.pools import gather_pools
 from kframework.plugins.dynamic_resources.requests import claims_options
 from kframework.plugins.dynamic_resources.results import build_allocation
@@ -64,14 +64,14 @@ class Held(Allocations):
 
 def searched_afresh(
     state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocations
-) -> Placement | None:
+) -> DevicePlacement | None:
     """Search for claims on a node with nothing remembered; raises AllocationError."""
     views = [SliceView(each) for each in state.objects(ResourceSlice)]
     pools = gather_pools(node, [each for each in views if each.node_name in ("", node.name)], _of_pool(views))
     asked, selection = claims_options(claims, state.objects(DeviceClass)), SelectorEvaluator()
     search = DeviceSearch(claims, asked, pools, held, lambda each, device: selection.matches(each, device, node))
     chosen = search.run(None)
-    return None if chosen is None else Placement(chosen, pools, held)
+    return None if chosen is None else DevicePlacement(chosen, pools, held)
 
 
 def _of_pool(views: Sequence[SliceView]) -> Callable[[PoolId], Sequence[SliceView]]:

@@ -19,8 +19,8 @@ from kframework.plugins.dynamic_resources.feasibility import (
     INVALID_POOLS,
     TIMED_OUT,
     TOO_FEW,
+    DevicePlacement,
     Feasibilities,
-    Placement,
     StepBudget,
     rank,
 )
@@ -38,7 +38,7 @@ BUDGET = 1000
 
 def afresh(
     state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocations
-) -> tuple[int, Placement | None]:
+) -> tuple[int, DevicePlacement | None]:
     """Search on a node: what it comes to, and what is found."""
     try:
         found = searched_afresh(state, claims, node, held)
@@ -49,7 +49,7 @@ def afresh(
     return TOO_FEW if found is None else FITS, found
 
 
-def fingerprint(placement: Placement) -> int:
+def fingerprint(placement: DevicePlacement) -> int:
     """Tell placements apart: by what is chosen, and what of the same pools is in use."""
     chosen = [each.device for of_claim in placement.chosen for each in of_claim]
     pools = {device.slice.pool for device in chosen}
@@ -215,7 +215,7 @@ def test_a_node_is_measured_once_until_its_devices_come_or_go() -> None:
     state = cluster(gpus("a", "x", "y"), gpus("b", "x"))
     known, seen = Feasibilities(devices_in(state), None).for_claims([wanting()]), list[str]()
 
-    def noted(placement: Placement) -> int:
+    def noted(placement: DevicePlacement) -> int:
         seen.append(placement.pools[0].id.pool)
         return len(seen)
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kframework import CycleState, Handle, NodeTable
 from kframework.objects import Pod, PodResourceClaim, ResourceClaim
-from kframework.plugins.dynamic_resources.placements import Placement, measure_rows, requests_devices
+from kframework.plugins.dynamic_resources.placements import DevicePlacement, measure_rows, requests_devices
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from kframework.testing import make_node, make_pod, pending_pod, stub_handle
 from tests.plugins.asking import made
@@ -29,7 +29,7 @@ def asked(pod: Pod, *claims: ResourceClaim) -> tuple[CycleState, NodeTable]:
     return state, handle.nodes
 
 
-def free(placement: Placement) -> int:
+def free(placement: DevicePlacement) -> int:
     """Count the devices that would be left."""
     every = [device for pool in placement.pools for device in pool.devices]
     return len(every) - sum(placement.allocated.is_in_use(device.id) for device in every) - len(placement.chosen)

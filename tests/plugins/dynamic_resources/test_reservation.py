@@ -19,7 +19,7 @@ from kframework.objects import (
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.cycle import UNCREATED, ClaimAllocation
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
-from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.reservation import ClaimReservation
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.objects import ObjectStore
@@ -90,7 +90,7 @@ class World:
             ClaimAllocation(wanting("second"), got("y")),
             ClaimAllocation(thought_of, got("z")),
         ]
-        self.reservation = Reservation(self.allocated, placed, USES, "made")
+        self.reservation = ClaimReservation(self.allocated, placed, USES, "made")
 
     def said(self, claim: ResourceClaim, version: str = "1") -> None:
         claim = replace(claim, metadata=replace(claim.metadata, resource_version=version))
@@ -171,7 +171,7 @@ def test_the_name_of_a_claim_that_is_made_is_as_long_as_those_that_the_api_makes
     thought_of = wanting(UNCREATED)
     thought_of = replace(thought_of, metadata=replace(thought_of.metadata, generate_name="x" * 100))
     allocated = AllocatedDevices(ObjectStore[ResourceClaim]())
-    (claim,) = Reservation(allocated, [ClaimAllocation(thought_of, got("x"))], USES, "0123456789").claims
+    (claim,) = ClaimReservation(allocated, [ClaimAllocation(thought_of, got("x"))], USES, "0123456789").claims
     assert (len(claim.metadata.name), claim.metadata.name[-11:], claim.metadata.uid) == (63, "x0123456789", "")
 
 
@@ -180,7 +180,7 @@ def test_a_claim_that_is_reserved_already_is_made_certain_of() -> None:
     user = ResourceClaimConsumerReference(resource="pods", name="web", uid=POD.uid)
     taken = replace(wanting(), status=replace(wanting().status, allocation=got("x"), reserved_for=(user,)))
     allocated, writes = AllocatedDevices(store), Writes(store)
-    reservation = Reservation(allocated, [ClaimAllocation(taken, None)], (), "")
+    reservation = ClaimReservation(allocated, [ClaimAllocation(taken, None)], (), "")
 
     async def main() -> None:
         await reservation.write(cast("ClaimWrites", writes), POD)

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from kframework.client.cluster import Cluster
 from kframework.clock import SystemClock
 from kframework.config.duration import Duration
-from kframework.config.models import LeaderElection as LeaderElectionSettings
+from kframework.config.models import LeaderElectionSettings
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, CoreEvent, Lease

@@ -12,7 +12,7 @@ import pytest
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.objects import DeviceRequestAllocationResult, ResourceClaim
-from kframework.plugins.dynamic_resources.reservation import Reservation
+from kframework.plugins.dynamic_resources.reservation import ClaimReservation
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.cases import Fact
 from kframework.testing.conformance.claims import (
@@ -65,7 +65,7 @@ class Case:
         self.engine: PodEngine = given.engine(Registry.from_installed())
         self.pod = PendingPod(given.pod, self.engine.cluster.interner)
 
-    def reserved(self) -> Reservation | None:
+    def reserved(self) -> ClaimReservation | None:
         return reserve_claims(self.engine, self.pod, WholeCycle(self.engine, self.pod).search.state, "a")
 
 

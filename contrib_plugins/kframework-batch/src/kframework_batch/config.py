@@ -18,9 +18,9 @@ from kframework.engine import (
     Document,
     Json,
     Options,
-    Place,
     Problem,
     RawArgs,
+    YamlLocation,
     collect_errors,
     nearest_name,
     options_of,
@@ -65,7 +65,7 @@ class TierPlugin:
     name: str
     flags: Mapping[str, bool]
     arguments: RawArgs
-    place: Place = field(compare=False, repr=False)
+    place: YamlLocation = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class BatchConfiguration:
     tiers: tuple[tuple[TierPlugin, ...], ...]
     #: By the name of the action.
     action_arguments: Mapping[str, RawArgs]
-    place: Place = field(compare=False, repr=False)
+    place: YamlLocation = field(compare=False, repr=False)
     #: What a document beside it says that Volcano has no word for.
     options: Options = field(default_factory=Options)
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -153,7 +153,7 @@ class _ConfigurationReader:
         raise_collected(self._errors)
         return replace(read, options=options, warnings=tuple(str(warning) for warning in self._warnings))
 
-    def _options(self, further: Sequence[Place]) -> Options:
+    def _options(self, further: Sequence[YamlLocation]) -> Options:
         """Read the first of the further documents that is one of options; none of the others counts."""
         kinds = [(place / "kind").value for place in further]
         chosen = kinds.index(OPTIONS_KIND) if OPTIONS_KIND in kinds else None
@@ -164,14 +164,14 @@ class _ConfigurationReader:
             return Options() if chosen is None else options_of(further[chosen])
         return Options()
 
-    def _actions(self, place: Place) -> tuple[str, ...]:
+    def _actions(self, place: YamlLocation) -> tuple[str, ...]:
         text = self._text(place)
         names = tuple(name.strip() for name in text.split(","))
         if text and "" in names:
             self._add_error(place, f"{shown(text)} lacks a name before or after a comma")
         return names
 
-    def _tier(self, place: Place) -> tuple[TierPlugin, ...]:
+    def _tier(self, place: YamlLocation) -> tuple[TierPlugin, ...]:
         self._fields(place, ("plugins",))
         found = []
         for entry in self._items(place / "plugins"):
@@ -181,7 +181,7 @@ class _ConfigurationReader:
             found.append(TierPlugin(name, flags, RawArgs(self._fields(arguments), arguments), entry))
         return tuple(found)
 
-    def _action_arguments(self, place: Place) -> dict[str, RawArgs]:
+    def _action_arguments(self, place: YamlLocation) -> dict[str, RawArgs]:
         found: dict[str, RawArgs] = {}
         for entry in self._items(place):
             self._fields(entry, ("name", "arguments"))
@@ -192,7 +192,7 @@ class _ConfigurationReader:
             found.setdefault(name, read)
         return found
 
-    def _fields(self, place: Place, known: Sequence[str] = ()) -> dict[str, Json]:
+    def _fields(self, place: YamlLocation, known: Sequence[str] = ()) -> dict[str, Json]:
         """Return the fields of a mapping that are not null; warn of others than the known ones, if those are given."""
         value = place.value if place.value is not None else {}
         if not isinstance(value, dict):
@@ -203,14 +203,14 @@ class _ConfigurationReader:
                 self._warn(place / name, f'unknown field "{name}" is passed over', nearest_name(name, known))
         return {name: field for name, field in value.items() if field is not None}
 
-    def _items(self, place: Place) -> list[Place]:
+    def _items(self, place: YamlLocation) -> list[YamlLocation]:
         value = place.value if place.value is not None else []
         if not isinstance(value, list):
             self._add_error(place, f"expected a list, got {shown(value)}")
             return []
         return [place / index for index in range(len(value))]
 
-    def _text(self, place: Place) -> str:
+    def _text(self, place: YamlLocation) -> str:
         value = place.value
         if isinstance(value, str) and value:
             return value
@@ -220,7 +220,7 @@ class _ConfigurationReader:
             self._add_error(place, f"expected a string, got {shown(value)}")
         return ""
 
-    def _flag(self, place: Place) -> bool:
+    def _flag(self, place: YamlLocation) -> bool:
         value = place.value
         read = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
         if isinstance(read, bool):
@@ -239,8 +239,8 @@ class _ConfigurationReader:
             why = "proportion works out what is due to queues and capacity reads it from them: remove one of the two"
             self._add_error(entries["capacity"].place / "name", why)
 
-    def _add_error(self, place: Place, message: str) -> None:
+    def _add_error(self, place: YamlLocation, message: str) -> None:
         self._errors.append(place.error(Problem((), message)))
 
-    def _warn(self, place: Place, message: str, meant: str | None = None) -> None:
+    def _warn(self, place: YamlLocation, message: str, meant: str | None = None) -> None:
         self._warnings.append(place.error(Problem((), message, meant)))

@@ -18,10 +18,10 @@ from kframework.engine import (
     NodeResourcesFit,
     Offer,
     Offers,
-    Place,
     Problem,
     RawArgs,
     Registry,
+    YamlLocation,
     collect_errors,
     decode,
     field_names,
@@ -183,7 +183,7 @@ class _ProgramCompiler:
                 self._notices.append((entry.place / flag).error(no_effect))
         return EnabledPlugin(plugin, entry.flags, self._plugins.offers.distribution(entry.name) or "")
 
-    def _create(self, sort: _OfferKind[N], name: str, place: Place, arguments: RawArgs) -> N | None:
+    def _create(self, sort: _OfferKind[N], name: str, place: YamlLocation, arguments: RawArgs) -> N | None:
         """Make one of a sort; None where that went wrong."""
         if name not in sort.offers:
             self._errors.append(place.error(sort.unknown(name)))

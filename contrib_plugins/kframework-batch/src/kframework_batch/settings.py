@@ -12,7 +12,7 @@ from kframework.clock import Seeds, SystemClock
 from kframework.engine import (
     Cluster,
     Configuration,
-    LeaderElection,
+    LeaderElectionSettings,
     MakeEngine,
     MemoryCluster,
     Registry,
@@ -76,7 +76,7 @@ class ProgramSettings:
 def role_manifests(
     settings: ProgramSettings,
     controllers: Iterable[ControllerFactory],
-    election: LeaderElection,
+    election: LeaderElectionSettings,
     *,
     name: str,
     namespace: str,

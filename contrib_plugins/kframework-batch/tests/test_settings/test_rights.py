@@ -32,7 +32,7 @@ from kframework.client.cluster import Cluster
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.transport import Request, Response, Transport
 from kframework.clock import LoopClock, run_virtual
-from kframework.config.models import LeaderElection
+from kframework.config.models import LeaderElectionSettings
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
@@ -47,7 +47,7 @@ from tests.support.rights import Authorizer
 from tests.support.storage import claim, claim_volumes, storage_class, volume
 
 ACCOUNT = ("volcano-system", "kframework-batch")
-ALONE = LeaderElection(leader_elect=False)
+ALONE = LeaderElectionSettings(leader_elect=False)
 
 CONFIG = """
 actions: "enqueue, allocate, preempt, backfill"
@@ -66,7 +66,7 @@ def settings(arguments: str = "") -> ProgramSettings:
 
 
 def granted(
-    settings: ProgramSettings, controllers: Iterable[ControllerFactory] = (), election: LeaderElection = ALONE
+    settings: ProgramSettings, controllers: Iterable[ControllerFactory] = (), election: LeaderElectionSettings = ALONE
 ) -> Any:
     return role_manifests(settings, controllers, election, name=ACCOUNT[1], namespace=ACCOUNT[0])
 
@@ -218,8 +218,8 @@ def test_rights_of_unused_plugins_are_not_granted() -> None:
     ("election", "kinds"),
     [
         (ALONE, ["ClusterRole", "ClusterRoleBinding"]),
-        (LeaderElection(resource_name="volcano"), ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
+        (LeaderElectionSettings(resource_name="volcano"), ["ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"]),
     ],
 )
-def test_lease_has_a_role(election: LeaderElection, kinds: list[str]) -> None:
+def test_lease_has_a_role(election: LeaderElectionSettings, kinds: list[str]) -> None:
     assert [each["kind"] for each in granted(settings(), election=election)] == kinds

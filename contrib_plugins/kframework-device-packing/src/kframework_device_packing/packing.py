@@ -29,7 +29,7 @@ from kframework.plugins.dynamic_resources.placements import (
     Allocations,
     ChosenDevice,
     DeviceId,
-    Placement,
+    DevicePlacement,
     Pool,
     PoolDevice,
     measure_rows,
@@ -208,7 +208,7 @@ class DeviceBinPacking(Plugin[PluginArgs]):
         ranks: Scores = np.searchsorted(distinct, scores)
         return ranks * MAX_SCORE // (len(distinct) - 1)
 
-    def raw_score(self, placement: Placement) -> int:
+    def raw_score(self, placement: DevicePlacement) -> int:
         """Return the raw score of a placement: nothing is best, and the more is lost the less it is."""
         lost = left = 0
         chosen = [each for of_claim in placement.chosen for each in of_claim if not each.option.admin]

@@ -13,7 +13,7 @@ from opentelemetry.trace import SpanContext, StatusCode, format_trace_id
 
 import kframework
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.config.configuration import Tracing as TracingOptions
+from kframework.config.configuration import TracingOptions
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.core.runtime.timing import PluginTiming
 from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing

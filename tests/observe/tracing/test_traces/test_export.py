@@ -17,7 +17,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, TracesData
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-from kframework.config.configuration import Tracing as TracingOptions
+from kframework.config.configuration import TracingOptions
 from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.errors import ConfigError
 from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from kframework.observe.web.view import Document, live_page, report_page
+from kframework.observe.web.view import HtmlPage, live_page, report_page
 
 NASTY = "</script><script>alert(1)</script><!-- & \" '"
 
@@ -53,11 +53,11 @@ def directives(policy: str) -> dict[str, str]:
     return {name: value for name, _, value in (directive.partition(" ") for directive in policy.split("; "))}
 
 
-PAGES: list[Callable[[], Document]] = [live_page, lambda: report_page("Demo", b"{}")]
+PAGES: list[Callable[[], HtmlPage]] = [live_page, lambda: report_page("Demo", b"{}")]
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_policy_has_the_hashes_of_script_and_style(made: Callable[[], Document]) -> None:
+def test_policy_has_the_hashes_of_script_and_style(made: Callable[[], HtmlPage]) -> None:
     document = made()
     page, policy = Page(document.html), directives(document.policy)
     (_, data), (_, script) = page.of("script")
@@ -71,7 +71,7 @@ def test_policy_has_the_hashes_of_script_and_style(made: Callable[[], Document])
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_page_contains_its_policy(made: Callable[[], Document]) -> None:
+def test_page_contains_its_policy(made: Callable[[], HtmlPage]) -> None:
     document = made()
     metas = [attributes for attributes, _ in Page(document.html).of("meta")]
     (own,) = (meta["content"] for meta in metas if meta.get("http-equiv") == "Content-Security-Policy")
@@ -79,7 +79,7 @@ def test_page_contains_its_policy(made: Callable[[], Document]) -> None:
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_page_has_no_external_resources(made: Callable[[], Document]) -> None:
+def test_page_has_no_external_resources(made: Callable[[], HtmlPage]) -> None:
     page = Page(made().html)
     addresses = [
         value for _, attributes in page.tags for name, value in attributes.items() if name in ("src", "href", "action")
@@ -90,7 +90,7 @@ def test_page_has_no_external_resources(made: Callable[[], Document]) -> None:
 
 
 @pytest.mark.parametrize("made", PAGES)
-def test_script_never_creates_markup_from_text(made: Callable[[], Document]) -> None:
+def test_script_never_creates_markup_from_text(made: Callable[[], HtmlPage]) -> None:
     _, (_, script) = Page(made().html).of("script")
     assert not re.search(
         r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|\beval\b|Function\(", script
