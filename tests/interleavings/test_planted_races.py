@@ -86,7 +86,7 @@ async def checked_before() -> list[str]:
         (lease, LeaderElection, "_stop", clinging, "starts to lead while"),
     ],
 )
-def test_a_race_planted_in_the_product_is_found(
+def test_planted_race_is_detected(
     world: World,
     owner: type,
     name: str,
@@ -98,7 +98,7 @@ def test_a_race_planted_in_the_product_is_found(
     found_with_few_deviations(world, problem)
 
 
-def test_a_plugin_that_awaits_between_check_and_act_is_found() -> None:
+def test_plugin_that_awaits_between_check_and_act_is_detected() -> None:
     found_with_few_deviations(checked_before, "one and two passed")
 
 

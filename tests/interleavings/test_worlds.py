@@ -15,7 +15,7 @@ SCHEDULES = [EXAMPLES, pytest.param(EXAMPLES * 4, marks=pytest.mark.long)]
 @pytest.mark.slow
 @pytest.mark.parametrize("schedules", SCHEDULES)
 @pytest.mark.parametrize("world", WORLDS)
-def test_all_holds_in_whatever_order_things_come(world: str, schedules: int) -> None:
+def test_invariants_hold_in_every_explored_order(world: str, schedules: int) -> None:
     found = explore(world, WORLDS[world], schedules)
     assert found.failure is None, str(found.failure)
     assert found.distinct > 0.7 * found.schedules

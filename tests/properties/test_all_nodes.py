@@ -67,7 +67,7 @@ class Surveys(Tries):
 
 
 @pytest.mark.parametrize("seed", [Random(23).randrange(1 << 32) for _ in range(max(CLUSTERS // 3, 1))])
-def test_a_survey_tells_what_an_evaluation_finds(seed: int) -> None:
+def test_all_nodes_search_equals_the_full_evaluation(seed: int) -> None:
     surveys = Surveys(seed)
     surveys.run()
     assert surveys.seen

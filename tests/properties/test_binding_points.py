@@ -142,7 +142,7 @@ async def never_read_back(self: ClusterApi, pod: PendingPod, node_name: str) -> 
 
 
 @pytest.mark.slow
-def test_room_that_is_given_away_too_early_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_freed_too_early_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ClusterApi, "bind", never_read_back)
     assert [text for _, text in interruption_problems("crowded", silence) if "is overcommitted by" in text]
 
@@ -153,5 +153,5 @@ def test_room_that_is_given_away_too_early_is_noticed(monkeypatch: pytest.Monkey
     # Where there is room for one pod only, two who bind do overcommit the node.
     sampled(each for each in product(CYCLES, STRIKES) if each != ("crowded", "bound elsewhere")),
 )
-def test_a_cycle_survives_a_strike_at_any_point(cycle: str, strike: str) -> None:
+def test_binding_cycle_survives_an_interruption_at_any_point(cycle: str, strike: str) -> None:
     assert not interruption_problems(cycle, STRIKES[strike])

@@ -11,7 +11,7 @@ from tests.support.scale import EXAMPLES
 
 
 @pytest.mark.slow
-def test_the_search_that_remembers_finds_what_the_slow_one_finds() -> None:
+def test_cached_search_equals_the_reference_search() -> None:
     seen = Seen()
 
     @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])

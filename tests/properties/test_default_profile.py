@@ -82,7 +82,7 @@ class Tries:
 
 
 @pytest.mark.slow
-def test_what_is_remembered_is_what_would_be_said_now() -> None:
+def test_cached_answers_equal_uncached_ones() -> None:
     seen: Counter[str] = Counter()
     for seed in range(CLUSTERS):
         tries = Tries(seed)
@@ -91,7 +91,7 @@ def test_what_is_remembered_is_what_would_be_said_now() -> None:
     assert min(seen[what] for what in ("found", "preempting", "in vain")) >= CLUSTERS // 2, seen
 
 
-def test_a_change_that_is_not_noted_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unlogged_change_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Log, "append", lambda log, row: None)
     with pytest.raises(VerificationError):
         for seed in range(CLUSTERS):

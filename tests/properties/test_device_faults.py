@@ -43,7 +43,7 @@ def replays(report: Report) -> bool:
 
 
 @pytest.mark.parametrize("seed", sampled([0, 1, 3, 4, 15, 17, 18], 7))
-def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
+def test_device_invariants_hold_under_api_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, RunSettings(devices=True, rates=RATES), tmp_path)
     assert not report.problems, str(report)
     assert report.faults.total() > 10 and report.bindings > 40
@@ -51,7 +51,7 @@ def test_what_holds_of_devices_whatever_befalls_the_api(seed: int, tmp_path: Pat
 
 
 @pytest.mark.parametrize("seed", sampled([23, 38]))
-def test_what_holds_of_devices_where_pods_are_in_each_other_s_way(seed: int, tmp_path: Path) -> None:
+def test_device_invariants_hold_for_competing_pods(seed: int, tmp_path: Path) -> None:
     report = run(seed, RunSettings(devices=True, pause=3.0, pods=60), tmp_path)
     assert not report.problems, str(report)
     assert replays(report)
@@ -59,7 +59,7 @@ def test_what_holds_of_devices_where_pods_are_in_each_other_s_way(seed: int, tmp
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [26])
-def test_what_holds_of_devices_where_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
+def test_device_invariants_hold_across_scheduler_restarts(seed: int, tmp_path: Path) -> None:
     shape = RunSettings(devices=True, lifetime=100.0, budgets=True, plugin_errors=True, standstills=True)
     report = run(seed, shape, tmp_path)
     assert not report.problems, str(report)
@@ -67,7 +67,7 @@ def test_what_holds_of_devices_where_schedulers_come_and_go(seed: int, tmp_path:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_holds_of_devices_without_faults(seed: int, tmp_path: Path) -> None:
+def test_device_invariants_hold_without_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, RunSettings(devices=True, rates=Rates()), tmp_path)
     assert not report.problems, str(report)
 
@@ -152,7 +152,7 @@ reserve = ClaimWrites._reserve
         ]
     ),
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_is_detected(
     owner: type,
     name: str,
     planted: Callable[..., object],
@@ -175,7 +175,7 @@ patch_status = KubeCluster.patch_status
 
 
 @pytest.mark.long
-def test_a_status_that_is_written_over_that_of_others_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_overwritten_claim_status_is_detected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     shape = RunSettings(devices=True, pause=3.0, pods=60)
     assert not run(51, shape, tmp_path).problems
     monkeypatch.setattr(KubeCluster, "patch_status", whatever_it_has_become)

@@ -104,7 +104,7 @@ def compare_choice(explanation: Explanation, decision: Decision) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", seeds(6))
-def test_an_explanation_tells_the_same_and_changes_nothing(seed: int) -> None:
+def test_explanation_equals_the_decision_and_changes_nothing(seed: int) -> None:
     decisions = run(seed, explained=True)
     assert decisions
     assert decisions == run(seed, explained=False)

@@ -19,13 +19,13 @@ from tests.support.scale import seeds
 
 
 @pytest.mark.parametrize("seed", seeds(5))
-def test_what_holds_whatever_befalls_the_api(seed: int, tmp_path: Path) -> None:
+def test_invariants_hold_under_api_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, RunSettings(), tmp_path)
     assert not report.problems, str(report)
     assert report.faults.total() > 10 and report.bindings > 40
 
 
-def test_without_faults_there_are_none(tmp_path: Path) -> None:
+def test_run_without_fault_rates_has_no_faults(tmp_path: Path) -> None:
     report = run(0, RunSettings(rates=Rates()), tmp_path)
     assert not report.problems, str(report)
     assert not report.faults
@@ -69,7 +69,7 @@ def never_put_back(self: PodEngine, queued: object, status: object, nominated: o
         (PodEngine, "failed", never_put_back, "pod in the queue"),
     ],
 )
-def test_a_planted_fault_is_found_and_its_run_replays(
+def test_planted_fault_is_detected_and_its_run_replays(
     owner: type,
     name: str,
     planted: Callable[..., object],

@@ -73,7 +73,7 @@ class Evaluations(Tries):
 
 
 @pytest.mark.parametrize("seed", [Random(17).randrange(1 << 32) for _ in range(max(CLUSTERS // 3, 1))])
-def test_an_evaluation_tells_what_an_attempt_finds(seed: int) -> None:
+def test_full_evaluation_equals_the_attempt(seed: int) -> None:
     evaluations = Evaluations(seed)
     evaluations.run()
     assert evaluations.seen

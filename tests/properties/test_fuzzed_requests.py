@@ -11,18 +11,18 @@ from tests.fuzz.run import LIFE, send
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_that_is_sent_finds_a_fault(seed: int) -> None:
+def test_fuzzed_requests_cause_no_server_fault(seed: int) -> None:
     report = send(seed, LIFE)
     assert not report.faults, "\n\n".join(map(str, report.faults))
     assert report.statuses[200] > 10 and report.statuses[201] > 10 and report.statuses[422] > 10, report.statuses
 
 
-def test_the_same_seed_sends_the_same() -> None:
+def test_fuzzed_requests_are_reproducible_by_seed() -> None:
     assert send(7, 100).statuses == send(7, 100).statuses
 
 
 @pytest.mark.slow
-def test_a_planted_fault_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_fault_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     def trusting(body: bytes) -> Data:
         data: Data = msgspec.json.decode(body)
         return data

@@ -25,14 +25,14 @@ pytestmark = pytest.mark.long
 
 
 @pytest.mark.parametrize("seed", seeds(2, start=6))
-def test_what_holds_though_schedulers_come_and_go(seed: int, tmp_path: Path) -> None:
+def test_invariants_hold_across_scheduler_restarts(seed: int, tmp_path: Path) -> None:
     report = pod_run.run(seed, random_settings(seed, 60), tmp_path)
     assert not report.problems, str(report)
     assert report.troubles and len(report.recordings) > 1
 
 
 @pytest.mark.parametrize("seed", seeds(2))
-def test_what_holds_of_batch_engines(seed: int, tmp_path: Path) -> None:
+def test_invariants_hold_for_batch_engines(seed: int, tmp_path: Path) -> None:
     report = batch_run.run(seed, random_settings(seed, 40), tmp_path)
     assert not report.problems, str(report)
     assert report.faults.total() > 10 and report.bindings > 10
@@ -41,7 +41,7 @@ def test_what_holds_of_batch_engines(seed: int, tmp_path: Path) -> None:
     assert sum(len(each.compared["session"]) for each in again) == report.troubles["sessions"] > 10
 
 
-def test_a_world_of_services_that_fail_is_heard_of_in_the_log(tmp_path: Path) -> None:
+def test_failing_services_are_logged(tmp_path: Path) -> None:
     logging.disable(logging.CRITICAL)
     try:
         world = run_world(WorldOrder(39, "outside", 24, str(tmp_path)))
@@ -54,7 +54,7 @@ def deaf(self: SchedulingQueue, *event: object) -> None:
     return None
 
 
-def test_a_lost_wake_up_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_lost_wake_up_is_detected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(SchedulingQueue, "move_on_event", deaf)
     reports = [pod_run.run(seed, pod_run.RunSettings(pause=3.0), tmp_path) for seed in range(2)]
     assert any("though it fits on" in str(report) for report in reports)
@@ -64,13 +64,13 @@ def silent(self: Outbox, event: object) -> None:
     return None
 
 
-def test_an_event_that_nobody_wrote_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_missing_event_is_detected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(Outbox, "record", silent)
     report = pod_run.run(0, pod_run.RunSettings(pods=10), tmp_path)
     assert "0 events say that" in str(report)
 
 
-def test_worlds_are_the_same_side_by_side_and_when_gone_on_with(tmp_path: Path) -> None:
+def test_parallel_and_resumed_worlds_are_the_same(tmp_path: Path) -> None:
     first, second = tmp_path / "one", tmp_path / "two"
     assert "0  worlds failed" in long_run(first, "--workers", "1")
     results = first / "results.jsonl"
@@ -93,7 +93,7 @@ def stories(folder: Path) -> list[tuple[int, str]]:
     return sorted((each.order.seed, each.result.history) for each in finished if each.result is not None)
 
 
-def test_what_seeds_stand_for() -> None:
+def test_seeds_select_worlds() -> None:
     engines = [engine_of(seed, "both") for seed in range(40)]
     assert {engines.count("pod"), engines.count("batch"), engines.count("outside")} == {33, 5, 2}
     assert {engine_of(seed, "pod") for seed in range(40)} == {"pod", "outside"}
@@ -121,7 +121,7 @@ def finished(
     return FinishedWorld(WorldOrder(seed, engine, 10, ""), 0, result, result.problems)
 
 
-def test_a_summary_says_what_happened_and_who_failed() -> None:
+def test_summary_counts_runs_and_names_failures() -> None:
     summary = Summary()
     for seed in range(3):
         summary.add(finished(seed, problems=["a pod is lost"] if seed == 1 else []))
@@ -134,7 +134,7 @@ def test_a_summary_says_what_happened_and_who_failed() -> None:
 
 
 @pytest.mark.parametrize(("last", "grown"), [(1000, False), (round(1000 * GROWTH) + 1, True)])
-def test_a_process_that_grows_is_named(last: int, grown: bool) -> None:
+def test_growing_process_is_reported(last: int, grown: bool) -> None:
     summary = Summary()
     for seed in range(2 * WARM + 4):
         summary.add(finished(seed, objects=1000 if seed < 2 * WARM else last))

@@ -30,7 +30,7 @@ def _few_values_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> None:
+def test_invariants_hold_under_source_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, tmp_path)
     assert not report.problems, str(report)
     assert report.occurred and report.bound + report.waiting
@@ -43,12 +43,12 @@ def test_what_holds_however_what_is_outside_fares(seed: int, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("seed", seeds(5, step=5))
-def test_the_same_seed_gives_the_same_run(seed: int, tmp_path: Path) -> None:
+def test_run_is_reproducible_by_seed(seed: int, tmp_path: Path) -> None:
     assert run(seed, tmp_path).history == run(seed, tmp_path).history
 
 
 @pytest.mark.parametrize("seed", seeds(3, start=2, step=10))
-def test_a_part_of_a_recording_knows_what_had_been_heard(
+def test_recording_part_starts_with_the_known_source_data(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps = count()
@@ -100,7 +100,7 @@ apply = Sources.apply
         ("kframework.core.pod_engine", "run_unreserve", never_undone, "holds what it has reserved"),
     ],
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_is_detected(
     owner: Any,
     name: str,
     planted: Callable[..., object],

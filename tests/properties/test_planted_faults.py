@@ -44,7 +44,7 @@ def found() -> bool:
 
 
 @pytest.mark.long
-def test_nothing_is_found_where_nothing_was_planted() -> None:
+def test_no_fault_is_detected_where_none_is_planted() -> None:
     assert not found()
 
 
@@ -194,7 +194,7 @@ def skip_ignored(patch: pytest.MonkeyPatch) -> None:
         skip_ignored,
     ],
 )
-def test_a_fault_of_the_engine_is_found(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_planted_engine_fault_is_detected(plant: Plant, monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
     assert found()
 
@@ -216,7 +216,7 @@ filter_nodes, score_nodes = NodeResourcesFit.filter_nodes, NodeResourcesFit.scor
         (NodeResourcesFit, "score_nodes", lambda self, *asked: np.maximum(score_nodes(self, *asked), 1)),
     ],
 )
-def test_a_fault_of_a_plugin_is_found(
+def test_planted_plugin_fault_is_detected(
     plugin: type[Plugin], hook: str, instead: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if callable(instead):

@@ -145,7 +145,7 @@ def delete_if_there(pod: Pod):  # type: ignore[no-untyped-def]  # an Action
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_what_holds_in_every_run_with_preemption(seed: int) -> None:
+def test_preemption_invariants_hold(seed: int) -> None:
     books, Judge.preemptions = Books(), Counter()
     result = crowded(Random(seed)).at(0.0, books.watch).run(until=900.0)
     assert books.changes > 80
@@ -156,7 +156,7 @@ def test_what_holds_in_every_run_with_preemption(seed: int) -> None:
     assert all(pod.spec.node_name or result.message_of(name) for name, pod in left.items())
 
 
-def test_pods_that_are_sent_away_in_vain_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_needless_eviction_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DryRun, "_reprieve", lambda self, what_if, pod: False)
     messages = [decision.message for seed in range(3) for decision in crowded(Random(seed)).run(until=900.0).decisions]
     assert [message for message in messages if "could have stayed on" in message]

@@ -291,7 +291,7 @@ def wake_up_late(queue: SchedulingQueue) -> float | None:
     ],
     ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_is_detected(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Callable[..., object]
 ) -> None:
     monkeypatch.setattr(owner, name, fault)

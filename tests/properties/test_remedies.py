@@ -48,7 +48,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_every_line_helps_and_one_unit_less_does_not(seed: int) -> None:
+def test_every_remedy_helps_and_one_unit_less_does_not(seed: int) -> None:
     objects = cluster(Random(seed))
     simulation, found = asked(objects)
     if scheduled(simulation):
@@ -66,7 +66,7 @@ def test_every_line_helps_and_one_unit_less_does_not(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds())
-def test_no_smaller_set_of_changes_was_overlooked_on_the_way(seed: int) -> None:
+def test_no_smaller_set_of_changes_suffices(seed: int) -> None:
     """Single changes of the kinds that are tried by hand here are found where there are any."""
     objects = cluster(Random(seed))
     simulation, found = asked(objects)

@@ -132,13 +132,13 @@ class _Lengths(RunObserver):
 
 @pytest.mark.parametrize("plugins", [(), (Odd,)], ids=["default", "odd"])
 @pytest.mark.parametrize("seed", seeds(30))
-def test_however_runs_are_cut_the_decisions_are_the_same(seed: int, plugins: tuple[type[Plugin], ...]) -> None:
+def test_decisions_are_independent_of_the_length_of_runs(seed: int, plugins: tuple[type[Plugin], ...]) -> None:
     singly = World(seed, 0, plugins).run()
     for length in (1, 2, 7, 64):
         assert World(seed, length, plugins).run() == singly
 
 
-def test_a_pod_with_the_signature_of_another_is_noticed_within_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_wrong_signature_within_a_run_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
     sign, first = Profile.sign, list[Signature]()
 
     def confuse(profile: Profile, pod: PendingPod, epoch: int | None = None) -> Signature:

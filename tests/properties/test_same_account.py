@@ -333,13 +333,13 @@ ACCOUNTS = (stored_status, event_notes, spans, metrics, explanations, log)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_it_agrees_with_the_recording(accounts: Accounts, account: Callable[[Accounts], Iterator[str]]) -> None:
+def test_output_agrees_with_the_recording(accounts: Accounts, account: Callable[[Accounts], Iterator[str]]) -> None:
     problems = list(account(accounts))
     assert not problems, "\n".join(problems[:10])
 
 
 @pytest.mark.slow
-def test_much_has_happened(accounts: Accounts) -> None:
+def test_run_contains_every_kind_of_outcome(accounts: Accounts) -> None:
     codes = {Code(each.code) for each in failures(accounts)}
     assert codes >= {Code.UNSCHEDULABLE, Code.ERROR}
     assert len(bound(accounts)) > 20
@@ -367,7 +367,7 @@ def with_less(accounts: Accounts) -> Accounts:
 @pytest.mark.long
 @pytest.mark.parametrize("account", ACCOUNTS)
 @pytest.mark.parametrize("falsified", [with_lies, with_less])
-def test_another_account_is_found_out(
+def test_altered_output_is_detected(
     accounts: Accounts, account: Callable[[Accounts], Iterator[str]], falsified: Callable[[Accounts], Accounts]
 ) -> None:
     assert any(account(falsified(accounts)))

@@ -42,14 +42,14 @@ def looks(seed: int) -> list[MemorySample]:
 
 
 @pytest.mark.slow
-def test_nothing_grows_with_the_pods_that_passed() -> None:
+def test_memory_does_not_grow_with_scheduled_pods() -> None:
     before, after = looks(1)
     assert after.pods - before.pods > 300
     assert not growing_containers(before, after, SPARE)
 
 
 @pytest.mark.long
-def test_what_grows_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_growing_container_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     add = SchedulingQueue.add
 
     def hoarding(self: SchedulingQueue, pod: PendingPod) -> None:

@@ -107,7 +107,7 @@ def ending(node: Node) -> Iterator[Upserted | Deleted]:
         yield Deleted(pod)
 
 
-def test_a_crowd_is_tried_once_and_then_whoever_fits() -> None:
+def test_unschedulable_crowd_is_tried_once_and_does_not_block_others() -> None:
     crowd = [make_pod(f"high-{number}", priority=1000, cpu=64) for number in range(CROWD)]
     result = Scenario(nodes=[NODE], pods=[LOW, *crowd]).run(until=200.0)
     assert result.node_of("low") == "a"
@@ -117,14 +117,14 @@ def test_a_crowd_is_tried_once_and_then_whoever_fits() -> None:
 
 
 @pytest.mark.slow
-def test_events_that_help_nobody_wake_nobody() -> None:
+def test_useless_events_requeue_no_pod() -> None:
     crowded = Crowded(NodeResourcesFit)
     crowded.run(beating(NODE))
     assert crowded.bound_after == CROWD
     assert len(crowded.tried) == CROWD + 1 and set(crowded.tried.values()) == {1}
 
 
-def test_a_crowd_that_every_event_may_help_rests_between_its_attempts() -> None:
+def test_crowd_requeued_by_every_event_backs_off() -> None:
     crowded = Crowded(NodeResourcesFit)
     crowded.run(ending(NODE), FAST)
     assert crowded.bound_after == CROWD
@@ -133,7 +133,7 @@ def test_a_crowd_that_every_event_may_help_rests_between_its_attempts() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("plugin", [Unregistered, AlwaysQueue])
-def test_where_every_event_wakes_the_crowd_nobody_else_gets_a_turn(plugin: type[Plugin]) -> None:
+def test_crowd_without_hints_starves_other_pods(plugin: type[Plugin]) -> None:
     crowded = Crowded(plugin)
     crowded.run(beating(NODE))
     assert crowded.bound_after is None

@@ -87,7 +87,7 @@ def keep_the_zone(order: NodeOrder, row: int, zone: tuple[str, str]) -> None:
         (NodeOrder, "add", keep_the_zone),
     ],
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_is_detected(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Callable[..., object]
 ) -> None:
     monkeypatch.setattr(owner, name, fault)

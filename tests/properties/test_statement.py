@@ -362,7 +362,7 @@ def check_nothing(statement: Statement, *_: object) -> None:
         (NodeTable, "replace", replace_and_settle),
     ],
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_is_detected(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Callable[..., object]
 ) -> None:
     monkeypatch.setattr(owner, name, fault)

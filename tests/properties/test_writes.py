@@ -68,7 +68,7 @@ def complete(drain: Drain) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("capacity", "latency"), [(400, 0.01), (1000, 0.05)])
-def test_a_drain_at_full_speed_over_a_slow_server_loses_no_event(capacity: float, latency: float) -> None:
+def test_no_event_is_lost_over_a_slow_server(capacity: float, latency: float) -> None:
     async def main() -> None:
         drain = Drain(capacity, latency)
         async with anyio.create_task_group() as tasks:
@@ -86,7 +86,7 @@ def test_a_drain_at_full_speed_over_a_slow_server_loses_no_event(capacity: float
 
 
 @pytest.mark.slow
-def test_an_outage_loses_no_event() -> None:
+def test_no_event_is_lost_in_an_outage() -> None:
     async def main() -> None:
         drain = Drain(400, 0.01)
         async with anyio.create_task_group() as tasks:
@@ -103,7 +103,7 @@ def test_an_outage_loses_no_event() -> None:
 
 
 @pytest.mark.slow
-def test_faults_of_every_kind_lose_no_event_and_double_none() -> None:
+def test_no_event_is_lost_or_duplicated_under_faults() -> None:
     rates = Rates(too_many_requests=0.02, internal_error=0.01, unavailable=0.01, lost=0.002, unanswered=0.004)
 
     async def main() -> None:
@@ -118,7 +118,7 @@ def test_faults_of_every_kind_lose_no_event_and_double_none() -> None:
 
 
 @pytest.mark.long
-def test_the_rates_of_the_configuration_hold_beside_it() -> None:
+def test_configured_client_rates_are_respected() -> None:
     async def main() -> None:
         drain = Drain(400, 0.01, qps=50.0)
         async with anyio.create_task_group() as tasks:

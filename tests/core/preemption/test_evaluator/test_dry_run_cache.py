@@ -189,7 +189,7 @@ since_last, changed, answers = ChangedRows.since_last, Budgets._on_change, DryRu
         (DryRunCache, "results_for", forget_the_priority),
     ],
 )
-def test_a_planted_fault_is_found(
+def test_planted_fault_is_detected(
     monkeypatch: pytest.MonkeyPatch, owner: type, name: str, fault: Callable[..., object]
 ) -> None:
     monkeypatch.setattr(owner, name, fault)
