@@ -25,7 +25,7 @@ OURS = {
     "Onlookers": "Observers",
     "Audience": "Observers",
     "Nowhere": "Host",
-    "GatedTransport": "FencedTransport",
+    "DelayedTransport": "FencedTransport",
     "Lane": "KeyedWriteQueue",
     "Shelf": "KindStore",
     "Misfit": "UndecodableObject",

@@ -24,7 +24,7 @@ from kframework.state.inbox import Message, Nominated
 from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
 from tests.faults.disruptive_plugins import RandomPermit, SecondPermit
-from tests.properties.rebuilt import Truth, node_facts, pod_facts, rebuilt
+from tests.properties.expected_tables import ClusterObjects, expected_facts, node_facts, pod_facts
 
 __all__ = ["ApiChecker", "EngineChecker", "leftovers", "pods_not_woken", "state_differences"]
 
@@ -215,11 +215,11 @@ async def state_differences(scheduler: Scheduler, cluster: Cluster, books: Engin
 
 
 def _of_nodes(state: ClusterState, nodes: list[Node], assigned: list[Pod]) -> Iterator[str]:
-    truth = Truth(
+    truth = ClusterObjects(
         {node.metadata.name: node for node in nodes},
         placed={pod.metadata.uid: (pod, pod.spec.node_name) for pod in assigned},
     )
-    wanted = rebuilt(truth, _LABELS, {})["nodes"]
+    wanted = expected_facts(truth, _LABELS, {})["nodes"]
     assert isinstance(wanted, dict)
     known = {info.name: node_facts(info, _LABELS) | pod_facts(info, {}) for info in state.nodes}
     yield from _differences("node", known, wanted)

@@ -25,7 +25,7 @@ from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import Scheduler, http_extender
 from tests.faults.invariants import ApiChecker, EngineChecker, leftovers, state_differences
-from tests.interleavings.gated import GatedCluster
+from tests.interleavings.delayed_cluster import DelayedCluster
 from tests.interleavings.loop import ExploringLoop
 
 __all__ = ["Act", "Stage", "this_loop"]
@@ -66,7 +66,7 @@ class Stage:
         self.store = MemoryCluster(self.clock)
         self.api_books = ApiChecker(self.store)
         self.store.load(objects)
-        self.client = GatedCluster(self.store, at_once=at_once)
+        self.client = DelayedCluster(self.store, at_once=at_once)
         #: How often each plugin was started, and how often closed.
         self.lives: dict[str, Counter[str]] = {}
         configuration = _configuration(*(plugin.name for plugin in plugins), extender=line is not None)

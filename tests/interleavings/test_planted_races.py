@@ -15,7 +15,7 @@ from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.inbox import BindingEnded
 from kframework.testing import make_node, make_pod
 from tests.interleavings.explorer import World, explore, replay
-from tests.interleavings.ledger import Reserving
+from tests.interleavings.reserving_plugin import Reserving
 from tests.interleavings.stage import Stage, this_loop
 from tests.interleavings.worlds.binding import binding
 from tests.interleavings.worlds.lease import lease

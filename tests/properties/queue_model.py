@@ -1,4 +1,4 @@
-"""The scheduling queue told slowly: one dict of pods, one list of what is in flight, a poll per second."""
+"""A simple, slow model of the scheduling queue: one dict of pods, one list of those in flight, a poll per second."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.properties.race import Race, Seen
+from tests.properties.search_comparison import SearchComparison, Seen
 from tests.support.scale import EXAMPLES
 
 
@@ -17,7 +17,7 @@ def test_cached_search_equals_the_reference_search() -> None:
     @settings(max_examples=EXAMPLES, derandomize=True, database=None, phases=[Phase.generate])
     @given(seed=st.integers(0, 2**32))
     def race(seed: int) -> None:
-        Race(seed, seen).run()
+        SearchComparison(seed, seen).run()
 
     race()
     assert len(seen) == 17 and min(seen.values()) >= EXAMPLES // 4, seen

@@ -25,7 +25,7 @@ from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.log import Log
 from kframework.testing import ContractViolation, check_plugin
-from tests.properties.race import Race, Seen, enough
+from tests.properties.search_comparison import SearchComparison, Seen, reference_nodes_to_find
 
 RACES = 60
 
@@ -37,7 +37,7 @@ def found() -> bool:
     """Return whether the race finds that something is wrong."""
     for seed in range(RACES):
         try:
-            Race(seed, Seen()).run()
+            SearchComparison(seed, Seen()).run()
         except Exception:  # a planted fault may show as any error
             return True
     return False
@@ -144,7 +144,11 @@ def normalised_with_all(patch: pytest.MonkeyPatch) -> None:
 
 def one_candidate_too_many(patch: pytest.MonkeyPatch) -> None:
     """The search keeps one feasible node more than is enough."""
-    patch.setattr(Race, "enough", staticmethod(lambda nodes, percentage: enough(nodes, percentage) + 1))
+    patch.setattr(
+        SearchComparison,
+        "nodes_to_find",
+        staticmethod(lambda nodes, percentage: reference_nodes_to_find(nodes, percentage) + 1),
+    )
 
 
 def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:

@@ -16,8 +16,8 @@ from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, pod
 from kframework.framework.events import ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod
 from tests.core.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
-from tests.properties.machines import fails
 from tests.properties.queue_model import ModelPod, QueueModel
+from tests.properties.state_machine import fails
 
 NAMES = [f"pod-{number}" for number in range(5)]
 

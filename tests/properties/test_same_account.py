@@ -11,7 +11,7 @@ import pytest
 
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
 from kframework.values.status import Code
-from tests.properties.accounts import Accounts, Json, accounts_of
+from tests.properties.run_output import Json, RunOutput, record_run
 
 SEEDS = (1, 2, 3)
 
@@ -25,9 +25,9 @@ IN_MEMORY = " (in kube-scheduler memory)."
 
 
 @pytest.fixture(scope="module", params=SEEDS)
-def accounts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Accounts:
+def accounts(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> RunOutput:
     """Read the accounts of a random run."""
-    return accounts_of(request.param, tmp_path_factory.mktemp("accounts"))
+    return record_run(request.param, tmp_path_factory.mktemp("accounts"))
 
 
 class Failure(NamedTuple):
@@ -45,7 +45,7 @@ class Failure(NamedTuple):
         return "Unschedulable" if self.code.is_rejected else "SchedulerError"
 
 
-def failures(accounts: Accounts) -> list[Failure]:
+def failures(accounts: RunOutput) -> list[Failure]:
     """List the attempts that failed, in the order in which they did."""
     ends = [(each["popped_at"], each) for each in accounts.decisions if each["result"] != "scheduled"]
     ends += [(each["ended_at"], each) for each in accounts.bindings if each["code"] != Code.SUCCESS]
@@ -53,7 +53,7 @@ def failures(accounts: Accounts) -> list[Failure]:
     return [Failure(end["attempt"], end["uid"], at, Code(end["code"]), end["message"]) for at, end in ends]
 
 
-def bound(accounts: Accounts) -> dict[str, Json]:
+def bound(accounts: RunOutput) -> dict[str, Json]:
     """Return the bindings that went well, by pod."""
     return {each["uid"]: each for each in accounts.bindings if each["code"] == Code.SUCCESS}
 
@@ -68,7 +68,7 @@ def differ(what: str, told: object, recorded: object) -> Iterator[str]:
         yield f"{what}: told {told!r}, recorded {recorded!r}"
 
 
-def stored_status(accounts: Accounts) -> Iterator[str]:
+def stored_status(accounts: RunOutput) -> Iterator[str]:
     """A pod's node is the one it was bound to last, its condition says why its last attempt failed."""
     why, nodes = {each.uid: each for each in failures(accounts)}, bound(accounts)
     for pod in accounts.pods:
@@ -84,7 +84,7 @@ def stored_status(accounts: Accounts) -> Iterator[str]:
             yield from differ(f"condition of {name}", None, why.get(uid))
 
 
-def event_notes(accounts: Accounts) -> Iterator[str]:
+def event_notes(accounts: RunOutput) -> Iterator[str]:
     """Each event tells of an attempt or a binding of its moment, and of each of them there are events."""
     failed, nodes, names = failures(accounts), bound(accounts), Counter[tuple[str, str]]()
     for event in accounts.events:
@@ -114,7 +114,7 @@ def pod_of(event: Json) -> str:
     return f"{event['regarding']['namespace']}/{event['regarding']['name']}"
 
 
-def spans(accounts: Accounts) -> Iterator[str]:
+def spans(accounts: RunOutput) -> Iterator[str]:
     """Each attempt and each binding cycle has its spans, in one trace, with what the records say."""
     roots, cycles = by_attempt(accounts, "scheduling_attempt"), by_attempt(accounts, "scheduling_cycle")
     bindings = by_attempt(accounts, "binding_cycle")
@@ -142,7 +142,7 @@ def spans(accounts: Accounts) -> Iterator[str]:
             yield from differ("link", (span["links"], span["traceId"]), ([link], cycle["traceId"]))
 
 
-def by_attempt(accounts: Accounts, name: str) -> dict[int, Json]:
+def by_attempt(accounts: RunOutput, name: str) -> dict[int, Json]:
     return {span["attributes"]["kframework.attempt"]: span for span in accounts.spans if span["name"] == name}
 
 
@@ -224,7 +224,7 @@ def span_of(span: Json, record: Json, said: Json, *, failed: bool) -> Iterator[s
     yield from differ(f"status of attempt {attempt}", span["status"]["code"] == 2, failed)
 
 
-def metrics(accounts: Accounts) -> Iterator[str]:
+def metrics(accounts: RunOutput) -> Iterator[str]:
     """What is counted is what was recorded; what stands in the queue is what the explanations say."""
     done = bound(accounts).values()
     attempts = {each["attempt"]: each for each in accounts.decisions}
@@ -248,7 +248,7 @@ def metrics(accounts: Accounts) -> Iterator[str]:
         yield from differ(name, series(accounts, name), {labels: count for labels, count in counts.items() if count})
 
 
-def series(accounts: Accounts, name: str) -> dict[tuple[str, ...], int]:
+def series(accounts: RunOutput, name: str) -> dict[tuple[str, ...], int]:
     """Return a metric by its labels, in the order of their names; what PreEnqueue takes is in no record."""
     return {
         tuple(value for _, value in labels): int(value)
@@ -257,7 +257,7 @@ def series(accounts: Accounts, name: str) -> dict[tuple[str, ...], int]:
     }
 
 
-def ends(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+def ends(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
     """Yield how each attempt ended that has."""
     yield from ((each["profile"], "scheduled") for each in bound(accounts).values())
     profiles = {each["attempt"]: each["profile"] for each in accounts.decisions}
@@ -265,26 +265,26 @@ def ends(accounts: Accounts) -> Iterator[tuple[str, ...]]:
         yield profiles[each.attempt], "unschedulable" if each.code.is_rejected else "error"
 
 
-def points(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+def points(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
     for record in (*accounts.decisions, *accounts.bindings):
         for point, _, code in record.get("timings", ()) or record["steps"]:
             if point in EXTENSION_POINTS:
                 yield EXTENSION_POINTS[point], record["profile"], Code(code).title
 
 
-def plugins(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+def plugins(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
     for record in (*accounts.decisions, *accounts.bindings):
         for hook, plugin, _, code in record["plugins"]:
             yield EXTENSION_POINTS[hook], plugin, Code(code).title
 
 
-def holders(accounts: Accounts) -> Iterator[tuple[str, ...]]:
+def holders(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
     for explanation in accounts.explanations.values():
         if explanation["state"] in ("unschedulable", "gated"):
             yield from ((plugin, explanation["profile"]) for plugin in explanation["waiting"]["held_by"])
 
 
-def explanations(accounts: Accounts) -> Iterator[str]:
+def explanations(accounts: RunOutput) -> Iterator[str]:
     """What an explanation says of the past are the records, what it says of the present is what is stored."""
     decisions, bindings = last(accounts.decisions), {each["attempt"]: each for each in accounts.bindings}
     for pod in accounts.pods:
@@ -305,7 +305,7 @@ def explanations(accounts: Accounts) -> Iterator[str]:
             yield from differ(f"what holds {name}", sorted(held_by), decision["rejectors"])
 
 
-def log(accounts: Accounts) -> Iterator[str]:
+def log(accounts: RunOutput) -> Iterator[str]:
     """A line tells of each attempt where its pod went, or why it has to wait; others count as the metrics do."""
     lines = [each for each in accounts.log if each["msg"] not in ("Slow scheduling attempt", PREEMPTION, MOVED)]
     told = Counter(
@@ -333,13 +333,13 @@ ACCOUNTS = (stored_status, event_notes, spans, metrics, explanations, log)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("account", ACCOUNTS)
-def test_output_agrees_with_the_recording(accounts: Accounts, account: Callable[[Accounts], Iterator[str]]) -> None:
+def test_output_agrees_with_the_recording(accounts: RunOutput, account: Callable[[RunOutput], Iterator[str]]) -> None:
     problems = list(account(accounts))
     assert not problems, "\n".join(problems[:10])
 
 
 @pytest.mark.slow
-def test_run_contains_every_kind_of_outcome(accounts: Accounts) -> None:
+def test_run_contains_every_kind_of_outcome(accounts: RunOutput) -> None:
     codes = {Code(each.code) for each in failures(accounts)}
     assert codes >= {Code.UNSCHEDULABLE, Code.ERROR}
     assert len(bound(accounts)) > 20
@@ -347,7 +347,7 @@ def test_run_contains_every_kind_of_outcome(accounts: Accounts) -> None:
     assert {"bound", "gated"} <= {each["state"] for each in accounts.explanations.values()}
 
 
-def with_lies(accounts: Accounts) -> Accounts:
+def with_lies(accounts: RunOutput) -> RunOutput:
     """Return a recording that tells otherwise of every attempt."""
     lie = {"message": "a lie", "node": "nowhere", "nominated": "nowhere", "tries": 99, "result": "error", "code": 1}
     decisions = [each | {key: value for key, value in lie.items() if key in each} for each in accounts.decisions]
@@ -355,7 +355,7 @@ def with_lies(accounts: Accounts) -> Accounts:
     return accounts._replace(decisions=decisions, bindings=bindings)
 
 
-def with_less(accounts: Accounts) -> Accounts:
+def with_less(accounts: RunOutput) -> RunOutput:
     """Return a recording without the last attempt at any pod."""
     missing = {each["attempt"] for each in last(accounts.decisions).values()}
     return accounts._replace(
@@ -368,6 +368,6 @@ def with_less(accounts: Accounts) -> Accounts:
 @pytest.mark.parametrize("account", ACCOUNTS)
 @pytest.mark.parametrize("falsified", [with_lies, with_less])
 def test_altered_output_is_detected(
-    accounts: Accounts, account: Callable[[Accounts], Iterator[str]], falsified: Callable[[Accounts], Accounts]
+    accounts: RunOutput, account: Callable[[RunOutput], Iterator[str]], falsified: Callable[[RunOutput], RunOutput]
 ) -> None:
     assert any(account(falsified(accounts)))

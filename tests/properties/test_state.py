@@ -18,7 +18,7 @@ from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import LabelClass, PodCount
 from kframework.state.pods import PodInfo
 from kframework.state.topology import Topology
-from tests.properties.machines import StateMachine, fails
+from tests.properties.state_machine import StateMachine, fails
 
 TestState = StateMachine.TestCase
 TestState.settings = settings(stateful_step_count=50)

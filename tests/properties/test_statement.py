@@ -19,7 +19,8 @@ from kframework.state.node_order import zone_of
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
-from tests.properties.machines import (
+from tests.properties.expected_tables import ClusterObjects
+from tests.properties.state_machine import (
     Action,
     StateMachine,
     changes,
@@ -29,14 +30,13 @@ from tests.properties.machines import (
     pods_made,
     start_of_history,
 )
-from tests.properties.rebuilt import Truth
 
 
 @dataclass(frozen=True)
 class Operation:
     """What a statement did: to a pod (its uid), or to a node (uid None)."""
 
-    apply: Callable[[Truth], object]
+    apply: Callable[[ClusterObjects], object]
     uid: str | None = None
     added: bool = False
     evicted: bool = False
@@ -97,7 +97,7 @@ class StatementMachine(StateMachine):
     def possible(self) -> st.SearchStrategy[Action]:
         return in_statements if self.opened else st.one_of(changes, openings, openings, openings)
 
-    def now(self) -> Truth:
+    def now(self) -> ClusterObjects:
         truth = self.truth.copy()
         for _, operation in self.journal:
             operation.apply(truth)
@@ -125,14 +125,14 @@ class StatementMachine(StateMachine):
         if wanted and how not in wanted and node_name in now.nodes:
             how = wanted[place % 2]
 
-        def put(truth: Truth) -> None:
+        def put(truth: ClusterObjects) -> None:
             truth.placed[uid] = (pod, node_name)
 
-        def assume(truth: Truth) -> None:
+        def assume(truth: ClusterObjects) -> None:
             truth.pods[uid] = truth.placed[uid] = (pod, node_name)
             truth.assumed.add(uid)
 
-        def take(truth: Truth) -> None:
+        def take(truth: ClusterObjects) -> None:
             del truth.placed[uid]
 
         legal, statement = how in wanted, of.statement
@@ -155,7 +155,7 @@ class StatementMachine(StateMachine):
         of, name = self._pick(which), self._node_name(place)
         new = msgspec.structs.replace(new, metadata=msgspec.structs.replace(new.metadata, name=name))
 
-        def replace(truth: Truth) -> None:
+        def replace(truth: ClusterObjects) -> None:
             truth.nodes[name] = new
 
         operation = Operation(replace, node=name)
@@ -169,7 +169,7 @@ class StatementMachine(StateMachine):
         if row is None:
             return
 
-        def write(truth: Truth) -> None:
+        def write(truth: ClusterObjects) -> None:
             truth.extra[name] = value
 
         operation, column = Operation(write), self.state.nodes.column("extra")
@@ -196,7 +196,7 @@ class StatementMachine(StateMachine):
         for uid, seat in seats.items():
             if uid is not None and uid in now.pods and uid not in now.placed:
 
-                def put_back(truth: Truth, uid: str = uid, seat: tuple[Pod, str] | None = seat) -> None:
+                def put_back(truth: ClusterObjects, uid: str = uid, seat: tuple[Pod, str] | None = seat) -> None:
                     assert seat is not None
                     truth.placed[uid] = seat
 

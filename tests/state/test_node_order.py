@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.state.node_order import NodeOrder, Positions, rotate, take, zone_of
-from tests.properties.rebuilt import NodeTree
+from tests.properties.expected_tables import NodeTree
 
 BETA_REGION, BETA_ZONE = "failure-domain.beta.kubernetes.io/region", "failure-domain.beta.kubernetes.io/zone"
 REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"

@@ -9,7 +9,7 @@ import msgspec
 from kframework.objects import Node, ObjectMeta, PersistentVolume, Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster, make_twin, random_node, random_pod
-from tests.properties.rebuilt import left_over
+from tests.properties.expected_tables import stale_cells
 
 CLUSTERS = 40
 
@@ -38,7 +38,7 @@ def test_what_if_is_visible_inside_and_rolled_back() -> None:
     for _ in range(100):
         cluster.change(lambda: seen.append(len(cluster.state.statements)))
         assert not cluster.state.statements
-        assert left_over(cluster.state.nodes) == []
+        assert stale_cells(cluster.state.nodes) == []
     assert seen and set(seen) == {1}
 
 

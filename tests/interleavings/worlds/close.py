@@ -9,7 +9,7 @@ from functools import partial
 from kframework import CycleState, PendingPod, Plugin, Wait, hookimpl
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
-from tests.interleavings.ledger import Reserving, unbalanced
+from tests.interleavings.reserving_plugin import Reserving, unbalanced
 from tests.interleavings.stage import DISORDER, Stage, this_loop
 
 __all__ = ["close"]

@@ -9,7 +9,7 @@ from kframework.errors import ClusterError
 from kframework.objects import Node, Pod
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.testing import make_node, make_pod
-from tests.interleavings.ledger import Reserving, unbalanced
+from tests.interleavings.reserving_plugin import Reserving, unbalanced
 from tests.interleavings.stage import Stage, this_loop
 
 __all__ = ["extending"]

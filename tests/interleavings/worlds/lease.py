@@ -14,7 +14,7 @@ from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Lease
 from kframework.process.lease import LeaderElection
-from tests.interleavings.gated import GatedCluster
+from tests.interleavings.delayed_cluster import DelayedCluster
 from tests.interleavings.stage import this_loop
 
 __all__ = ["lease"]
@@ -37,7 +37,7 @@ class Candidate:
         self._problems = problems
         self._started = self._stopped = 0
         # Whoever leads says so in an Event, which nobody waits for: it would only be more to explore.
-        cluster = GatedCluster(store, name, at_once=("create",), late=True)
+        cluster = DelayedCluster(store, name, at_once=("create",), late=True)
         self.election = LeaderElection(
             cluster,
             SETTINGS,

@@ -7,7 +7,7 @@ import asyncio
 from kframework import CycleState, PendingPod, Wait, hookimpl
 from kframework.objects import Pod
 from kframework.testing import make_node, make_pod
-from tests.interleavings.ledger import Reserving, unbalanced
+from tests.interleavings.reserving_plugin import Reserving, unbalanced
 from tests.interleavings.stage import Stage, this_loop
 
 __all__ = ["permit"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget
 from kframework.objects.workloads import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from kframework.testing import make_node, make_pod
-from tests.interleavings.ledger import Reserving, unbalanced
+from tests.interleavings.reserving_plugin import Reserving, unbalanced
 from tests.interleavings.stage import Stage
 
 __all__ = ["preemption"]

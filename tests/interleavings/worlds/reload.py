@@ -25,7 +25,7 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node
 from tests.faults.batch_world import leftovers, lost
 from tests.faults.invariants import ApiChecker
-from tests.interleavings.gated import GatedCluster
+from tests.interleavings.delayed_cluster import DelayedCluster
 from tests.interleavings.stage import DISORDER, this_loop
 
 __all__ = ["reload"]
@@ -46,7 +46,7 @@ async def reload() -> list[str]:
     store.load([each for group, pods in gangs for each in (group, *pods)])
 
     lends, takes_back = (ProgramSettings(program) for program in _programs())
-    client = GatedCluster(store, at_once=("record_event", "patch_pod_status", "patch_status"))
+    client = DelayedCluster(store, at_once=("record_event", "patch_pod_status", "patch_status"))
     scheduler = Scheduler(
         lends.configuration, client, clock, registry=lends.registry, slice=0.0, engine=lends.engine_factory()
     )

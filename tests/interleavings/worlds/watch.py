@@ -14,8 +14,8 @@ from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
-from tests.interleavings.gated_transport import GatedTransport
-from tests.interleavings.ledger import Reserving, unbalanced
+from tests.interleavings.delayed_transport import DelayedTransport
+from tests.interleavings.reserving_plugin import Reserving, unbalanced
 from tests.interleavings.stage import Stage, this_loop
 
 __all__ = ["watch"]
@@ -44,5 +44,7 @@ async def watch() -> list[str]:
 
 def _over_transport(store: MemoryCluster) -> Cluster:
     clock = LoopClock(this_loop())
-    transport = GatedTransport(InProcessTransport(ApiServer(store, clock)), this_loop(), "/pods", "/nodes", "/binding")
+    transport = DelayedTransport(
+        InProcessTransport(ApiServer(store, clock)), this_loop(), "/pods", "/nodes", "/binding"
+    )
     return KubeCluster(transport, clock, random=Random(0))

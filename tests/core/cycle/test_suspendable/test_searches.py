@@ -24,7 +24,7 @@ from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import RandomCluster
 from tests.extension_points.scripted import plugin
-from tests.properties.race import enough, random_profile
+from tests.properties.search_comparison import random_profile, reference_nodes_to_find
 from tests.support.extenders import NO_ANSWER, Answer, accept_except, extender, node_names_in
 from tests.support.searches import Outcome, SearchFixture, build_profile
 
@@ -261,7 +261,7 @@ def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: in
     layers = PlanCache(profile, cluster.state.nodes, 1 << 20)
     nothing = dict.fromkeys((node.name for node in cluster.state.nodes), 0)
     zeros = extender({"filter": accept_except(), "prioritize": gives(nothing)})
-    with patch("kframework.core.cycle.search.nodes_to_find", enough), patch("logging.Logger.error"):
+    with patch("kframework.core.cycle.search.nodes_to_find", reference_nodes_to_find), patch("logging.Logger.error"):
         for pod in cluster.pending(3):
             plan, start = layers.plan(profile.sign(pod), pod), random.randrange(40)
             plain = Search(cluster.state, plan, pod, Rotation(start), Random(seed))

@@ -12,7 +12,7 @@ from kframework.client.transport import Request, Response, Stream, Transport, Tr
 from kframework.errors import ClusterError
 from tests.interleavings.loop import ExploringLoop
 
-__all__ = ["GatedTransport"]
+__all__ = ["DelayedTransport"]
 
 _EXPIRED = {
     "kind": "Status",
@@ -25,7 +25,7 @@ _EXPIRED = {
 _ERROR = json.dumps({"type": "ERROR", "object": _EXPIRED}).encode()
 
 
-class GatedTransport(TransportLayer):
+class DelayedTransport(TransportLayer):
     """Explores the requests for these resources; all others are answered at once."""
 
     def __init__(self, inner: Transport, loop: ExploringLoop, *resources: str) -> None:

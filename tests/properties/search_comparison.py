@@ -1,4 +1,4 @@
-"""Races the search that remembers against the slow one, over random clusters that change in between."""
+"""Compares cached searches with the reference, over random clusters that change in between."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from kframework.plugins.node_unschedulable import NodeUnschedulable
 from kframework.plugins.taint_toleration import TaintToleration
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
-from tests.properties.judges import Judge, judge
-from tests.properties.slow_cycle import Chosen, Error, NoneFits, SlowCycle
+from tests.properties.random_plugins import RandomPlugin, random_plugin
+from tests.properties.reference_cycle import AttemptError, ChosenNode, ReferenceCycle, Unschedulable
 from tests.support.searches import Outcome, build_profile
 
-__all__ = ["Race", "Seen", "enough"]
+__all__ = ["SearchComparison", "Seen", "reference_nodes_to_find"]
 
 CHANGES, PODS = 5, 3
 BUILT_IN: tuple[type[Plugin], ...] = (NodeName, NodeResourcesFit, NodeUnschedulable, TaintToleration)
@@ -36,7 +36,7 @@ BUILT_IN: tuple[type[Plugin], ...] = (NodeName, NodeResourcesFit, NodeUnschedula
 Seen = Counter[str]
 
 
-def enough(nodes: int, percentage: int) -> int:
+def reference_nodes_to_find(nodes: int, percentage: int) -> int:
     """kube-scheduler's numFeasibleNodesToFind, with 3 in the place of 100 so that small clusters are sampled too."""
     if nodes < 3:
         return nodes
@@ -45,18 +45,18 @@ def enough(nodes: int, percentage: int) -> int:
 
 def random_profile(random: Random) -> Profile:
     faulty = random.random() < 0.4
-    judges = [judge(random, f"Judge{number}", faulty=faulty) for number in range(random.randint(1, 5))]
+    judges = [random_plugin(random, f"Judge{number}", faulty=faulty) for number in range(random.randint(1, 5))]
     plugins: list[Plugin | type[Plugin]] = [*judges, *random.sample(BUILT_IN, random.randint(0, len(BUILT_IN)))]
     random.shuffle(plugins)
     weights = {plugin.name: random.randint(1, 3) for plugin in plugins}
     return build_profile(*plugins, percentage=random.choice([0, 20, 100]), weights=weights)
 
 
-class Race:
+class SearchComparison:
     """A cluster over which engines with much and with hardly any memory race the slow cycle."""
 
-    #: What the engines think is enough.
-    enough = staticmethod(enough)
+    #: The function that the engine uses.
+    reference_nodes_to_find = staticmethod(reference_nodes_to_find)
 
     def __init__(self, seed: int, seen: Seen) -> None:
         self.random = Random(seed)
@@ -77,8 +77,8 @@ class Race:
 
     def run(self) -> None:
         with (
-            patch("kframework.core.cycle.search.nodes_to_find", self.enough),
-            patch("kframework.core.cycle.oracle.nodes_to_find", enough),
+            patch("kframework.core.cycle.search.nodes_to_find", self.nodes_to_find),
+            patch("kframework.core.cycle.oracle.nodes_to_find", reference_nodes_to_find),
             patch("logging.Logger.error"),  # faults are meant here
         ):
             for _ in range(CHANGES):
@@ -89,13 +89,13 @@ class Race:
 
     def search_all(self) -> None:
         for pod in self.random.sample(self.pods, 4):
-            slow = SlowCycle(self.state, self.profile, pod, self.start, enough)
+            slow = ReferenceCycle(self.state, self.profile, pod, self.start, reference_nodes_to_find)
             expected = slow.run()
             for layers in self.memories:
                 rotation = Rotation(self.start)
                 search = Search(self.state, layers.plan(self.profile.sign(pod), pod), pod, rotation, self.random)
                 outcome = search.run()
-                agree(search, outcome, expected)
+                assert_equal_outcome(search, outcome, expected)
                 assert rotation.next_start_index == slow.start
                 verify(search, outcome)
             self._note(slow, search, expected)
@@ -103,14 +103,14 @@ class Race:
 
     def _change_moods(self) -> None:
         for plugin in self.profile.plugins.values():
-            if isinstance(plugin, Judge):
+            if isinstance(plugin, RandomPlugin):
                 plugin.mood = self.random.randint(0, 3)
 
     def _change_nominations(self) -> None:
         pod, nodes = self.random.choice(self.pods), [node.name for node in self.state.nodes]
         self.state.nominator.nominate(pod, self.random.choice(["", *nodes]))
 
-    def _note(self, slow: SlowCycle, search: Search, expected: Chosen | NoneFits | Error) -> None:
+    def _note(self, slow: ReferenceCycle, search: Search, expected: ChosenNode | Unschedulable | AttemptError) -> None:
         """Count what kinds of search there were."""
         nodes = len(self.state.nodes)
         self.seen[type(expected).__name__] += 1
@@ -121,23 +121,23 @@ class Race:
         self.seen["asked in every cycle, in columns"] += bool(search.plan.fresh_columnar)
         self.seen["two layers"] += search.plan.cache is not None and search.plan.cache.below is not None
         self.seen["no layer"] += search.plan.cache is None
-        if isinstance(expected, Chosen):
+        if isinstance(expected, ChosenNode):
             self.seen["several candidates"] += len(expected.totals) > 1
             self.seen["equals"] += 1 < len(expected.best) < len(expected.totals)
             self.seen["sampled"] += expected.evaluated < len(slow.listed())
             self.seen["nominated node taken"] += not len(search.filtered.node_order)
             self.seen["normalised"] += bool(search.plan.normalizing) and len(expected.totals) > 1
-        elif isinstance(expected, NoneFits):
+        elif isinstance(expected, Unschedulable):
             self.seen["rejected as a whole"] += not slow.statuses and bool(slow.rejectors)
             self.seen["pending"] += bool(expected.pending)
 
 
-def agree(search: Search, outcome: Outcome, expected: Chosen | NoneFits | Error) -> None:
+def assert_equal_outcome(search: Search, outcome: Outcome, expected: ChosenNode | Unschedulable | AttemptError) -> None:
     """Compare what a search found with what the slow cycle did."""
-    if isinstance(expected, Error):
+    if isinstance(expected, AttemptError):
         assert isinstance(outcome, ScheduleError)
         assert outcome.status.message in expected.texts
-    elif isinstance(expected, NoneFits):
+    elif isinstance(expected, Unschedulable):
         assert isinstance(outcome, FitError)
         diagnosis = outcome.diagnosis
         text = fit_error(len(search.nodes), outcome.reasons, pre_filter_message=diagnosis.pre_filter_message)

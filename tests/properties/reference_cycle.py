@@ -16,18 +16,18 @@ from kframework.core.runtime.hooks import marked_hooks
 from kframework.core.runtime.profile import Profile
 from kframework.state.cluster import ClusterState
 
-__all__ = ["Chosen", "Error", "NoneFits", "SlowCycle"]
+__all__ = ["AttemptError", "ChosenNode", "ReferenceCycle", "Unschedulable"]
 
 
 @dataclass
-class Error:
+class AttemptError:
     """The attempt failed; any of these texts may be given as the reason."""
 
     texts: set[str]
 
 
 @dataclass
-class NoneFits:
+class Unschedulable:
     """No node fits."""
 
     text: str
@@ -37,7 +37,7 @@ class NoneFits:
 
 
 @dataclass
-class Chosen:
+class ChosenNode:
     """Any of the best nodes."""
 
     best: set[str]
@@ -51,7 +51,7 @@ class _Fault(Exception):
 
 
 @dataclass
-class SlowCycle:
+class ReferenceCycle:
     """One pod's search; `enough` says how many feasible nodes of a number are enough."""
 
     cluster: ClusterState
@@ -67,26 +67,26 @@ class SlowCycle:
     rejectors: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
 
-    def run(self) -> Chosen | NoneFits | Error:
+    def run(self) -> ChosenNode | Unschedulable | AttemptError:
         nodes = list(self.cluster.nodes)
         try:
             rejection = self.pre_filter()
         except _Fault as fault:
-            return Error({str(fault)})
+            return AttemptError({str(fault)})
         if rejection is not None:
             text = f"0/{len(nodes)} nodes are available: {', '.join(rejection.reasons)}."
-            return NoneFits(text, {node.name: rejection for node in nodes}, self.rejectors, set())
+            return Unschedulable(text, {node.name: rejection for node in nodes}, self.rejectors, set())
         if self.nominated_node_fits():
             name = self.nominated_node()
-            return Chosen({name}, {name: 0})
+            return ChosenNode({name}, {name: 0})
         try:
             feasible, evaluated = self.find(nodes)
         except _Fault as fault:
-            return Error({str(fault)})
+            return AttemptError({str(fault)})
         if not feasible:
             return self.fit_error(nodes)
         if len(feasible) == 1:
-            return Chosen({feasible[0].name}, {feasible[0].name: 0}, evaluated)
+            return ChosenNode({feasible[0].name}, {feasible[0].name: 0}, evaluated)
         return self.score(feasible, evaluated)
 
     def pre_filter(self) -> Status | None:
@@ -193,7 +193,7 @@ class SlowCycle:
                 return rejection
         return None
 
-    def fit_error(self, nodes: list[NodeInfo]) -> NoneFits:
+    def fit_error(self, nodes: list[NodeInfo]) -> Unschedulable:
         left_out = Status(
             Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
             (f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(self.narrowed_by))}]",) if self.narrowed_by else (),
@@ -202,9 +202,9 @@ class SlowCycle:
         reasons = [reason for status in said.values() for reason in status.reasons]
         counted = sorted(f"{reasons.count(reason)} {reason}" for reason in set(reasons))
         text = f"0/{len(nodes)} nodes are available: {', '.join(counted)}."
-        return NoneFits(text, said, self.rejectors | self.narrowed_by, self.pending)
+        return Unschedulable(text, said, self.rejectors | self.narrowed_by, self.pending)
 
-    def score(self, feasible: list[NodeInfo], evaluated: int) -> Chosen | Error:
+    def score(self, feasible: list[NodeInfo], evaluated: int) -> ChosenNode | AttemptError:
         rows = np.array([node.row for node in feasible])
         skipped: set[str] = set()
         try:
@@ -212,7 +212,7 @@ class SlowCycle:
                 if self.ask(plugin, "pre_score", self.state, self.pod, self.cluster.nodes, rows) is not None:
                     skipped.add(plugin.name)
         except _Fault as fault:
-            return Error({str(fault)})
+            return AttemptError({str(fault)})
         weights = {step.name: step.weight for step in self.profile.scores}
         totals = {node.name: 0 for node in feasible}
         faults: set[str] = set()
@@ -229,9 +229,9 @@ class SlowCycle:
                 for name, score in self.normalized(plugin, scores).items():
                     totals[name] += score * weights[plugin.name]
         if faults:
-            return Error(faults)
+            return AttemptError(faults)
         best = max(totals.values())
-        return Chosen({name for name, total in totals.items() if total == best}, totals, evaluated)
+        return ChosenNode({name for name, total in totals.items() if total == best}, totals, evaluated)
 
     def one_score(self, plugin: Plugin, node: NodeInfo) -> int:
         if "score" in marked_hooks(type(plugin)):

@@ -19,7 +19,7 @@ from kframework.objects import ApiObject, PodCondition
 from kframework.state.inbox import Deleted, Message, Synced, Upserted
 from tests.interleavings.loop import ExploringLoop
 
-__all__ = ["REQUEST_TIMEOUT", "GatedCluster"]
+__all__ = ["REQUEST_TIMEOUT", "DelayedCluster"]
 
 T = TypeVar("T", bound=ApiObject)
 A = TypeVar("A")
@@ -28,7 +28,7 @@ A = TypeVar("A")
 REQUEST_TIMEOUT = 30.0
 
 
-class GatedCluster(Cluster):
+class DelayedCluster(Cluster):
     """What one client sees of a cluster in memory.
 
     `at_once` names methods whose requests are done and answered at once, so that less is to be explored.

@@ -1,4 +1,4 @@
-"""Plugins of every shape whose answers are drawn from what they may look at: the same again for the same sight."""
+"""Random plugins of every shape, whose answers depend only on what they declare to read."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from kframework.framework.cycle_state import StateKey
 from kframework.framework.plugin import PluginArgs
 from kframework.values.scores import Rows, Scores, default_normalize, min_max_normalize
 
-__all__ = ["Judge", "judge"]
+__all__ = ["RandomPlugin", "random_plugin"]
 
 STATUSES = {1: Code.UNSCHEDULABLE, 2: Code.UNSCHEDULABLE_AND_UNRESOLVABLE, 4: Code.PENDING}
 
 
-class Company:
-    """How many pods a what-if has put beside the pod."""
+class AddedPods:
+    """The number of pods that a what-if has added."""
 
     def __init__(self, number: int = 0) -> None:
         self.number = number
 
-    def clone(self) -> Company:
-        return Company(self.number)
+    def clone(self) -> AddedPods:
+        return AddedPods(self.number)
 
 
-class Judge(Plugin):
-    """What all judges can do; `judge` gives each a choice of hooks.
+class RandomPlugin(Plugin):
+    """The base of random plugins; `random_plugin` gives each a choice of hooks.
 
-    A judge sees the pod's label `app`, some labels of the node and, unless it reads the node alone, the number of pods
-    on it. One that promises nothing sees its own `mood` too, which changes from search to search.
+    It reads the pod's label `app`, some labels of the node and, unless it reads the node alone, the number of pods
+    on it. One without `reads` reads its own `mood` too, which changes from search to search.
     """
 
-    KEY = StateKey[Company]("Judge")
+    KEY = StateKey[AddedPods]("RandomPlugin")
 
     faulty = False
 
@@ -84,15 +84,15 @@ class Judge(Plugin):
         return [nodes[row] for row in rows.tolist()]
 
 
-def _sign(self: Judge, pod: PendingPod) -> Hashable | None:
+def _sign(self: RandomPlugin, pod: PendingPod) -> Hashable | None:
     return None if "tier" in pod.labels else pod.labels.get("app", "none")
 
 
-def _pre_filter(self: Judge, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | set[str] | None:
+def _pre_filter(self: RandomPlugin, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | set[str] | None:
     drawn = self.draws("pre_filter", self.sees(pod))
     if drawn < 10:
         return Skip
-    state[self.KEY] = Company()
+    state[self.KEY] = AddedPods()
     if drawn < 30:
         return {f"node-{number}" for number in range(drawn)}
     if drawn < 40:
@@ -103,50 +103,50 @@ def _pre_filter(self: Judge, state: CycleState, pod: PendingPod, nodes: NodeTabl
     return None
 
 
-def _add_pod(self: Judge, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+def _add_pod(self: RandomPlugin, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
     company = state.get(self.KEY)
     assert company is not None
     company.number += 1
     return None
 
 
-def _filter(self: Judge, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+def _filter(self: RandomPlugin, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
     bits = self.bits(state, pod, node)
     return _filter_status(self, pod, bits) if bits else None
 
 
-def _filter_nodes(self: Judge, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+def _filter_nodes(self: RandomPlugin, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
     return np.array([self.bits(state, pod, node) for node in self.listed(nodes, rows)], dtype=np.int64)
 
 
-def _filter_status(self: Judge, pod: PendingPod, bits: int) -> Status:
+def _filter_status(self: RandomPlugin, pod: PendingPod, bits: int) -> Status:
     return Status(STATUSES[bits], (f"{self.name} says {bits}", "judged") if bits == 2 else (f"somebody says {bits}",))
 
 
-def _pre_score(self: Judge, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+def _pre_score(self: RandomPlugin, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
     drawn = self.draws("pre_score", self.sees(pod))
     if self.faulty and drawn > 95:
         raise ValueError("cannot score the pod")
     return Skip if drawn < 15 else None
 
 
-def _score(self: Judge, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
+def _score(self: RandomPlugin, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
     return self.raw(pod, node)
 
 
-def _score_nodes(self: Judge, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+def _score_nodes(self: RandomPlugin, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
     return np.array([self.raw(pod, node) for node in self.listed(nodes, rows)], dtype=np.int64)
 
 
-def _min_max(self: Judge, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+def _min_max(self: RandomPlugin, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
     return min_max_normalize(scores)
 
 
-def _reversed(self: Judge, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
+def _reversed(self: RandomPlugin, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
     return default_normalize(scores, reverse=True)
 
 
-def judge(random: Random, name: str, *, faulty: bool) -> Judge:
+def random_plugin(random: Random, name: str, *, faulty: bool) -> RandomPlugin:
     """Make a judge with some of the hooks, and with or without a promise."""
     hooks: dict[str, Callable[..., object]] = {}
     reads = random.choice(["node", "pods", None])
@@ -175,4 +175,6 @@ def judge(random: Random, name: str, *, faulty: bool) -> Judge:
     promises = reads is not None and "sign" not in hooks
     may_fail = faulty and (promises or "filter" not in hooks or "filter_nodes" in hooks)
     marked: dict[str, Any] = {hook: hookimpl(function) for hook, function in hooks.items()}
-    return cast("Judge", type(name, (Judge,), {"name": name, "reads": reads, "faulty": may_fail} | marked)())
+    return cast(
+        "RandomPlugin", type(name, (RandomPlugin,), {"name": name, "reads": reads, "faulty": may_fail} | marked)()
+    )

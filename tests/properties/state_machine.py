@@ -27,7 +27,16 @@ from kframework.state.node_order import zone_of
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.pods import PendingPod
-from tests.properties.rebuilt import Facts, NodeTree, Truth, left_over, node_facts, pod_facts, rebuilt, shown
+from tests.properties.expected_tables import (
+    ClusterObjects,
+    Facts,
+    NodeTree,
+    actual_facts,
+    expected_facts,
+    node_facts,
+    pod_facts,
+    stale_cells,
+)
 from tests.support.objects import ZONE, node, pod, selection, taint
 
 __all__ = [
@@ -172,7 +181,7 @@ class StateMachine(RuleBasedStateMachine):
         node_log, pod_log = self.state.nodes.node_log, self.state.nodes.pod_log
         self.readers = [Reader(log, log is pod_log, every) for log in (node_log, pod_log) for every in (3, 7)]
         self.steps = 0
-        self.truth = Truth()
+        self.truth = ClusterObjects()
         self.tree: NodeTree[str] = NodeTree()
         self.order: list[str] | None = []
         for new in nodes:
@@ -190,7 +199,7 @@ class StateMachine(RuleBasedStateMachine):
         name, *arguments = data.draw(self.possible())
         getattr(self, name)(*arguments)
 
-    def now(self) -> Truth:
+    def now(self) -> ClusterObjects:
         """Tell what is true at this moment, what-ifs included."""
         return self.truth
 
@@ -286,7 +295,9 @@ class StateMachine(RuleBasedStateMachine):
     @invariant()
     def tables_are_the_objects(self) -> None:
         truth, selections = self.now(), {name: SELECTIONS[name] for name in self.counts}
-        assert shown(self.state, self.label_keys, self.counts) == rebuilt(truth, self.label_keys, selections)
+        assert actual_facts(self.state, self.label_keys, self.counts) == expected_facts(
+            truth, self.label_keys, selections
+        )
         assert self.state.pods.keys() == truth.pods.keys()
         assert self.state.assumed == truth.assumed
         assert {info.name: info.object for info in self.state.nodes} == truth.nodes
@@ -297,7 +308,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @invariant()
     def rows_are_consistent(self) -> None:
-        assert left_over(self.state.nodes) == []
+        assert stale_cells(self.state.nodes) == []
         for info in self.state.nodes:
             assert self.state.nodes.row(info.name) == info.row
             assert all(pod.row == info.row for pod in info.pods)

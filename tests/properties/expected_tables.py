@@ -1,4 +1,4 @@
-"""What the tables must say, worked out from the surviving objects alone, slowly and plainly; and what they do say."""
+"""The expected content of the tables, computed simply and slowly from the existing objects, and the actual content."""
 
 from __future__ import annotations
 
@@ -20,7 +20,16 @@ from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pod_counts import PodCount, Selection
 from kframework.state.topology import Tally, Topology
 
-__all__ = ["Facts", "NodeTree", "Truth", "left_over", "node_facts", "pod_facts", "rebuilt", "shown"]
+__all__ = [
+    "ClusterObjects",
+    "Facts",
+    "NodeTree",
+    "actual_facts",
+    "expected_facts",
+    "node_facts",
+    "pod_facts",
+    "stale_cells",
+]
 
 T = TypeVar("T")
 Zone = tuple[str, str]
@@ -64,7 +73,7 @@ class NodeTree(Generic[T]):
 
 
 @dataclass
-class Truth:
+class ClusterObjects:
     """The surviving objects: nodes, pods that the books know, which of them are assumed, which pods are placed where.
 
     A pod may be known and, for a statement, on no node or on another; a statement may place a pod that is not known.
@@ -77,9 +86,9 @@ class Truth:
     #: The cells of the column `extra`, by node.
     extra: dict[str, int] = field(default_factory=dict)
 
-    def copy(self) -> Truth:
+    def copy(self) -> ClusterObjects:
         """Copy the tables; the objects in them are values."""
-        return Truth(dict(self.nodes), dict(self.pods), set(self.assumed), dict(self.placed), dict(self.extra))
+        return ClusterObjects(dict(self.nodes), dict(self.pods), set(self.assumed), dict(self.placed), dict(self.extra))
 
     def orphans(self) -> dict[str, set[str]]:
         """List the pods whose node there is not."""
@@ -90,8 +99,8 @@ class Truth:
         return orphans
 
 
-def rebuilt(
-    truth: Truth, label_keys: Iterable[str], selections: Mapping[str, tuple[Selection, ...]]
+def expected_facts(
+    truth: ClusterObjects, label_keys: Iterable[str], selections: Mapping[str, tuple[Selection, ...]]
 ) -> dict[str, object]:
     """Work out what `shown` must answer."""
     facts: dict[str, Facts] = {}
@@ -117,7 +126,7 @@ def rebuilt(
     return {"nodes": facts, "classes": classes, "held": held, "refused": refused, "domains": domains}
 
 
-def _refused(truth: Truth, classes: Iterable[object]) -> dict[object, Counter[str]]:
+def _refused(truth: ClusterObjects, classes: Iterable[object]) -> dict[object, Counter[str]]:
     """Count, for the pods of each class, those whose anti-affinity is about them, by topology and domain."""
     refused: dict[object, Counter[str]] = {}
     for key in classes:
@@ -175,7 +184,7 @@ def _present(facts: Facts) -> Facts:
     return {name: fact for name, fact in facts.items() if fact}
 
 
-def shown(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, PodCount]) -> dict[str, object]:
+def actual_facts(state: ClusterState, label_keys: Iterable[str], counts: Mapping[str, PodCount]) -> dict[str, object]:
     """Read the tables in the form of `rebuilt`, by node name."""
     nodes = state.nodes
     name_of = {info.row: info.name for info in nodes}
@@ -246,7 +255,7 @@ def pod_facts(info: NodeInfo, counts: Mapping[str, PodCount]) -> Facts:
     return _present(facts | {f"count of {name}": count.column.cells[row] for name, count in counts.items()})
 
 
-def left_over(nodes: NodeTable) -> list[int]:
+def stale_cells(nodes: NodeTable) -> list[int]:
     """List the rows without a node on which some column is not zero."""
     alive = {info.row for info in nodes}
     dead = [row for row in range(nodes.capacity) if row not in alive]

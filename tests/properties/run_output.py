@@ -1,4 +1,4 @@
-"""A random run, and all that is told of it outside: stored objects, spans, metrics, explanations, recording, log."""
+"""A random run and all its output: stored objects, spans, metrics, explanations, recording, log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from tests.faults.disruptive_plugins import RandomPermit, SecondPermit
 from tests.faults.run_settings import RunSettings
 from tests.faults.world import World
 
-__all__ = ["Accounts", "Json", "Labels", "accounts_of"]
+__all__ = ["Json", "Labels", "RunOutput", "record_run"]
 
 Json = dict[str, Any]
 
@@ -83,7 +83,7 @@ TYPED = "huge"
 QUIET = 2.0
 
 
-class Clumsy(Plugin):
+class FailingPlugin(Plugin):
     """Fails now and then, before a pod is assumed and after."""
 
     name = "Clumsy"
@@ -101,7 +101,7 @@ class Clumsy(Plugin):
             raise ValueError(f"dropped {pod.name} for the {['first', 'second'][kind]} time")
 
 
-class Accounts(NamedTuple):
+class RunOutput(NamedTuple):
     """What each of them says, as it was read back."""
 
     decisions: list[Json]
@@ -114,13 +114,13 @@ class Accounts(NamedTuple):
     log: list[Json]
 
 
-def accounts_of(seed: int, folder: Path) -> Accounts:
+def record_run(seed: int, folder: Path) -> RunOutput:
     """Let a world of this seed happen, stop, and read all accounts of it."""
     run = _Run(seed, folder)
     samples, explanations, pods, events = run_virtual(run.main)
     recorded = [json.loads(line) for line in gzip.decompress(run.recording.read_bytes()).splitlines()]
     lines = [json.loads(line) for line in run.trace.read_text().splitlines()]
-    return Accounts(
+    return RunOutput(
         decisions=[line["with"] for line in recorded if line.get("what") == "Decision"],
         bindings=[line["with"] for line in recorded if line.get("what") == "Binding"],
         spans=[span for line in lines for span in _spans(line)],
@@ -154,7 +154,7 @@ class _Run:
                 _configuration(self._seed),
                 self._client,
                 clock,
-                registry=Registry.with_plugins(Clumsy, RandomPermit, SecondPermit),
+                registry=Registry.with_plugins(FailingPlugin, RandomPermit, SecondPermit),
                 observers=[recorder, history, metrics.attempts, tracing, Journal(tracing.trace_id)],
                 slice=0.0,
                 engine=recording_pod_engine_factory(recorder),
