@@ -56,7 +56,7 @@ class SearchComparison:
     """A cluster over which engines with much and with hardly any memory race the slow cycle."""
 
     #: The function that the engine uses.
-    reference_nodes_to_find = staticmethod(reference_nodes_to_find)
+    nodes_to_find = staticmethod(reference_nodes_to_find)
 
     def __init__(self, seed: int, seen: Seen) -> None:
         self.random = Random(seed)
