@@ -21,7 +21,7 @@ from kframework.objects import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from kframework.scheduler.garbage import spare
+from kframework.scheduler.garbage import freeze_heap
 from kframework.state.inbox import Upserted
 from kframework.testing import make_pod
 
@@ -79,7 +79,7 @@ def make_full_engine(*plugins: type[Plugin]) -> PodEngine:
         node = f"node-{index % NODES}"
         engine.offer(Upserted(make_pod(f"pod-{index}", labels={"app": "1"}, cpu="6400m", node_name=node)))
     apply_messages(engine)
-    spare()
+    freeze_heap()
     return engine
 
 

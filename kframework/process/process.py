@@ -28,7 +28,7 @@ from kframework.process.lease import RELEASING, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
 from kframework.process.servers import Server, dry_run_configuration
 from kframework.process.signals import signals
-from kframework.scheduler.garbage import Collector, reduced_gc
+from kframework.scheduler.garbage import IdleCollector, reduced_gc
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
 
@@ -92,7 +92,7 @@ class Process(Generic[E]):
                 engine=self._observers.engine,
                 timed_share=self._observers.timed_share,
             )
-            self._collector = Collector(self.clock)
+            self._collector = IdleCollector(self.clock)
             self.scheduler.on_idle = self._idle
             for notice in self.scheduler.profiles.warnings:
                 self._tell(notice)

@@ -25,7 +25,7 @@ from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import FAULTS, safe_repr
 from kframework.framework.handle import COMPLETED
-from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, guard_cancellation, said, within
+from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, fault_text, guard_cancellation, with_timeout
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.values.status import Code, Status
 
@@ -241,7 +241,7 @@ class BindingCycle:
         try:
             answer = yield from self._called(step, hook)
         except Exception as error:
-            return self.profile.fault_status(step.name, hook, said(error))
+            return self.profile.fault_status(step.name, hook, fault_text(error))
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
             return answer
         return Hook(step.name, hook, self.profile.fault_status).check_answer(answer, f'{title} plugin "{step.name}"')
@@ -260,7 +260,7 @@ class BindingCycle:
         if hook in step.plugin.own_timeouts:
             work = cast("Awaitable[object]", answer)
         else:
-            work = within(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+            work = with_timeout(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
         # After answers from outside, plugins go on in the order of the attempts.
         return (yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, work))))
 
@@ -269,5 +269,5 @@ class BindingCycle:
         try:
             yield from self._called(step, "post_bind")
         except Exception as error:
-            return self.profile.fault_status(step.name, "post_bind", said(error))
+            return self.profile.fault_status(step.name, "post_bind", fault_text(error))
         return None

@@ -11,10 +11,10 @@ from kframework.core.cycle.run import RunBinding
 from kframework.core.host import PodEvent
 
 #: The seconds without a repetition after which a series has ended, or a single event is dropped.
-SILENCE = 360.0
+SERIES_GAP = 360.0
 
 #: How often the count of an active series is written, in seconds.
-REFRESH = 1800.0
+REFRESH_INTERVAL = 1800.0
 
 
 class EventRecorder:
@@ -29,14 +29,14 @@ class EventRecorder:
         self._aggregator = EventAggregator()
         self._recorded = 0
 
-    def record(self, told: PodEvent) -> None:
+    def record(self, event: PodEvent) -> None:
         """Record an Event about a pod."""
         self._recorded += 1
-        now, related = self._clock.now(), told.related
-        pod, other = reference(told.pod), reference(related) if related is not None else None
-        series_key = SeriesKey(told.profile, told.reason, told.action, told.warning, pod, other)
-        record = EventRecord(series_key, cut_note(told.note), now, self._recorded, now)
-        if told.reason == SCHEDULED:
+        now, related = self._clock.now(), event.related
+        pod, other = reference(event.pod), reference(related) if related is not None else None
+        series_key = SeriesKey(event.profile, event.reason, event.action, event.warning, pod, other)
+        record = EventRecord(series_key, cut_note(event.note), now, self._recorded, now)
+        if event.reason == SCHEDULED:
             # A pod has one; keeping it for six more minutes would be 18,000 records at 50 pods per second.
             self.pod_ended(pod.uid)
             self._write(record)
@@ -62,8 +62,8 @@ class EventRecorder:
     async def run(self) -> None:
         """Write active series periodically, and ended ones a last time; runs until cancelled."""
         while True:
-            for _ in range(int(REFRESH // SILENCE)):
-                await asyncio.sleep(SILENCE)
+            for _ in range(int(REFRESH_INTERVAL // SERIES_GAP)):
+                await asyncio.sleep(SERIES_GAP)
                 for record in self._aggregator.finish(self._clock.now()):
                     self._write(record)
             for record in self._aggregator.refresh():
@@ -102,7 +102,7 @@ class EventAggregator:
 
     def finish(self, now: float) -> list[EventRecord]:
         """Drop events without recent repetition; return the series among them, to be written a last time."""
-        silent = [known for known in self._known.values() if known.seen_at < now - SILENCE]
+        silent = [known for known in self._known.values() if known.seen_at < now - SERIES_GAP]
         for known in silent:
             del self._known[known.series_key]
             of_pod = self._of_pods[known.series_key.pod.uid]

@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 #: The backoff of a preemptor after a failed eviction, in seconds. kube-scheduler retries it at once, and so as often as
 #: its API can refuse.
-REST = 1.0
+RETRY_DELAY = 1.0
 
 
 @dataclass(frozen=True, repr=False)
@@ -55,7 +55,7 @@ class EvictionTask:
         refused = [await each for each in written]
         failed = not await self._evict_all() or any(refused)
         if failed:
-            await asyncio.sleep(REST)
+            await asyncio.sleep(RETRY_DELAY)
         self.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
 
     async def _evict_all(self) -> bool:
@@ -83,14 +83,14 @@ class EvictionTask:
             return
         if reserved is not None and reserved.preempt(eviction.plugin):
             note += " (in kube-scheduler memory)."
-        elif not await self._deleted(victim):
+        elif not await self._delete(victim):
             return
         if _log.isEnabledFor(V2):
             fields = {"preemptor": eviction.preemptor.key, "victim": victim.key, "node": eviction.node_name}
             _log.log(V2, "Preemptor Pod preempted victim Pod", extra=fields)
         self.record(PodEvent(eviction.profile, victim, "Preempted", "Preempting", note, related=eviction.preemptor))
 
-    async def _deleted(self, victim: PodInfo) -> bool:
+    async def _delete(self, victim: PodInfo) -> bool:
         """Mark a victim as disrupted and delete it; False: it was gone already."""
         condition = PodCondition(
             type="DisruptionTarget",
@@ -106,12 +106,12 @@ class EvictionTask:
             self.outbox.fence.check()
             await self.cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
         except ClusterError as error:
-            if error.status == 404 or (error.status == 409 and await self._is_gone(victim)):
+            if error.status == 404 or (error.status == 409 and await self._is_deleted(victim)):
                 return False
             raise
         return True
 
-    async def _is_gone(self, victim: PodInfo) -> bool:
+    async def _is_deleted(self, victim: PodInfo) -> bool:
         """Return whether a conflict means that another pod has the victim's name now."""
         try:
             found = await self.cluster.get(Pod, victim.name, victim.namespace)

@@ -17,13 +17,13 @@ from kframework.core.runtime.profiles import EXTENDER
 from kframework.framework.answers import Candidate
 from kframework.objects import PodSpec
 from kframework.scheduler.extender_wire import (
-    ask_about_binding,
-    ask_about_nodes,
-    ask_about_victims,
-    read_bound,
-    read_filtered,
-    read_scores,
-    read_victims,
+    decode_binding_result,
+    decode_filter_result,
+    decode_host_priorities,
+    decode_preemption_result,
+    encode_binding_args,
+    encode_extender_args,
+    encode_preemption_args,
 )
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -34,15 +34,15 @@ from kframework.values.status import Code, Status
 T = TypeVar("T")
 
 #: Extenders score from 0 to 10 (kube-scheduler does not check it), plugins up to 100.
-_STRETCH = MAX_SCORE // 10
+_SCORE_FACTOR = MAX_SCORE // 10
 
 
 class Extender:
     """An extender of the configuration; verbs left empty are never called."""
 
-    def __init__(self, settings: ExtenderSettings, line: HttpExtenderTransport) -> None:
+    def __init__(self, settings: ExtenderSettings, transport: HttpExtenderTransport) -> None:
         self.settings = settings
-        self._line = line
+        self._transport = transport
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     @property
@@ -52,17 +52,17 @@ class Extender:
 
     async def start(self) -> None:
         """Get ready, before the first question."""
-        await self._line.start()
+        await self._transport.start()
 
     async def close(self) -> None:
         """Release what `start` acquired."""
-        await self._line.close()
+        await self._transport.close()
 
-    def interested(self, pod: PodInfo) -> bool:
+    def is_interested(self, pod: PodInfo) -> bool:
         """Return whether the pod requests a resource that the extender manages; one that manages none takes all."""
-        return not self._managed or pod.template.cached((EXTENDER, self._managed), self._asked_for_by)
+        return not self._managed or pod.template.cached((EXTENDER, self._managed), self._requests_managed)
 
-    def _asked_for_by(self, spec: PodSpec) -> bool:
+    def _requests_managed(self, spec: PodSpec) -> bool:
         containers = (*spec.containers, *spec.init_containers)
         return any(
             resource in self._managed
@@ -73,9 +73,9 @@ class Extender:
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
         """Return which of these nodes the extender accepts; raises ExtenderError."""
         names_only = self.settings.node_cache_capable
-        question = ask_about_nodes(pod, nodes, names_only=names_only)
-        read = functools.partial(read_filtered, names_only=names_only)
-        result = await self._ask(self.settings.filter_verb, question, read)
+        question = encode_extender_args(pod, nodes, names_only=names_only)
+        read = functools.partial(decode_filter_result, names_only=names_only)
+        result = await self._send(self.settings.filter_verb, question, read)
         if result.error:
             raise ExtenderError(result.error)
         asked = {node.name: node for node in nodes}
@@ -94,17 +94,17 @@ class Extender:
         Raises ExtenderError.
         """
         settings = self.settings
-        question = ask_about_nodes(pod, nodes, names_only=settings.node_cache_capable)
+        question = encode_extender_args(pod, nodes, names_only=settings.node_cache_capable)
         added: dict[str, int] = {}
-        for host, score in await self._ask(settings.prioritize_verb, question, read_scores):
-            added[host] = added.get(host, 0) + score * settings.weight * _STRETCH
+        for host, score in await self._send(settings.prioritize_verb, question, decode_host_priorities):
+            added[host] = added.get(host, 0) + score * settings.weight * _SCORE_FACTOR
         return added
 
     async def preempt(self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable) -> list[Candidate]:
         """Return the candidates that the extender accepts, with its victims; raises ExtenderError."""
         settings = self.settings
-        question = ask_about_victims(pod, candidates, names_only=settings.node_cache_capable)
-        answer = await self._ask(settings.preempt_verb, question, read_victims)
+        question = encode_preemption_args(pod, candidates, names_only=settings.node_cache_capable)
+        answer = await self._send(settings.preempt_verb, question, decode_preemption_result)
         named = [self._candidate(nodes, name, uids, violations) for name, (uids, violations) in answer.items()]
         for candidate in named:
             if not candidate.victims and not settings.ignorable:
@@ -125,12 +125,12 @@ class Extender:
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
         """Let the extender bind the pod to the node; raises ExtenderError."""
-        error = await self._ask(self.settings.bind_verb, ask_about_binding(pod, node_name), read_bound)
+        error = await self._send(self.settings.bind_verb, encode_binding_args(pod, node_name), decode_binding_result)
         if error:
             raise ExtenderError(error)
 
-    async def _ask(self, verb: str, question: bytes, read: Callable[[bytes], T]) -> T:
-        answer = await self._line.ask(verb, question)
+    async def _send(self, verb: str, question: bytes, read: Callable[[bytes], T]) -> T:
+        answer = await self._transport.send(verb, question)
         try:
             return read(answer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

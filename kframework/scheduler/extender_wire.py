@@ -35,29 +35,35 @@ class _Object(msgspec.Struct):
     status: NodeStatus | PodStatus
 
 
-def _node(node: Node) -> _Object:
+def _to_wire_node(node: Node) -> _Object:
     status = node.status
-    status = replace(status, capacity=_texts(status.capacity), allocatable=_texts(status.allocatable))
+    status = replace(
+        status, capacity=_format_quantities(status.capacity), allocatable=_format_quantities(status.allocatable)
+    )
     return _Object(node.metadata, node.spec, status)
 
 
-def _pod(pod: Pod) -> _Object:
+def _to_wire_pod(pod: Pod) -> _Object:
     spec = pod.spec
     spec = replace(
         spec,
-        containers=tuple(replace(each, resources=_resources(each.resources)) for each in spec.containers),
-        init_containers=tuple(replace(each, resources=_resources(each.resources)) for each in spec.init_containers),
-        overhead=_texts(spec.overhead),
-        resources=_resources(spec.resources) if spec.resources is not None else None,
+        containers=tuple(replace(each, resources=_to_wire_resources(each.resources)) for each in spec.containers),
+        init_containers=tuple(
+            replace(each, resources=_to_wire_resources(each.resources)) for each in spec.init_containers
+        ),
+        overhead=_format_quantities(spec.overhead),
+        resources=_to_wire_resources(spec.resources) if spec.resources is not None else None,
     )
     return _Object(pod.metadata, spec, pod.status)
 
 
-def _resources(resources: Resources) -> Resources:
-    return replace(resources, requests=_texts(resources.requests), limits=_texts(resources.limits))
+def _to_wire_resources(resources: Resources) -> Resources:
+    return replace(
+        resources, requests=_format_quantities(resources.requests), limits=_format_quantities(resources.limits)
+    )
 
 
-def _texts(quantities: ResourceList) -> ResourceList:
+def _format_quantities(quantities: ResourceList) -> ResourceList:
     """Write quantities as an API server does; a file may hold numbers."""
     return {name: str(quantity) for name, quantity in quantities.items()}
 
@@ -73,12 +79,12 @@ class _ExtenderArgs(msgspec.Struct, rename="pascal"):
     node_names: list[str] | None
 
 
-def ask_about_nodes(pod: PendingPod, nodes: Iterable[NodeInfo], *, names_only: bool) -> bytes:
+def encode_extender_args(pod: PendingPod, nodes: Iterable[NodeInfo], *, names_only: bool) -> bytes:
     """Encode a pod and nodes; an extender that caches nodes gets only their names."""
-    subject = _pod(pod.object)
+    subject = _to_wire_pod(pod.object)
     if names_only:
         return _encode(_ExtenderArgs(subject, None, [node.name for node in nodes]))
-    return _encode(_ExtenderArgs(subject, _NodeList([_node(node.object) for node in nodes]), None))
+    return _encode(_ExtenderArgs(subject, _NodeList([_to_wire_node(node.object) for node in nodes]), None))
 
 
 class _MetaPod(msgspec.Struct):
@@ -96,12 +102,12 @@ class _PreemptionArgs(msgspec.Struct, rename="pascal"):
     node_name_to_meta_victims: Mapping[str, _Victims] | None
 
 
-def ask_about_victims(pod: PendingPod, candidates: Iterable[Candidate], *, names_only: bool) -> bytes:
+def encode_preemption_args(pod: PendingPod, candidates: Iterable[Candidate], *, names_only: bool) -> bytes:
     """Encode the nodes where preemption would help, and the victims there."""
-    subject = _pod(pod.object)
+    subject = _to_wire_pod(pod.object)
     victims = {
         each.node: _Victims(
-            [_MetaPod(victim.uid) if names_only else _pod(_as_pod(victim)) for victim in each.victims],
+            [_MetaPod(victim.uid) if names_only else _to_wire_pod(_rebuild_pod(victim)) for victim in each.victims],
             each.pdb_violations,
         )
         for each in candidates
@@ -109,7 +115,7 @@ def ask_about_victims(pod: PendingPod, candidates: Iterable[Candidate], *, names
     return _encode(_PreemptionArgs(subject, None, victims) if names_only else _PreemptionArgs(subject, victims, None))
 
 
-def _as_pod(pod: PodInfo) -> Pod:
+def _rebuild_pod(pod: PodInfo) -> Pod:
     """Rebuild a pod object from its PodInfo: the spec of its template, and its own names."""
     if isinstance(pod, PendingPod):
         return replace(pod.object, spec=replace(pod.object.spec, node_name=pod.node_name))
@@ -127,7 +133,7 @@ class _BindingArgs(msgspec.Struct, rename="pascal"):
     node: str
 
 
-def ask_about_binding(pod: PodInfo, node_name: str) -> bytes:
+def encode_binding_args(pod: PodInfo, node_name: str) -> bytes:
     """Encode the binding of a pod to a node."""
     return _encode(_BindingArgs(pod.name, pod.namespace, pod.uid, node_name))
 
@@ -142,7 +148,7 @@ class _Answer(msgspec.Struct, rename="lower", frozen=True):
     """The base of answers; `_read` converts their keys to lower case."""
 
 
-def _read(data: bytes | msgspec.Raw, kind: type[T]) -> T:
+def _decode(data: bytes | msgspec.Raw, kind: type[T]) -> T:
     """Decode an object whose keys may be spelled in any case."""
     fields = msgspec.json.decode(data, type=dict[str, msgspec.Raw] | None) or {}
     return msgspec.json.decode(_encode({key.lower(): value for key, value in fields.items()}), type=kind)
@@ -177,13 +183,13 @@ class FilterResult(msgspec.Struct, frozen=True):
     error: str
 
 
-def read_filtered(answer: bytes, *, names_only: bool) -> FilterResult:
+def decode_filter_result(answer: bytes, *, names_only: bool) -> FilterResult:
     """Decode a filter answer, which may contain nodes or their names; raises msgspec.DecodeError."""
-    result = _read(answer, _FilterResult)
+    result = _decode(answer, _FilterResult)
     passing = result.node_names if names_only else None
     if passing is None:
-        items = _read(result.nodes, _NodeItems).items or []
-        passing = [_read(_read(item, _NodeItem).metadata, _Metadata).name or "" for item in items]
+        items = _decode(result.nodes, _NodeItems).items or []
+        passing = [_decode(_decode(item, _NodeItem).metadata, _Metadata).name or "" for item in items]
     return FilterResult(passing, result.failed or {}, result.unresolvable or {}, result.error or "")
 
 
@@ -192,10 +198,10 @@ class _HostPriority(_Answer, frozen=True):
     score: _Int64 | None = None
 
 
-def read_scores(answer: bytes) -> list[tuple[str, int]]:
+def decode_host_priorities(answer: bytes) -> list[tuple[str, int]]:
     """Read the answer to a prioritize question, rows of host and score; raises msgspec.DecodeError."""
     rows = msgspec.json.decode(answer, type=list[msgspec.Raw] | None) or []
-    return [(row.host or "", row.score or 0) for row in (_read(row, _HostPriority) for row in rows)]
+    return [(row.host or "", row.score or 0) for row in (_decode(row, _HostPriority) for row in rows)]
 
 
 class _PreemptionResult(_Answer, frozen=True):
@@ -211,12 +217,12 @@ class _Uid(_Answer, frozen=True):
     uid: str | None = None
 
 
-def read_victims(answer: bytes) -> dict[str, tuple[list[str], int]]:
+def decode_preemption_result(answer: bytes) -> dict[str, tuple[list[str], int]]:
     """Read the answer to a preempt question, by node: uids and broken budgets; raises msgspec.DecodeError."""
     by_node = {}
-    for node, data in (_read(answer, _PreemptionResult).victims or {}).items():
-        victims = _read(data, _MetaVictims)
-        by_node[node] = ([_read(pod, _Uid).uid or "" for pod in victims.pods or []], victims.violations or 0)
+    for node, data in (_decode(answer, _PreemptionResult).victims or {}).items():
+        victims = _decode(data, _MetaVictims)
+        by_node[node] = ([_decode(pod, _Uid).uid or "" for pod in victims.pods or []], victims.violations or 0)
     return by_node
 
 
@@ -224,6 +230,6 @@ class _BindingResult(_Answer, frozen=True):
     error: str | None = None
 
 
-def read_bound(answer: bytes) -> str:
+def decode_binding_result(answer: bytes) -> str:
     """Read the answer to a bind question, the error or nothing; raises msgspec.DecodeError."""
-    return _read(answer, _BindingResult).error or ""
+    return _decode(answer, _BindingResult).error or ""

@@ -16,7 +16,7 @@ from kframework.values.status import Code, Skip, Status
 _log = logging.getLogger(__name__)
 
 #: The limit of what extenders add to one node's total; beyond it kube-scheduler's sums would overflow.
-_MOST = 1 << 62
+_MAX_ADDED_SCORE = 1 << 62
 
 
 class Extenders(ExtenderClient):
@@ -45,7 +45,7 @@ class Extenders(ExtenderClient):
 
     async def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Filtered:
         failed: dict[str, Status] = {}
-        for extender in _interested(self._filtering, pod):
+        for extender in _interested_extenders(self._filtering, pod):
             if not nodes:
                 break
             try:
@@ -58,7 +58,7 @@ class Extenders(ExtenderClient):
         return Filtered(nodes, failed)
 
     async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Mapping[str, int]:
-        asked = _interested(self._prioritizing, pod)
+        asked = _interested_extenders(self._prioritizing, pod)
         answers = await asyncio.gather(*(extender.prioritize(pod, nodes) for extender in asked), return_exceptions=True)
         added: dict[str, int] = {}
         for extender, answer in zip(asked, answers, strict=True):
@@ -68,11 +68,11 @@ class Extenders(ExtenderClient):
                 raise answer
             else:
                 for name, score in answer.items():
-                    added[name] = max(-_MOST, min(_MOST, added.get(name, 0) + score))
+                    added[name] = max(-_MAX_ADDED_SCORE, min(_MAX_ADDED_SCORE, added.get(name, 0) + score))
         return added
 
     async def preempt(self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable) -> Sequence[Candidate]:
-        for extender in _interested(self._preempting, pod):
+        for extender in _interested_extenders(self._preempting, pod):
             if not candidates:
                 break
             try:
@@ -83,7 +83,7 @@ class Extenders(ExtenderClient):
 
     async def bind(self, pod: PodInfo, node_name: str) -> Status | None:
         """Bind the pod by an extender; Skip if none does, so that the Bind plugins run."""
-        for extender in _interested(self._binding, pod):
+        for extender in _interested_extenders(self._binding, pod):
             try:
                 await extender.bind(pod, node_name)
             except ExtenderError as error:
@@ -98,8 +98,8 @@ class Extenders(ExtenderClient):
         return len(self._all)
 
 
-def _interested(extenders: Iterable[Extender], pod: PodInfo) -> list[Extender]:
-    return [extender for extender in extenders if extender.interested(pod)]
+def _interested_extenders(extenders: Iterable[Extender], pod: PodInfo) -> list[Extender]:
+    return [extender for extender in extenders if extender.is_interested(pod)]
 
 
 def _skip(extender: Extender, error: ExtenderError) -> None:

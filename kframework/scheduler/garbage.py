@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 THRESHOLDS = (50_000, 10, 1_000)
 
 #: How often an idle scheduler collects garbage, and how often garbage among frozen objects too, in seconds.
-COLLECTING, COLLECTING_ALL = 60.0, 3600.0
+COLLECT_INTERVAL, FULL_COLLECT_INTERVAL = 60.0, 3600.0
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def reduced_gc() -> Iterator[None]:
 
 
 @contextmanager
-def loading() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Have the collector not walk inside, where much is made that lives on: 5 s of the 18 for 25,000 objects of YAML.
 
     Where it walks seldom, what was made is not walked later either.
@@ -54,12 +54,12 @@ def loading() -> Iterator[None]:
         yield
     finally:
         if gc.get_threshold() == THRESHOLDS:
-            spare()
+            freeze_heap()
         if was_enabled:
             gc.enable()
 
 
-def spare() -> None:
+def freeze_heap() -> None:
     """Exclude all current objects from collection."""
     gc.freeze()
 
@@ -78,7 +78,7 @@ def disable_until_exit() -> None:
     atexit.register(gc.freeze)
 
 
-class Collector:
+class IdleCollector:
     """A collector of garbage that runs now and then, when the scheduler is idle.
 
     Listed objects live long, and scanning them takes a hundred times as long as a scheduling cycle.
@@ -87,16 +87,16 @@ class Collector:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._due = 0.0
-        self._all_due = clock.now() + COLLECTING_ALL
+        self._all_due = clock.now() + FULL_COLLECT_INTERVAL
 
     def collect(self) -> None:
         """Collect if it is time to."""
         now = self._clock.now()
         if now < self._due:
             return
-        self._due = now + COLLECTING
+        self._due = now + COLLECT_INTERVAL
         if now >= self._all_due:
-            self._all_due = now + COLLECTING_ALL
+            self._all_due = now + FULL_COLLECT_INTERVAL
             gc.unfreeze()
         collect()
         if _trim is not None:

@@ -31,9 +31,9 @@ class HttpExtenderTransport:
         self._url = settings.url_prefix.rstrip("/")
         if has_credentials(self._url) and not is_confidential(self._url):
             raise ConfigError(f"couldn't build extenders: {settings.address}: {PLAIN_HTTP}", path="extenders")
-        self._shown = settings.address.rstrip("/")
+        self._public_url = settings.address.rstrip("/")
         self._seconds = float(settings.http_timeout)
-        self._tls = _tls(settings)
+        self._tls = _tls_context(settings)
         self._server_name = settings.tls_config.server_name if settings.tls_config is not None else ""
         self._session: aiohttp.ClientSession | None = None
 
@@ -55,29 +55,29 @@ class HttpExtenderTransport:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, verb: str, question: bytes) -> bytes:
+    async def send(self, verb: str, request: bytes) -> bytes:
         """Send a JSON request and return the JSON answer; raises ExtenderError if there is none."""
         import aiohttp
 
-        url = f"{self._shown}/{verb}"
+        url = f"{self._public_url}/{verb}"
         try:
             async with asyncio.timeout(self._seconds):
                 try:
-                    return await self._post(verb, question)
+                    return await self._post(verb, request)
                 except aiohttp.ClientConnectorError:
                     raise
                 except aiohttp.ClientConnectionError:
                     # The server may just have closed a connection that was kept open.
-                    return await self._post(verb, question)
+                    return await self._post(verb, request)
         except TimeoutError as error:
             reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
             raise ExtenderError(f'Post "{url}": {reason}') from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ExtenderError(f'Post "{url}": {_in_words(error)}') from error
+            raise ExtenderError(f'Post "{url}": {_format_error(error)}') from error
 
     async def _post(self, verb: str, question: bytes) -> bytes:
         assert self._session is not None
-        url = f"{self._shown}/{verb}"
+        url = f"{self._public_url}/{verb}"
         request = self._session.post(
             # Pods and credentials must not be sent to another address.
             f"{self._url}/{verb}",
@@ -97,7 +97,7 @@ class HttpExtenderTransport:
             return bytes(answer)
 
 
-def _in_words(error: Exception) -> str:
+def _format_error(error: Exception) -> str:
     import aiohttp
 
     if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionError):
@@ -105,15 +105,15 @@ def _in_words(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _tls(settings: ExtenderSettings) -> ssl.SSLContext | None:
+def _tls_context(settings: ExtenderSettings) -> ssl.SSLContext | None:
     """Return the TLS context for the settings, None if they need only a verified connection.
 
     As in client-go: a given certificate authority is the only one trusted; enableHTTPS without one verifies nothing.
     """
     tls = settings.tls_config or ExtenderTLSConfig()
     try:
-        authority = _material(tls.ca_data, tls.ca_file)
-        certificate, key = _material(tls.cert_data, tls.cert_file), _material(tls.key_data, tls.key_file)
+        authority = _read_pem(tls.ca_data, tls.ca_file)
+        certificate, key = _read_pem(tls.cert_data, tls.cert_file), _read_pem(tls.key_data, tls.key_file)
         insecure = tls.insecure or (settings.enable_https and not authority)
         if authority and insecure:
             raise ValueError("specifying a root certificates file with the insecure flag is not allowed")
@@ -133,7 +133,7 @@ def _tls(settings: ExtenderSettings) -> ssl.SSLContext | None:
     return context
 
 
-def _material(data: str, file: str) -> bytes:
+def _read_pem(data: str, file: str) -> bytes:
     """Return PEM text, from the configuration itself or from a file; empty if neither is given."""
     if data:
         return base64.b64decode(data)

@@ -44,8 +44,8 @@ from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
-from kframework.scheduler.spawned_work import BackgroundTasks, Workers, guarded
-from kframework.scheduler.timeouts import HookTimeout, guard_cancellation, said, within
+from kframework.scheduler.spawned_work import BackgroundTasks, Workers, log_failures
+from kframework.scheduler.timeouts import HookTimeout, fault_text, guard_cancellation, with_timeout
 from kframework.state.inbox import Deleted, Message
 from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status
@@ -224,9 +224,9 @@ class Scheduler(Host, Generic[E]):
             if type(plugin).start is not Plugin.start:
                 self.starting = plugin.name, self.clock.now()
                 try:
-                    await within(seconds, plugin.start(), "hookTimeouts.start")
+                    await with_timeout(seconds, plugin.start(), "hookTimeouts.start")
                 except Exception as error:
-                    raise profile.fault_error(plugin.name, "start", said(error)) from error
+                    raise profile.fault_error(plugin.name, "start", fault_text(error)) from error
             self._started.append((profile, plugin))
         self.starting = None
 
@@ -236,7 +236,7 @@ class Scheduler(Host, Generic[E]):
 
         async def close(profile: Profile, plugin: Plugin) -> None:
             try:
-                await within(seconds, plugin.close(), "hookTimeouts.close")
+                await with_timeout(seconds, plugin.close(), "hookTimeouts.close")
             except HookTimeout as late:
                 _log.warning("%s", profile.fault_error(plugin.name, "close", str(late)))
             except Exception as error:
@@ -397,7 +397,7 @@ class Scheduler(Host, Generic[E]):
     def _start(self, work: Awaitable[None]) -> None:
         """Start work that must not be aborted."""
         assert self._workers is not None
-        self._workers.begin(self._counted(work))
+        self._workers.start(self._counted(work))
 
     def _counted(self, work: Awaitable[None]) -> Awaitable[None]:
         """Count work as under way until it has ended."""
@@ -460,9 +460,9 @@ class Scheduler(Host, Generic[E]):
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         assert self._tasks is not None
         if self.starting is not None:
-            self._tasks.start_soon(guarded, coroutine, by)
+            self._tasks.start_soon(log_failures, coroutine, by)
         else:
-            self._tasks.start_soon(self._background.begin(coroutine, by))
+            self._tasks.start_soon(self._background.register(coroutine, by))
 
     async def shield(self, work: Awaitable[A]) -> A:
         return await self._background.shield(work)

@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup
 from kframework.clock import Clock, Seeds, await_in_order
 from kframework.errors import format_error
 from kframework.framework.source import Source, SourceChange
-from kframework.scheduler.timeouts import GRACE, HookTimeout, guard_cancellation, renew, within
+from kframework.scheduler.timeouts import CANCEL_GRACE, HookTimeout, guard_cancellation, restart_timeout, with_timeout
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
 
 T = TypeVar("T")
@@ -86,16 +86,16 @@ class SourceFeed:
         own, answer = self.source.settings.timeout, self.source.fetch()
         if isinstance(answer, AsyncIterator):
             try:
-                await within(own, self._follow(answer), "its timeout")
+                await with_timeout(own, self._follow(answer), "its timeout")
             finally:
                 if isinstance(answer, AsyncGenerator):  # ignore errors of its cleanup
                     with anyio.CancelScope(shield=True), suppress(Exception):
-                        await within(GRACE, answer.aclose(), "")
+                        await with_timeout(CANCEL_GRACE, answer.aclose(), "")
         elif not inspect.isawaitable(answer):
             raise TypeError(f"fetch must be `async def`; it returned a {type(answer).__name__}")
         else:
             timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
-            self._tell(cast("_Values", await await_in_order(self._number, within(timeout, answer, limit))))
+            self._tell(cast("_Values", await await_in_order(self._number, with_timeout(timeout, answer, limit))))
 
     def pause(self) -> float:
         """Return how long to wait before the next try, in seconds."""
@@ -109,7 +109,7 @@ class SourceFeed:
         try:
             while True:
                 values = await await_in_order(self._number, _reached(anext(stream)))
-                renew()
+                restart_timeout()
                 self._tell(values)
                 self.tried.set()
                 await asyncio.sleep(_PAUSE)

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint_if_cancelled
 
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
-from kframework.scheduler.timeouts import within
+from kframework.scheduler.timeouts import with_timeout
 
 T = TypeVar("T")
 
@@ -31,7 +31,7 @@ class BackgroundTasks:
         self._on_end = on_end
         self._scopes: dict[anyio.CancelScope, None] = {}
 
-    def begin(self, coroutine: BackgroundTask, by: str) -> Callable[[], BackgroundTask]:
+    def register(self, coroutine: BackgroundTask, by: str) -> Callable[[], BackgroundTask]:
         """Register a coroutine; it runs in the task that calls the returned function."""
         errand = anyio.CancelScope()
         self._scopes[errand] = None
@@ -40,7 +40,7 @@ class BackgroundTasks:
     async def _run(self, errand: anyio.CancelScope, coroutine: BackgroundTask, by: str) -> None:
         try:
             with errand:
-                await guarded(coroutine, by)
+                await log_failures(coroutine, by)
         finally:
             del self._scopes[errand]
             self._on_end()
@@ -66,11 +66,11 @@ class BackgroundTasks:
         return len(self._scopes)
 
 
-async def guarded(coroutine: BackgroundTask, by: str) -> None:
+async def log_failures(coroutine: BackgroundTask, by: str) -> None:
     """Run a spawned coroutine; its exception is logged."""
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     try:
-        await within(None, coroutine, "")
+        await with_timeout(None, coroutine, "")
     except BdbQuit:
         raise
     except Exception:
@@ -91,12 +91,12 @@ class Workers:
     def __init__(self, tasks: TaskGroup) -> None:
         self._tasks = tasks
         #: The futures of idle tasks: work, and the attempt that it belongs to.
-        self._resting: list[asyncio.Future[tuple[Awaitable[None], AttemptTrace | None]]] = []
+        self._idle: list[asyncio.Future[tuple[Awaitable[None], AttemptTrace | None]]] = []
 
-    def begin(self, work: Awaitable[None]) -> None:
+    def start(self, work: Awaitable[None]) -> None:
         """Start work; an exception ends the group."""
-        while self._resting:
-            rest = self._resting.pop()
+        while self._idle:
+            rest = self._idle.pop()
             if not rest.done():  # or else it was cancelled with the group
                 rest.set_result((work, current_attempt.get()))
                 return
@@ -104,24 +104,24 @@ class Workers:
 
     def start_in_own_task(self, work: Awaitable[None]) -> None:
         """Begin work in a task of its own, with the context that is current now."""
-        self._tasks.start_soon(_awaited, work)
+        self._tasks.start_soon(_await, work)
 
     async def _work(self, work: Awaitable[None]) -> None:
         await work
-        while len(self._resting) < MAX_IDLE_WORKERS:
+        while len(self._idle) < MAX_IDLE_WORKERS:
             # An idle task keeps no reference to finished work: its pod may be gone before there is work again.
             del work
             current_attempt.set(None)
             rest = asyncio.get_running_loop().create_future()
-            self._resting.append(rest)
+            self._idle.append(rest)
             work, attempt = await rest
             current_attempt.set(attempt)
             del rest, attempt
             await work
 
     def __repr__(self) -> str:
-        return f"<Workers: {len(self._resting)} at rest>"
+        return f"<Workers: {len(self._idle)} at rest>"
 
 
-async def _awaited(work: Awaitable[None]) -> None:
+async def _await(work: Awaitable[None]) -> None:
     await work

@@ -13,7 +13,7 @@ import anyio
 T = TypeVar("T")
 
 #: How long a cancelled coroutine may clean up before it is closed by force, in seconds.
-GRACE = 1.0
+CANCEL_GRACE = 1.0
 
 
 #: The error of a plugin that awaits cancelled work.
@@ -27,7 +27,7 @@ class HookTimeout(Exception):
         super().__init__(f"timed out after {seconds:g} s ({option})")
 
 
-def said(error: Exception) -> Exception | str:
+def fault_text(error: Exception) -> Exception | str:
     """Return what to report of a plugin's error; for a timeout only its message, as its traceback is not useful."""
     return str(error) if isinstance(error, HookTimeout) else error
 
@@ -46,7 +46,7 @@ async def guard_cancellation(work: Awaitable[T]) -> T:
         raise RuntimeError(AWAITED_CANCELLED_TASK) from error
 
 
-async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
+async def with_timeout(seconds: float | None, work: Awaitable[T], option: str) -> T:
     """Await a plugin's work, contained; HookTimeout after this many seconds of the loop's time, None for no limit.
 
     The work is cancelled then, and its later result is ignored. If the caller is cancelled, so is the work, and its
@@ -62,16 +62,16 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
     try:
         while not task.done() and (seconds is None or limit.since + seconds > loop.time()):
             await asyncio.wait((task,), timeout=None if seconds is None else limit.since + seconds - loop.time())
-        if limit.without_timeout and not task.done():
-            limit.over = loop.create_future()
-            await asyncio.wait((task, limit.over), return_when=asyncio.FIRST_COMPLETED)
+        if limit.suspensions and not task.done():
+            limit.resumed = loop.create_future()
+            await asyncio.wait((task, limit.resumed), return_when=asyncio.FIRST_COMPLETED)
     except asyncio.CancelledError:
-        await _end(task)
+        await _cancel(task)
         if not task.done() or task.cancelled():
             raise
         return task.result()
     if not task.done():
-        await _end(task)
+        await _cancel(task)
         raise HookTimeout(seconds or 0.0, option)
     return await guard_cancellation(task)
 
@@ -80,16 +80,16 @@ async def within(seconds: float | None, work: Awaitable[T], option: str) -> T:
 def without_timeout() -> Iterator[None]:
     """Suspend the time limit inside; one that has expired meanwhile takes effect at the end."""
     limit = _LIMIT.get()
-    limit.without_timeout += 1
+    limit.suspensions += 1
     try:
         yield
     finally:
-        limit.without_timeout -= 1
-        if not limit.without_timeout and limit.over is not None and not limit.over.done():
-            limit.over.set_result(None)
+        limit.suspensions -= 1
+        if not limit.suspensions and limit.resumed is not None and not limit.resumed.done():
+            limit.resumed.set_result(None)
 
 
-def renew() -> None:
+def restart_timeout() -> None:
     """Restart the time limit; CancelledError if it has expired, even if the work swallowed that."""
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -102,14 +102,14 @@ class _Limit:
 
     def __init__(self, since: float = 0.0) -> None:
         self.since = since
-        self.without_timeout = 0
-        self.over: asyncio.Future[None] | None = None
+        self.suspensions = 0
+        self.resumed: asyncio.Future[None] | None = None
 
 
 _LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  # noqa: B039  # this default is never awaited
 
 
-async def _end(task: asyncio.Future[T]) -> None:
+async def _cancel(task: asyncio.Future[T]) -> None:
     """Cancel a task, and close it by force if it swallows its cancellation.
 
     The GeneratorExit that closes a coroutine is no Exception and acts at once; when resumed, the task finds it closed.
@@ -117,7 +117,7 @@ async def _end(task: asyncio.Future[T]) -> None:
     task.cancel()
     try:
         with anyio.CancelScope(shield=True):
-            await asyncio.wait((task,), timeout=GRACE)
+            await asyncio.wait((task,), timeout=CANCEL_GRACE)
     finally:
         if not task.done() and isinstance(task, asyncio.Task):
             with suppress(Exception):

@@ -72,7 +72,7 @@ def read_cluster(
     `devices` that a file describes, too. `strict` raises the unknown fields, an InputError each in one group.
     """
     from kframework.objects.manifest import read
-    from kframework.scheduler.garbage import loading
+    from kframework.scheduler.garbage import gc_paused
 
     if configuration is not None:
         from kframework.core.runtime.profiles import load_plugins
@@ -81,7 +81,7 @@ def read_cluster(
         load_plugins(configuration, Registry.with_plugins(*plugins))
     for problem in declare_installed_kinds():
         say("warning", str(problem))
-    with loading():
+    with gc_paused():
         manifest = read(filenames)
         unknown = _unknown_fields(manifest)
     if unknown:

@@ -19,7 +19,7 @@ from kframework.errors import exit_on_debugger_quit
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject
-from kframework.scheduler.garbage import reduced_gc, spare
+from kframework.scheduler.garbage import freeze_heap, reduced_gc
 from kframework.scheduler.scheduler import SLICE, E, Scheduler
 from kframework.simulation.controllers import Controller
 from kframework.simulation.records import LivelockError, Records
@@ -121,7 +121,7 @@ class SimulationRun(Generic[E]):
         timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
             with exit_on_debugger_quit(), reduced_gc(), _stopped_by_interrupt(self._loop):
-                spare()
+                freeze_heap()
                 if self._work is None:
                     self._work = self._loop.create_task(self._main())
                     self._work.add_done_callback(self._stop)

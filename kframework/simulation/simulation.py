@@ -34,7 +34,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.observe.web.nodes import list_nodes
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.garbage import loading
+from kframework.scheduler.garbage import gc_paused
 from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
 from kframework.simulation.controllers import (
@@ -105,7 +105,7 @@ class Simulation(Generic[E]):
         try:
             cluster = tuple(cluster)
             self.clock: LoopClock = LoopClock(runner.get_loop(), newest_instant(cluster))
-            with loading():
+            with gc_paused():
                 self.cluster: MemoryCluster = MemoryCluster(self.clock, cluster)
             self._records = Records(self.cluster, self.clock, on_progress, max_records)
             self.controllers: Sequence[Controller] = (

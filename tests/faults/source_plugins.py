@@ -35,7 +35,7 @@ from kframework import (
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Reads
 from kframework.framework.source import KeyedBy, WhenStale
-from kframework.scheduler.timeouts import GRACE
+from kframework.scheduler.timeouts import CANCEL_GRACE
 from tests.faults.fault_schedule import FaultLog, FaultSchedule, Health
 
 #: What is closed to pods; all else is open.
@@ -119,7 +119,7 @@ class SourceDeclaration(msgspec.Struct, frozen=True, kw_only=True):
         Nobody limits the silence of a generator that has no timeout; in this world it ends with the cure.
         """
         limit = self.timeout or (0.0 if self.stream else LIMITS["source"])
-        return limit + 2 * GRACE + max(self.every, self.retry) * (1 + self.jitter) + 1.0
+        return limit + 2 * CANCEL_GRACE + max(self.every, self.retry) * (1 + self.jitter) + 1.0
 
 
 def declared(name: str, random: Random) -> SourceDeclaration:

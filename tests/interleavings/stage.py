@@ -71,7 +71,7 @@ class Stage:
         self.lives: dict[str, Counter[str]] = {}
         configuration = _configuration(*(plugin.name for plugin in plugins), extender=line is not None)
         registry = Registry.with_plugins(*plugins) if plugins else _INSTALLED
-        extender = http_extender if line is None else partial(Extender, line=line)
+        extender = http_extender if line is None else partial(Extender, transport=line)
         client = self.client if connect is None else connect(self.store)
         self.scheduler = Scheduler(configuration, client, self.clock, registry=registry, slice=0.0, extender=extender)
         self._books = EngineChecker(self.scheduler.engine)

@@ -18,7 +18,7 @@ from kframework.observe.recording.reconsider import reconsider
 from kframework.observe.recording.replay import replay
 from kframework.scheduler import binding, sources
 from kframework.scheduler.sources import SourceFeed
-from kframework.scheduler.timeouts import within
+from kframework.scheduler.timeouts import with_timeout
 from tests.faults.source_run import Report, make_plugins, run
 from tests.support.scale import seeds
 
@@ -78,7 +78,7 @@ def silent(self: SourceFeed, error: Exception) -> None:
 
 
 async def never_over(seconds: float, work: Awaitable[Any], option: str) -> Any:
-    return await within(None, work, option)
+    return await with_timeout(None, work, option)
 
 
 def never_undone(*arguments: object) -> None:

@@ -14,7 +14,7 @@ from kframework.client.event_record import EventRecord
 from kframework.clock import LoopClock, run_virtual
 from kframework.core.host import PodEvent
 from kframework.objects import Event
-from kframework.scheduler.event_recorder import REFRESH, SILENCE, EventRecorder
+from kframework.scheduler.event_recorder import REFRESH_INTERVAL, SERIES_GAP, EventRecorder
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario
@@ -121,10 +121,10 @@ def test_a_series_is_written_when_it_starts_and_when_it_has_ended() -> None:
         for _ in range(5):
             rig.fail(pending())
             await asyncio.sleep(10)
-        await asyncio.sleep(3 * SILENCE)
-        assert rig.counts == [(0.0, 0), (10.0, 2), (2 * SILENCE, 5)]
+        await asyncio.sleep(3 * SERIES_GAP)
+        assert rig.counts == [(0.0, 0), (10.0, 2), (2 * SERIES_GAP, 5)]
         rig.fail(pending())
-        assert rig.counts[-1] == (50 + 3 * SILENCE, 0)
+        assert rig.counts[-1] == (50 + 3 * SERIES_GAP, 0)
 
     recording(work)
 
@@ -134,7 +134,7 @@ def test_the_count_of_a_series_that_goes_on_is_written_every_half_hour() -> None
         for _ in range(31):
             rig.fail(pending())
             await asyncio.sleep(120)
-        assert rig.counts == [(0.0, 0), (120.0, 2), (REFRESH, 15), (2 * REFRESH, 30)]
+        assert rig.counts == [(0.0, 0), (120.0, 2), (REFRESH_INTERVAL, 15), (2 * REFRESH_INTERVAL, 30)]
 
     recording(work)
 
@@ -156,7 +156,7 @@ def test_pods_that_do_not_wait_are_forgotten() -> None:
     async def work(rig: Recording) -> None:
         for number in range(100):
             rig.fail(pending(str(number)))
-        await asyncio.sleep(2 * SILENCE + 1)
+        await asyncio.sleep(2 * SERIES_GAP + 1)
         assert "0 events known" in repr(rig.recorder)
 
     recording(work)

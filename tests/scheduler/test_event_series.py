@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from kframework.client.event_record import EventRecord, PodReference, SeriesKey
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.objects import EventSeries
-from kframework.scheduler.event_recorder import SILENCE, EventAggregator
+from kframework.scheduler.event_recorder import SERIES_GAP, EventAggregator
 
 POD = PodReference("default", "p", "1", "7")
 OCCASION = SeriesKey("default-scheduler", "FailedScheduling", "Scheduling", True, POD)
@@ -68,14 +68,14 @@ def test_what_is_silent_is_written_a_last_time_and_forgotten() -> None:
     aggregator.observe(came(START, series_key=replace(OCCASION, reason="Scheduled")))
     for seconds in (0, 1, 2):
         aggregator.observe(came(START + seconds))
-    assert aggregator.finish(START + SILENCE) == []
+    assert aggregator.finish(START + SERIES_GAP) == []
     assert len(aggregator) == 2
-    assert aggregator.finish(START + SILENCE + 1) == []
+    assert aggregator.finish(START + SERIES_GAP + 1) == []
     assert len(aggregator) == 1, "single events are only forgotten"
-    (last,) = aggregator.finish(START + SILENCE + 3)
+    (last,) = aggregator.finish(START + SERIES_GAP + 3)
     assert due(last) == (OCCASION, "no room", 3, 2)
     assert len(aggregator) == 0
-    anew = came(START + SILENCE + 3)
+    anew = came(START + SERIES_GAP + 3)
     assert aggregator.observe(anew) is anew, "the next one starts anew"
 
 
@@ -89,7 +89,7 @@ def test_it_writes_what_one_would_write_who_kept_every_event(steps: list[tuple[i
         times.append(now)
         told = due(aggregator.observe(came(now, series_key=replace(OCCASION, reason=reason))))
         assert told == (counted(reason, times) if len(times) <= 2 else None)
-        over = {reason: kept.pop(reason) for reason, times in list(kept.items()) if times[-1] < now - SILENCE}
+        over = {reason: kept.pop(reason) for reason, times in list(kept.items()) if times[-1] < now - SERIES_GAP}
         assert [due(record) for record in aggregator.finish(now)] == [
             counted(reason, times) for reason, times in over.items() if len(times) > 1
         ]

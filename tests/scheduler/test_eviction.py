@@ -18,7 +18,7 @@ from kframework.core.host import PodEvent
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler.eviction import REST, EvictionTask
+from kframework.scheduler.eviction import RETRY_DELAY, EvictionTask
 from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import LastVictimReached, Message, PreemptionEnded
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
@@ -216,13 +216,13 @@ def test_a_failure_spares_the_last_victim(method: str, status: int, caplog: pyte
     assert ended.messages == [FAILED]
     assert not [call for _, call in ended.calls if call.endswith("c")]
     assert caplog.messages[-1] == f"pod default/urgent cannot evict all its victims: status {status}"
-    assert ended.seconds >= REST
+    assert ended.seconds >= RETRY_DELAY
 
 
 def test_a_failure_spares_those_whose_turn_is_not_over() -> None:
     ended = evicted(fate={("patch_pod_status", "a"): SLOW, ("delete", "b"): refused(403, delay=1.0)})
     assert ended.messages == [FAILED]
-    assert (ended.seconds, ended.events) == (1.0 + REST, [])
+    assert (ended.seconds, ended.events) == (1.0 + RETRY_DELAY, [])
     assert ended.cluster.read(Pod, "a", "default").metadata.deletion_timestamp is None
 
 

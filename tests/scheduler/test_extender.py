@@ -67,9 +67,9 @@ def test_an_extender_is_interested_in_pods_that_ask_for_what_it_manages(
     managed: tuple[str, ...], containers: tuple[Container, ...], init: tuple[Container, ...], interested: bool
 ) -> None:
     asking = Suspendable(*containers, init=init)
-    assert extender({}, managedResources=managing(*managed)).interested(asking.pod) == interested
+    assert extender({}, managedResources=managing(*managed)).is_interested(asking.pod) == interested
     # The pod's template remembers; it must not mix up extenders.
-    assert not extender({}, managedResources=managing("example.com/other")).interested(asking.pod)
+    assert not extender({}, managedResources=managing("example.com/other")).is_interested(asking.pod)
 
 
 @pytest.mark.parametrize("cached", [True, False])

@@ -9,13 +9,13 @@ import pytest
 
 from kframework.framework.answers import Candidate
 from kframework.scheduler.extender_wire import (
-    ask_about_binding,
-    ask_about_nodes,
-    ask_about_victims,
-    read_bound,
-    read_filtered,
-    read_scores,
-    read_victims,
+    decode_binding_result,
+    decode_filter_result,
+    decode_host_priorities,
+    decode_preemption_result,
+    encode_binding_args,
+    encode_extender_args,
+    encode_preemption_args,
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
@@ -33,7 +33,7 @@ def cluster() -> tuple[ClusterState, PendingPod]:
 
 def test_a_question_about_nodes_holds_them() -> None:
     state, pod = cluster()
-    asked = json.loads(ask_about_nodes(pod, list(state.nodes), names_only=False))
+    asked = json.loads(encode_extender_args(pod, list(state.nodes), names_only=False))
     assert list(asked) == ["Pod", "Nodes", "NodeNames"]
     assert list(asked["Pod"]) == ["metadata", "spec", "status"]
     assert asked["Pod"]["metadata"]["name"] == "new" and asked["Pod"]["metadata"]["annotations"] == {"note": "x"}
@@ -51,14 +51,14 @@ def test_a_question_about_nodes_holds_them() -> None:
 
 def test_a_question_about_nodes_may_only_name_them() -> None:
     state, pod = cluster()
-    asked = json.loads(ask_about_nodes(pod, list(state.nodes), names_only=True))
+    asked = json.loads(encode_extender_args(pod, list(state.nodes), names_only=True))
     assert (asked["Nodes"], asked["NodeNames"]) == (None, ["a", "b"])
 
 
 def test_a_question_about_victims_holds_them() -> None:
     state, pod = cluster()
     (victim,) = state.pods.values()
-    asked = json.loads(ask_about_victims(pod, [Candidate("a", (victim,), 1)], names_only=False))
+    asked = json.loads(encode_preemption_args(pod, [Candidate("a", (victim,), 1)], names_only=False))
     assert list(asked) == ["Pod", "NodeNameToVictims", "NodeNameToMetaVictims"]
     assert asked["NodeNameToMetaVictims"] is None
     victims = asked["NodeNameToVictims"]["a"]
@@ -73,7 +73,7 @@ def test_a_victim_that_is_about_to_be_bound_is_sent_whole_with_its_node() -> Non
     state, pod = cluster()
     assumed = PendingPod(make_pod("young", annotations={"note": "y"}), state.interner)
     state.assume(assumed, "b")
-    asked = json.loads(ask_about_victims(pod, [Candidate("b", (state.pods[assumed.uid],))], names_only=False))
+    asked = json.loads(encode_preemption_args(pod, [Candidate("b", (state.pods[assumed.uid],))], names_only=False))
     (sent,) = asked["NodeNameToVictims"]["b"]["Pods"]
     assert sent["metadata"]["name"] == "young" and sent["spec"]["nodeName"] == "b"
 
@@ -81,14 +81,14 @@ def test_a_victim_that_is_about_to_be_bound_is_sent_whole_with_its_node() -> Non
 def test_a_question_about_victims_may_only_name_them() -> None:
     state, pod = cluster()
     (victim,) = state.pods.values()
-    asked = json.loads(ask_about_victims(pod, [Candidate("a", (victim,))], names_only=True))
+    asked = json.loads(encode_preemption_args(pod, [Candidate("a", (victim,))], names_only=True))
     assert asked["NodeNameToVictims"] is None
     assert asked["NodeNameToMetaVictims"] == {"a": {"Pods": [{"UID": victim.uid}], "NumPDBViolations": 0}}
 
 
 def test_a_question_about_binding_names_pod_and_node() -> None:
     _, pod = cluster()
-    asked = json.loads(ask_about_binding(pod, "a"))
+    asked = json.loads(encode_binding_args(pod, "a"))
     assert asked == {"PodName": "new", "PodNamespace": "default", "PodUID": pod.uid, "Node": "a"}
 
 
@@ -105,7 +105,7 @@ FULL = {
 @pytest.mark.parametrize(("names_only", "passing"), [(True, ["named"]), (False, ["full"])])
 def test_keys_are_read_in_any_spelling(spell: type[str], names_only: bool, passing: list[str]) -> None:
     answer = json.dumps({spell(key): value for key, value in FULL.items()}).encode()
-    result = read_filtered(answer, names_only=names_only)
+    result = decode_filter_result(answer, names_only=names_only)
     assert (result.passing, result.error) == (passing, "oops")
     assert (result.failed, result.unresolvable) == ({"A": "no"}, {"B": "never"})
 
@@ -127,30 +127,30 @@ def test_keys_are_read_in_any_spelling(spell: type[str], names_only: bool, passi
     ],
 )
 def test_which_nodes_pass(answer: str, names_only: bool, passing: list[str]) -> None:
-    assert read_filtered(answer.encode(), names_only=names_only).passing == passing
+    assert decode_filter_result(answer.encode(), names_only=names_only).passing == passing
 
 
 def test_scores_are_rows() -> None:
-    assert read_scores(b'[{"Host": "a", "Score": 3}, {"score": -7, "HOST": "b"}, {}, null]') == [
+    assert decode_host_priorities(b'[{"Host": "a", "Score": 3}, {"score": -7, "HOST": "b"}, {}, null]') == [
         ("a", 3),
         ("b", -7),
         ("", 0),
         ("", 0),
     ]
-    assert read_scores(b"null") == read_scores(b"[]") == []
+    assert decode_host_priorities(b"null") == decode_host_priorities(b"[]") == []
 
 
 def test_victims_are_read_by_node() -> None:
     answer = {"nodeNameToMetaVictims": {"A": {"pods": [{"uid": "1"}, {"UID": "2"}], "numPDBViolations": 3}, "B": None}}
-    assert read_victims(json.dumps(answer).encode()) == {"A": (["1", "2"], 3), "B": ([], 0)}
-    assert read_victims(b"{}") == {}
+    assert decode_preemption_result(json.dumps(answer).encode()) == {"A": (["1", "2"], 3), "B": ([], 0)}
+    assert decode_preemption_result(b"{}") == {}
 
 
 @pytest.mark.parametrize(
     ("answer", "error"), [("{}", ""), ("null", ""), ('{"error": "x"}', "x"), ('{"Error": ""}', "")]
 )
 def test_a_binding_is_an_error_or_none(answer: str, error: str) -> None:
-    assert read_bound(answer.encode()) == error
+    assert decode_binding_result(answer.encode()) == error
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_a_binding_is_an_error_or_none(answer: str, error: str) -> None:
 )
 def test_garbage_is_an_error(garbage: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
-        read_filtered(garbage, names_only=False)
+        decode_filter_result(garbage, names_only=False)
 
 
 @pytest.mark.parametrize(
@@ -178,4 +178,4 @@ def test_garbage_is_an_error(garbage: bytes) -> None:
 )
 def test_scores_that_are_none_are_an_error(garbage: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
-        read_scores(garbage)
+        decode_host_priorities(garbage)

@@ -11,7 +11,14 @@ import pytest
 
 from kframework.clock import LoopClock, run_virtual
 from kframework.scheduler import garbage
-from kframework.scheduler.garbage import COLLECTING, COLLECTING_ALL, THRESHOLDS, Collector, reduced_gc, spare
+from kframework.scheduler.garbage import (
+    COLLECT_INTERVAL,
+    FULL_COLLECT_INTERVAL,
+    THRESHOLDS,
+    IdleCollector,
+    freeze_heap,
+    reduced_gc,
+)
 from kframework.simulation.records import Progress
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
@@ -21,7 +28,7 @@ def test_it_is_collected_seldom_inside_and_then_as_before() -> None:
     before = gc.get_threshold()
     with reduced_gc(), ExitStack() as inner:
         inner.enter_context(reduced_gc())
-        spare()
+        freeze_heap()
         assert gc.get_threshold() == THRESHOLDS
         assert gc.get_freeze_count()
         inner.close()
@@ -45,18 +52,18 @@ def test_a_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monk
     done: list[str] = []
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
-    monkeypatch.setattr(garbage, "_trim", lambda spare: done.append("give back"))
+    monkeypatch.setattr(garbage, "_trim", lambda freeze_heap: done.append("give back"))
 
     async def main() -> None:
-        collector = Collector(LoopClock(asyncio.get_running_loop()))
+        collector = IdleCollector(LoopClock(asyncio.get_running_loop()))
         for _ in range(3):
             collector.collect()
         assert done == ["collect", "freeze", "give back"]
-        await asyncio.sleep(COLLECTING)
+        await asyncio.sleep(COLLECT_INTERVAL)
         collector.collect()
         assert done == ["collect", "freeze", "give back"] * 2
         done.clear()
-        await asyncio.sleep(COLLECTING_ALL)
+        await asyncio.sleep(FULL_COLLECT_INTERVAL)
         collector.collect()
         assert done == ["unfreeze", "collect", "freeze", "give back"]
 
@@ -70,12 +77,12 @@ def test_memory_is_given_back_where_the_c_library_can() -> None:
 
 
 def test_what_is_loaded_is_not_walked_and_spared_where_the_collector_walks_seldom() -> None:
-    with garbage.loading():
+    with garbage.gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
     assert not gc.get_freeze_count()
     with reduced_gc():
-        with garbage.loading():
+        with garbage.gc_paused():
             pass
         assert gc.get_freeze_count()
         assert gc.isenabled()

@@ -30,7 +30,7 @@ def ask(url: str, verb: str = "filter", question: object = None, times: int = 1,
         await line.start()
         try:
             for _ in range(times):
-                answer = await line.ask(verb, json.dumps(question).encode())
+                answer = await line.send(verb, json.dumps(question).encode())
             return answer
         finally:
             await line.close()
@@ -101,7 +101,7 @@ def test_an_answer_has_its_time(runner: Callable[[Any], None]) -> None:
         line = HttpExtenderTransport(settings(urlPrefix=server.url, httpTimeout="50ms"))
         await line.start()
         with pytest.raises(ExtenderError) as raised:
-            await line.ask("filter", b"{}")
+            await line.send("filter", b"{}")
         assert str(raised.value) == f'Post "{server.url}/filter": {TOO_LATE}'
         await line.close()
 
@@ -170,7 +170,7 @@ class Raw:
             line = HttpExtenderTransport(settings(urlPrefix=f"http://127.0.0.1:{port}"))
             await line.start()
             try:
-                return [await line.ask("filter", b"{}") for _ in range(times)]
+                return [await line.send("filter", b"{}") for _ in range(times)]
             finally:
                 await line.close()
 

@@ -28,7 +28,7 @@ from kframework.scheduler.cooperative import wait_until_idle
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import CONFIRM_TIMEOUT, ENDING, FINISHING, Scheduler
-from kframework.scheduler.timeouts import GRACE
+from kframework.scheduler.timeouts import CANCEL_GRACE
 from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Message, Upserted
 from kframework.state.pods import QueuedPod, TemplateInterner
@@ -284,7 +284,7 @@ def test_what_a_plugin_spawned_cannot_keep_the_scheduler_from_ending() -> None:
         held(spawning).spawn(deaf())
 
     spawning = plugin("A", reserve=reserve)
-    assert run(spawning, until=3.0).seconds == 3.0 + GRACE
+    assert run(spawning, until=3.0).seconds == 3.0 + CANCEL_GRACE
 
 
 async def awaits_what_was_cancelled(*args: object) -> None:
@@ -367,7 +367,7 @@ def test_a_plugin_that_cannot_start_ends_the_scheduler_and_is_named(
     assert raised.group_contains(PluginError, match=f"plugin 'A', hook start: {fault}")
 
 
-@pytest.mark.parametrize(("start", "seconds"), [(hangs, 0.0), (ignores_everything, GRACE)])
+@pytest.mark.parametrize(("start", "seconds"), [(hangs, 0.0), (ignores_everything, CANCEL_GRACE)])
 def test_a_start_that_hangs_does_not_keep_the_scheduler_from_stopping(
     start: Callable[[Plugin], Awaitable[None]], seconds: float
 ) -> None:

@@ -17,7 +17,7 @@ from kframework.clock import VIRTUAL_EPOCH, LoopClock, Seeds, run_virtual
 from kframework.framework.source import SourceSettings
 from kframework.scheduler import sources
 from kframework.scheduler.sources import SourceFeed, SourceFeeds
-from kframework.scheduler.timeouts import GRACE
+from kframework.scheduler.timeouts import CANCEL_GRACE
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
 
 KEY = "default-scheduler/Load/load"
@@ -224,7 +224,7 @@ def test_a_generator_that_swallows_its_cancellation_is_begun_again(answers: bool
                 yield {"late": 1.0}
         yield {"a": 2.0}
 
-    late = 0.0 if answers else GRACE
+    late = 0.0 if answers else CANCEL_GRACE
     assert heard(fetch, 7.5, timeout=5.0) == [
         changed(0, {"a": 1.0}),
         failed(5 + late, "timed out after 5 s (its timeout)"),
@@ -241,7 +241,7 @@ def test_a_generator_that_does_not_clean_up_is_not_waited_for() -> None:
             await asyncio.sleep(60)
 
     told = heard(fetch, 3.5)
-    assert told == [failed(at + GRACE, "TypeError: fetched a str, expected a mapping") for at in (0, 2)]
+    assert told == [failed(at + CANCEL_GRACE, "TypeError: fetched a str, expected a mapping") for at in (0, 2)]
 
 
 def test_a_generator_cleans_up_in_the_task_that_it_runs_in() -> None:

@@ -9,7 +9,14 @@ import anyio
 import pytest
 
 from kframework.clock import run_virtual
-from kframework.scheduler.timeouts import GRACE, HookTimeout, renew, said, within, without_timeout
+from kframework.scheduler.timeouts import (
+    CANCEL_GRACE,
+    HookTimeout,
+    fault_text,
+    restart_timeout,
+    with_timeout,
+    without_timeout,
+)
 
 
 def ends(work: Callable[[list[str]], Awaitable[object]], seconds: float = 10.0) -> tuple[object, float, list[str]]:
@@ -19,7 +26,7 @@ def ends(work: Callable[[list[str]], Awaitable[object]], seconds: float = 10.0) 
     async def main() -> tuple[object, float]:
         loop = asyncio.get_running_loop()
         try:
-            outcome: object = await within(seconds, work(journal), "hookTimeouts.bind")
+            outcome: object = await with_timeout(seconds, work(journal), "hookTimeouts.bind")
         except Exception as error:
             outcome = f"{type(error).__name__}: {error}"
         ended = loop.time()
@@ -49,7 +56,7 @@ async def late(journal: list[str]) -> str:
     try:
         await asyncio.Event().wait()
     except asyncio.CancelledError:
-        await asyncio.sleep(GRACE / 2)
+        await asyncio.sleep(CANCEL_GRACE / 2)
         journal.append("answered late")
     return "done after all"
 
@@ -79,8 +86,8 @@ async def awaits_what_was_cancelled(journal: list[str]) -> None:
         (broken, "ValueError: broken", 0.0, []),
         (awaits_what_was_cancelled, "RuntimeError: it awaited a cancelled task", 0.0, []),
         (slow, LATE, 10.0, ["cleaned up"]),
-        (late, LATE, 10.0 + GRACE / 2, ["answered late"]),
-        (deaf, LATE, 10.0 + GRACE, ["swallowed"]),
+        (late, LATE, 10.0 + CANCEL_GRACE / 2, ["answered late"]),
+        (deaf, LATE, 10.0 + CANCEL_GRACE, ["swallowed"]),
     ],
 )
 def test_work_has_its_time(
@@ -107,7 +114,7 @@ def test_a_limit_may_count_from_a_later_moment() -> None:
     async def works(journal: list[str]) -> str:
         for _ in range(3):
             await asyncio.sleep(8.0)
-            renew()
+            restart_timeout()
         return "done"
 
     async def stops(journal: list[str]) -> None:
@@ -124,7 +131,7 @@ def test_a_limit_that_has_run_out_counts_no_more() -> None:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             journal.append("swallowed")
-        renew()
+        restart_timeout()
         journal.append("goes on")
 
     assert ends(goes_on) == (LATE, 10.0, ["swallowed"])
@@ -136,14 +143,14 @@ def test_who_waits_may_be_cancelled(work: Callable[[list[str]], Awaitable[object
 
     async def main() -> float:
         with anyio.move_on_after(3.0):
-            await within(10.0, work(noted), "")
+            await with_timeout(10.0, work(noted), "")
         return asyncio.get_running_loop().time()
 
-    assert run_virtual(main) <= 3.0 + GRACE
+    assert run_virtual(main) <= 3.0 + CANCEL_GRACE
     assert noted == journal
 
 
 def test_of_a_timeout_only_its_words_are_said() -> None:
     error = ValueError("broken")
-    assert said(error) is error
-    assert said(HookTimeout(600.0, "hookTimeouts.preBind")) == "timed out after 600 s (hookTimeouts.preBind)"
+    assert fault_text(error) is error
+    assert fault_text(HookTimeout(600.0, "hookTimeouts.preBind")) == "timed out after 600 s (hookTimeouts.preBind)"

@@ -59,7 +59,7 @@ def test_work_that_is_done_to_the_end(seconds: float, fails: bool, end: str) -> 
 @pytest.mark.parametrize(("seconds", "end"), [(2.0, "done after 2 s"), (9.0, "done after 7 s")])
 def test_what_was_spawned_ends_by_itself_or_with_the_scheduler(seconds: float, end: str) -> None:
     async def do(errands: BackgroundTasks) -> None:
-        begun = errands.begin(asyncio.sleep(seconds), "me")
+        begun = errands.register(asyncio.sleep(seconds), "me")
         assert len(errands) == 1
         with anyio.CancelScope(shield=True):
             await begun()

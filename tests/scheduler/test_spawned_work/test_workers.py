@@ -45,7 +45,7 @@ def worked(do: Callable[[Works], Awaitable[None]]) -> Works:
 def test_a_task_does_one_piece_of_work_after_the_other() -> None:
     async def do(works: Works) -> None:
         for name in "abc":
-            works.workers.begin(works.one(name))
+            works.workers.start(works.one(name))
             await asyncio.sleep(2.0)
         assert repr(works.workers) == "<Workers: 1 at rest>"
 
@@ -58,7 +58,7 @@ def test_all_that_is_begun_is_done_side_by_side_and_few_rest_afterwards() -> Non
     async def do(works: Works) -> None:
         for _ in range(2):
             for number in range(MAX_IDLE_WORKERS + 10):
-                works.workers.begin(works.one(str(number)))
+                works.workers.start(works.one(str(number)))
             await asyncio.sleep(2.0)
             assert repr(works.workers) == f"<Workers: {MAX_IDLE_WORKERS} at rest>"
 
@@ -72,7 +72,7 @@ def test_work_belongs_to_the_attempt_that_began_it() -> None:
     async def do(works: Works) -> None:
         for attempt in (first, second, None):
             current_attempt.set(attempt)
-            works.workers.begin(works.one(""))
+            works.workers.start(works.one(""))
             current_attempt.set(None)
             await asyncio.sleep(2.0)
 
@@ -83,7 +83,7 @@ def test_work_belongs_to_the_attempt_that_began_it() -> None:
 
 def test_work_alone_has_the_context_and_a_task_of_its_own() -> None:
     async def do(works: Works) -> None:
-        works.workers.begin(works.one("a"))
+        works.workers.start(works.one("a"))
         await asyncio.sleep(2.0)
         current_attempt.set(alone)
         works.workers.start_in_own_task(works.one("b"))
@@ -101,9 +101,9 @@ def test_what_is_begun_right_before_the_end_is_begun_all_the_same() -> None:
     """A coroutine that was never awaited would be a warning."""
 
     async def do(works: Works) -> None:
-        works.workers.begin(works.one("a"))
+        works.workers.start(works.one("a"))
         await asyncio.sleep(2.0)
-        works.workers.begin(works.one("b"))
+        works.workers.start(works.one("b"))
 
     works = worked(do)
     assert works.begun == ["a", "b"] and len(works.seen) == 1
@@ -111,12 +111,12 @@ def test_what_is_begun_right_before_the_end_is_begun_all_the_same() -> None:
 
 def test_what_is_begun_after_the_end_goes_no_further_than_it_has_to_wait() -> None:
     async def do(works: Works) -> None:
-        works.workers.begin(works.one("a"))
+        works.workers.start(works.one("a"))
         await asyncio.sleep(2.0)
         works.cancel()
         with suppress(asyncio.CancelledError):
             await asyncio.sleep(1.0)
-        works.workers.begin(works.one("b"))
+        works.workers.start(works.one("b"))
 
     works = worked(do)
     assert works.begun == ["a", "b"] and len(works.seen) == 1
