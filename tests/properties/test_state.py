@@ -78,7 +78,7 @@ def keep_the_zone(order: NodeOrder, row: int, zone: tuple[str, str]) -> None:
     [
         (Log, "append", log_another_row),
         (NodeTable, "_count", count_up_only),
-        (Counters, "join", forget_the_counts),
+        (Counters, "register", forget_the_counts),
         (Topology, "put", stay_in_the_domain),
         (ClusterState, "put_node", leave_orphans_alone),
         (NodeTable, "_write", write_no_labels),

@@ -213,7 +213,7 @@ def test_differing_session_is_reported(run: Command, capsys: pytest.CaptureFixtu
         lines[nth(lines, "SessionAccount", 0)]["with"]["queues"][0]["weight"] = 9
 
     code, out, err = replayed(capsys, changed(file, tmp_path / "changed", heavier), "-o", "json")
-    assert code == 1 and "session 1 came to queues[0].weight " in err[0]
+    assert code == 1 and "session 1 got queues[0].weight " in err[0]
     assert err[-1].endswith("replayed with the recorded configuration: 1 different (1 queues)")
     (difference,) = json.loads(out)["differences"]
     assert (difference["account"], difference["difference"]) == ("session 1", "queues")

@@ -190,7 +190,7 @@ def test_metrics_and_page_are_served() -> None:
             tasks.start_soon(process.run)
             await bound.wait()
             url = told[0].removeprefix("status page at ").split("/ ")[0]
-            gang_view = "/view/details?sort=job&name=default/gang"
+            gang_view = "/view/details?kind=job&name=default/gang"
             metrics, resources, page, sections, gang = [
                 await asyncio.to_thread(read_url, url + path)
                 for path in ("/metrics", "/metrics/resources", "/", "/view/sections", gang_view)

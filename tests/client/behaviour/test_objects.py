@@ -240,7 +240,10 @@ async def test_patches_are_merged(stage: Stage, patch: dict[str, object], labels
 
 async def test_a_list_is_patched_as_a_whole(stage: Stage) -> None:
     stage.store.add(node())
-    for taints in ([{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}], [{"key": "c"}]):
+    for taints in (
+        [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}],
+        [{"key": "c", "effect": "NoSchedule"}],
+    ):
         patched = await stage.client.patch(Node, "n1", {"spec": {"taints": taints}})
         assert [taint.key for taint in patched.spec.taints] == [taint["key"] for taint in taints]
 
