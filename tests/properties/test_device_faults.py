@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kframework.client.kube_cluster import KubeCluster
+from kframework.in_memory import claim_controller
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.objects import AllocationResult, ApiObject, ResourceClaim
 from kframework.objects import ResourceClaimConsumerReference as Reference
@@ -103,11 +104,11 @@ def usable_anywhere(self: ClaimsInCycle, claim: ResourceClaim, nodes: NodeTable,
     return np.ones(len(rows), dtype=np.bool_)
 
 
-def leaking(self: ClaimController, claim: ResourceClaim) -> bool:
-    return False
+def leaking(claim: ResourceClaim) -> None:
+    return None
 
 
-def still_using(self: ClaimController, claim: ResourceClaim, user: object) -> bool:
+def still_using(self: ClaimController, namespace: str, pod_name: str, uid: str) -> bool:
     return True
 
 
@@ -144,9 +145,9 @@ reserve = ClaimWrites._reserve
             (AllocatedDevices, "_on_change", never_freed, "is free, which the scheduler does not know"),
             (ClaimWrites, "_reserve", for_the_first_alone, "is not reserved for it"),
             (ClaimsInCycle, "_is_usable_on", usable_anywhere, "does not reach the devices"),
-            (ClaimController, "_outlives_its_pod", leaking, "outlives its pod"),
-            (ClaimController, "_uses", still_using, "which is gone"),
-            (ClaimController, "_free", keeping, "keeps the devices of"),
+            (claim_controller, "_owning_pod", leaking, "outlives its pod"),
+            (ClaimController, "_needs_claims", still_using, "which is gone"),
+            (ClaimController, "_set_consumers", keeping, "keeps the devices of"),
             (ClaimWrites, "unreserve", left_reserved, "which waits"),
             (Feasibility, "_search", searched_once, "waits for devices that nobody has"),
         ]

@@ -63,7 +63,7 @@ def never_put_back(self: PodEngine, queued: object, status: object, nominated: o
     ("owner", "name", "planted", "problem"),
     [
         (PodEngine, "start_binding", hasty, "is overcommitted by"),
-        (Reflector, "_drop", deaf, "is not there, but the scheduler has"),
+        (Reflector, "_delete", deaf, "is not there, but the scheduler has"),
         (ClusterState, "forget", never_forgotten, "is assumed and neither confirmed nor forgotten"),
         (SchedulingQueue, "done", never_done, "was popped and is not done"),
         (PodEngine, "failed", never_put_back, "pod in the queue"),

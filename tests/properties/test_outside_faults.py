@@ -93,11 +93,11 @@ apply = Sources.apply
     ("owner", "name", "planted", "problem"),
     [
         (Sources, "apply", deaf, "waits, but"),
-        (PodEngine, "turned", never_woken, "waits, but"),
+        (PodEngine, "on_source_update", never_woken, "waits, but"),
         (SourceFeed, "_fail", silent, "was told 0 times"),
-        (sources, "within", never_over, "waits, but"),
-        (binding, "within", never_over, "is assumed and neither confirmed nor forgotten"),
-        ("kframework.core.pod_engine", "run_unreserve", never_undone, "holds what it has reserved"),
+        (sources, "with_timeout", never_over, "waits, but"),
+        (binding, "with_timeout", never_over, "is assumed and neither confirmed nor forgotten"),
+        ("kframework.core.pod_outcomes", "run_unreserve", never_undone, "holds what it has reserved"),
     ],
 )
 def test_planted_fault_is_detected(

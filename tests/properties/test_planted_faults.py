@@ -69,7 +69,7 @@ def log_cut_behind_a_reader(patch: pytest.MonkeyPatch) -> None:
         del log._entries[position - log._first :]
         return True
 
-    patch.setattr(Log, "cut", cut)
+    patch.setattr(Log, "discard_since", cut)
 
 
 def forgotten_node_set(patch: pytest.MonkeyPatch) -> None:

@@ -21,8 +21,8 @@ SOONER: tuple[tuple[ModuleType, str, int], ...] = (
     (nodes, "_WRITES", 16),
     (nodes, "_RESOURCES", 4),
     (counters, "_BUDGET", 0),
-    (series, "_MANY", 8),
-    (attempts, "_MANY_ATTEMPTS", 50),
+    (series, "_MAX_PENDING", 8),
+    (attempts, "_FLUSH_ATTEMPTS", 50),
 )
 
 #: More than so many of what came with a pod each may not stay for every pod that passed.

@@ -346,7 +346,7 @@ def check_nothing(statement: Statement, *_: object) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "fault"),
     [
-        (Log, "cut", cut_what_was_read),
+        (Log, "discard_since", cut_what_was_read),
         (Statement, "rollback", cut_what_others_wrote),
         (Statement, "rollback", undo_the_first_first),
         (Statement, "rollback", undo_all_but_the_first),
@@ -358,7 +358,7 @@ def check_nothing(statement: Statement, *_: object) -> None:
         (Statement, "_check_close", check_nothing),
         (Statement, "_check_basis", check_nothing),
         (Statement, "_check_added", check_nothing),
-        (NodeTable, "lift", stay_on_the_row),
+        (NodeTable, "remove_pod", stay_on_the_row),
         (NodeTable, "replace", replace_and_settle),
     ],
 )

@@ -117,7 +117,7 @@ def test_an_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: p
 
 @pytest.mark.slow
 def test_answers_go_with_devices_and_with_expressions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selection, "MOST_EXPRESSIONS", 2)
+    monkeypatch.setattr(selection, "MAX_EXPRESSIONS", 2)
     by, one = SelectorEvaluator(), device(**A100)
     for number in (0, 1, 0, 2):
         assert selects(by, asked(f"{number} == {number}"), one)
