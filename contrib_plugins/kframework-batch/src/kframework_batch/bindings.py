@@ -73,6 +73,7 @@ class Bindings:
             self._cluster.waiting.add(reservation.reserved)
             self._reservations[reservation.pod.uid] = reservation
             self._host.bind(reservation)
+        run.end()
 
     def create_run(self, tasks: Sequence[TaskInfo], cycles: Sequence[Cycle], choices: dict[str, Choice]) -> Run:
         """Return the attempts of tasks that have their nodes; what was chosen for each is taken out of `choices`."""
@@ -134,6 +135,7 @@ class Bindings:
         self._runs -= 1
         for place, (attempt, found) in enumerate(zip(bound.run.attempts, bound.run.results, strict=True)):
             yield self._end(attempt.pod, found.node, attempt.profile, bound.errors.get(place))
+        bound.run.end()
 
     def _end(
         self, pod: PendingPod, node_name: str, profile: Profile, status: Status | None
