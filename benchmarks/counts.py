@@ -89,7 +89,7 @@ def count_workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int 
     defaults = {name: value for name, value in definition.workload.params.items() if name != "measurePods"}
     case_of_size = replace(definition.case, workload_template=tuple(_with_turns(template, warm, pods // turns, turns)))
     size = replace(definition.workload, params={**defaults, **params})
-    definition = replace(definition, case=case_of_size, count_workload=size)
+    definition = replace(definition, case=case_of_size, workload=size)
     configuration = load_configuration(definition.file.parent / path) if path else default_configuration()
     stage = CountedRun(definition, configuration, lambda done, of: None, time=VIRTUAL)
     stage.profile = Profile()

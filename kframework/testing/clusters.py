@@ -115,7 +115,7 @@ def _affinity(random: Random) -> Affinity:
     choices = {
         "nodeAffinity": [
             {required: {"nodeSelectorTerms": [disk]}},
-            {required: {"nodeSelectorTerms": [{"matchFields": [_name_requirement("node-1", "node-2")]}]}},
+            {required: {"nodeSelectorTerms": [{"matchFields": [_name_requirement("node-1")]}]}},
             {preferred: [{"weight": 7, "preference": disk}]},
         ],
         "podAffinity": [{required: [pods]}, {preferred: [{"weight": 5, "podAffinityTerm": pods}]}],

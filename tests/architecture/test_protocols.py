@@ -20,7 +20,6 @@ KEPT: Mapping[str, str] = {
     # What the room may not import, or only in a circle.
     "ExtenderClient": "core asks extenders, and scheduler's Extenders stand below it",
     "Tables": "ClusterState opens statements, so that its module imports theirs",
-    "Runnable": "Session runs actions, whose module imports it",
     # What other distributions implement.
     "Loader": "kubernetes-asyncio's reader of kubeconfigs, which is imported only for plugins that log in",
 }

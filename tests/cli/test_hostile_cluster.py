@@ -72,7 +72,7 @@ def pod(name: str, **spec: object) -> dict[str, object]:
 def cluster(tmp_path: Path) -> Path:
     """Write a cluster in which some pods fit, and the others wait for all kinds of reasons."""
     status = {"allocatable": {"cpu": "4", "pods": "9", HOSTILE: "1"}, "images": [{"names": [HOSTILE], "sizeBytes": 1}]}
-    taints = [{"key": HOSTILE, "value": HOSTILE, "effect": "NoSchedule"}]
+    taints = [{"key": "a", "value": HOSTILE, "effect": "NoSchedule"}]
     objects = [
         {"apiVersion": "v1", "kind": "Node", "metadata": hostile("good"), "status": status},
         {
@@ -86,7 +86,7 @@ def cluster(tmp_path: Path) -> Path:
         pod("refused"),
         pod("broken"),
         pod("huge", containers=[{"name": HOSTILE, "resources": {"requests": {HOSTILE: "9"}}}]),
-        pod("gated", schedulingGates=[{"name": HOSTILE}]),
+        pod("gated", schedulingGates=[{"name": "gate"}]),
         pod("elsewhere", schedulerName=HOSTILE),
         pod("picky", nodeSelector={HOSTILE: "no" + HOSTILE}),
     ]

@@ -33,7 +33,7 @@ class UnreliableExtender(HttpExtenderTransport):
     async def close(self) -> None:
         """Do nothing: there is no connection."""
 
-    async def ask(self, verb: str, question: bytes) -> bytes:
+    async def send(self, verb: str, request: bytes) -> bytes:
         """Answer, or fail."""
         if self._clock.now() < self.until and self._random.random() < RATE:
             fault = self._random.choice(["error", "late", "nonsense", "refusal"])
@@ -45,7 +45,7 @@ class UnreliableExtender(HttpExtenderTransport):
             if fault == "refusal" and verb == "filter":
                 return b'{"error": "the licence server is away"}'
             await asyncio.sleep(self._random.uniform(0.0, LATE))
-        return json.dumps(self._answer(verb, json.loads(question))).encode()
+        return json.dumps(self._answer(verb, json.loads(request))).encode()
 
     def _answer(self, verb: str, asked: dict[str, object]) -> object:
         names = asked.get("NodeNames")

@@ -128,12 +128,12 @@ def test_all_are_asked_for_scores_at_once() -> None:
     met = asyncio.Event()
 
     class Waiting(ScriptedExtender):
-        async def ask(self, verb: str, question: bytes) -> bytes:
+        async def send(self, verb: str, request: bytes) -> bytes:
             await met.wait()
             return b"[]"
 
     class Meeting(ScriptedExtender):
-        async def ask(self, verb: str, question: bytes) -> bytes:
+        async def send(self, verb: str, request: bytes) -> bytes:
             met.set()
             return b"[]"
 

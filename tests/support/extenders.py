@@ -57,8 +57,8 @@ class ScriptedExtender(HttpExtenderTransport):
     async def close(self) -> None:
         self.open -= 1
 
-    async def ask(self, verb: str, question: bytes) -> bytes:
-        asked = json.loads(question)
+    async def send(self, verb: str, request: bytes) -> bytes:
+        asked = json.loads(request)
         self.journal.append((verb, asked))
         answer = self.answers[verb]
         if callable(answer):

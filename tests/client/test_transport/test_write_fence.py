@@ -238,9 +238,9 @@ class NotedLine(HttpExtenderTransport):
     async def start(self) -> None:
         pass
 
-    async def ask(self, verb: str, question: bytes) -> bytes:
+    async def send(self, verb: str, request: bytes) -> bytes:
         self._books.note(f"ask extender to {verb}")
-        asked = msgspec.json.decode(question)
+        asked = msgspec.json.decode(request)
         self._store.assign(asked["PodNamespace"], asked["PodName"], asked["PodUID"], asked["Node"])
         return b"{}"
 

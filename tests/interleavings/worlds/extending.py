@@ -29,9 +29,9 @@ class Line(HttpExtenderTransport):
     async def close(self) -> None:
         """Release nothing."""
 
-    async def ask(self, verb: str, question: bytes) -> bytes:
-        """Put a question."""
-        asked, loop = json.loads(question), this_loop()
+    async def send(self, verb: str, request: bytes) -> bytes:
+        """Put a request."""
+        asked, loop = json.loads(request), this_loop()
         self._asked += 1
         what, lost = f"{verb} ({self._asked})", ExtenderError("no answer")
         await loop.come(what, f"the extender is asked {what}", (f"{what} is lost", lost))

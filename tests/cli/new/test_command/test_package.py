@@ -100,7 +100,7 @@ def test_names_follow_from_one() -> None:
         ("", "'' is not a valid name; use a-z, 0-9 and dashes, after a letter"),
         ("class", "'class' cannot be used: 'class' is a Python keyword; choose another, such as 'my-class'"),
         ("json", "'json' cannot be used: a module 'json' already exists; choose another, such as 'my-json'"),
-        ("kframework", "there is a module 'kframework' already"),
+        ("kframework", "a module 'kframework' already exists"),
         ("node-name", "'node-name' cannot be used: kube-scheduler has a plugin NodeName"),
         ("plugin", "'plugin' cannot be used: its class Plugin would hide what it imports"),
         ("pod-info", "its class PodInfo would hide what it imports"),
