@@ -88,7 +88,7 @@ def cluster(tmp_path: Path) -> Path:
         pod("huge", containers=[{"name": HOSTILE, "resources": {"requests": {HOSTILE: "9"}}}]),
         pod("gated", schedulingGates=[{"name": "gate"}]),
         pod("elsewhere", schedulerName=HOSTILE),
-        pod("picky", nodeSelector={HOSTILE: "no" + HOSTILE}),
+        pod("picky", nodeSelector={"a": "b"}),
     ]
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
