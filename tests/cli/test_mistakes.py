@@ -248,7 +248,7 @@ class TestMine(PluginContract):
                 "events_to_register(self):\n        return [ClusterEvent('*', ActionType.ALL, never)]\n",
             ],
             "test_no_wake_up_is_lost",
-            r"still waits .* the hint of Mine answered Skip .*\n.* fix: .* with a hint that answers QUEUE\n.*:14\n",
+            r"still waits .* the hint of Mine answered Skip .*\n.* fix: .* with a hint that answers QUEUE.*\n.*:14\n",
             id="a hint that never queues",
         ),
     ],
