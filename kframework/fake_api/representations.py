@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 
@@ -17,7 +17,23 @@ from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.yaml_bodies import YAML
 
 
-class PlainRepresentation:
+class Representation(Protocol):
+    """Encodes objects of one kind in the form that the client asked for."""
+
+    def encode_one(self, document: ApiDocument) -> bytes:
+        """Encode one object."""
+        ...
+
+    def encode_list(self, documents: Sequence[ApiDocument], metadata: Mapping[str, str | int]) -> bytes:
+        """Encode a list of objects; `metadata` is the list's."""
+        ...
+
+    def encode_bookmark(self, metadata: Mapping[str, object]) -> bytes:
+        """Encode the object of a bookmark, which only has metadata."""
+        ...
+
+
+class PlainRepresentation(Representation):
     """Objects as JSON."""
 
     def __init__(self, resource: ApiResource) -> None:
@@ -26,20 +42,17 @@ class PlainRepresentation:
         self._list_head = self._head.replace(b'",', b'List",', 1)
 
     def encode_one(self, document: ApiDocument) -> bytes:
-        """Encode one object."""
         return self._resource.body(document)
 
     def encode_list(self, documents: Sequence[ApiDocument], metadata: Mapping[str, str | int]) -> bytes:
-        """Encode a list of objects; `metadata` is the list's."""
         items = b",".join([self._resource.body(document) for document in documents])
         return b'%b,"metadata":%b,"items":[%b]}' % (self._list_head, msgspec.json.encode(metadata), items)
 
     def encode_bookmark(self, metadata: Mapping[str, object]) -> bytes:
-        """Encode the object of a bookmark, which only has metadata."""
         return b'%b,"metadata":%b}' % (self._head, msgspec.json.encode(metadata))
 
 
-class TableRepresentation:
+class TableRepresentation(Representation):
     """Objects as rows; `include` is what a row contains of its object: None, Metadata or Object."""
 
     def __init__(self, resource: ApiResource, clock: Clock, include: str) -> None:
@@ -60,7 +73,7 @@ class TableRepresentation:
         return msgspec.json.encode({"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata, "rows": []})
 
 
-class MetadataRepresentation:
+class MetadataRepresentation(Representation):
     """The metadata of objects, for clients that need only labels, owners and versions."""
 
     def __init__(self, resource: ApiResource) -> None:
@@ -80,9 +93,6 @@ class MetadataRepresentation:
         metadata = self._resource.data(document).get("metadata")
         return {"kind": _PARTIAL, "apiVersion": _META, "metadata": metadata}
 
-
-#: Encodes objects of one kind in the form that the client prefers.
-Representation = PlainRepresentation | TableRepresentation | MetadataRepresentation
 
 _PARTIAL, _META = "PartialObjectMetadata", "meta.k8s.io/v1"
 
