@@ -204,7 +204,7 @@ CASES: dict[str, Case] = {
         times=2,
         scores={0, 1, 2},
         # There are never so many selectors.
-        unreached={"SelectorSpread._counts_of: self._counts.popitem(last=False)"},
+        unreached={"SelectorSpread._counts_for: self._counts.popitem(last=False)"},
     ),
     "Together": Case(
         worlds=[World(pods=[make_pod("half", labels={"together.example.com/group": "g"})])],

@@ -131,7 +131,7 @@ CASES: Mapping[str, Case] = {
             ),
         ],
         reasons={
-            f"team {team} has less left of its {share} than is asked for"
+            f"team {team} has less left of its {share} than requested"
             for team, share in (("red", "2 cpu"), ("red", "4 Gi of memory"), ("blue", "1 cpu"))
         },
     ),

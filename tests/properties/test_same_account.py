@@ -294,7 +294,7 @@ def explanations(accounts: RunOutput) -> Iterator[str]:
             yield from differ(f"phase of {name}", pod["status"].get("phase") in ("Succeeded", "Failed"), True)
             continue
         decision = decisions.get(uid)
-        yield from differ(f"last attempt at {name}", told["then"], decision)
+        yield from differ(f"last attempt at {name}", told["last_decision"], decision)
         yield from differ(f"last binding of {name}", told["binding"], decision and bindings.get(decision["attempt"]))
         yield from differ(f"attempts at {name}", told["attempts"], decision["tries"] if decision else 0)
         yield from differ(f"{name} is bound", told["state"] == "bound", uid in bound(accounts))

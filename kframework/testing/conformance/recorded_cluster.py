@@ -158,7 +158,7 @@ class LossySearch(DeviceSearch):
 class LossyDevices(Devices):
     """Devices that are lost, and that the victims of a preemption keep in its dry runs."""
 
-    search_with: ClassVar[type[DeviceSearch]] = LossySearch
+    search_class: ClassVar[type[DeviceSearch]] = LossySearch
 
     def as_if_released(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocations:
         return self.allocated
