@@ -46,7 +46,7 @@ def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path:
     done = run("replay", file)
     assert (done.code, done.out) == (0, "")
     assert done.errors[-1] == "1 attempts replayed with the recorded configuration: all the same"
-    assert ("the recording ends in the middle" in done.err) is (number == signal.SIGKILL)
+    assert ("the recording is incomplete" in done.err) is (number == signal.SIGKILL)
 
 
 def test_a_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:

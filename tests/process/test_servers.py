@@ -229,7 +229,7 @@ def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: p
 
             profiles, election = until.process.scheduler.profiles, configuration.settings.leader_election
             held.grant(manifests(profiles, election, name=ACCOUNT[1], namespace=ACCOUNT[0]))
-            begun = {"leading", "in"}
+            begun = {"leading", "synced"}
             while begun:
                 begun.discard((await told.get()).partition(" ")[0])
             assert await asyncio.to_thread(answer, ready) == "ok"
@@ -240,6 +240,6 @@ def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: p
     assert until.nodes == {"default/pod": "a", "default/late": "a"}
     lines = of(caplog.records, NOTICE)
     missing = {line.removeprefix("no right to ").partition(": ")[0] for line in lines if line.startswith("no right")}
-    granted = {line.removeprefix("granted: ") for line in lines if line.startswith("granted by now")}
+    granted = {line.removeprefix("granted: ") for line in lines if line.startswith("granted: ")}
     # Whoever leads by then has no need to watch the lease.
     assert missing ^ granted <= {"watch leases.coordination.k8s.io in the namespace kube-system"}

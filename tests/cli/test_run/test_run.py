@@ -174,7 +174,7 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
             code, out, err = scheduler.end(number)
         assert (code, out) == (0, [])
         # On a busy machine an attempt may take long, which is said too.
-        in_step, leading, waiting = sorted(line for line in err[:-1] if "took long" not in line)
+        leading, in_step, waiting = sorted(line for line in err[:-1] if "took long" not in line)
         assert (in_step, waiting, err[-1]) == (IN_STEP, WAITING, EXITING)
         assert leading.startswith("notice: leading as ")
 
