@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
+import tokenize
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-from tests.architecture.sources import ROOT, listed
+from tests.architecture.sources import ROOT, listed, parse
 
 #: A word of our own that was used for what the field has a word for, and that word. Only distinctive ones stand here.
 OURS = {
@@ -25,7 +27,7 @@ OURS = {
     "Onlookers": "Observers",
     "Audience": "Observers",
     "Nowhere": "Host",
-    "DelayedTransport": "FencedTransport",
+    "GatedTransport": "FencedTransport",
     "Lane": "KeyedWriteQueue",
     "Shelf": "KindStore",
     "Misfit": "UndecodableObject",
@@ -46,11 +48,60 @@ KEPT = ("`objections`", "`now.objections`", 'name="objections"', '"objections"')
 #: Where the old words stand on purpose.
 TOLD = ("docs/decisions", "tests", "CHANGELOG.md")
 
+#: A name of before version 2 of the contract, and the one that replaced it. No product code uses them again.
+RENAMED = {
+    "Accounting": "AccountObserver",
+    "Activated": "ActivateRequested",
+    "Asking": "Suspendable",
+    "BEYOND_HELP": "UNFIXABLE",
+    "BesideNominated": "NominatedRejections",
+    "Changed": "Upserted",
+    "Concluded": "AttemptResult",
+    "Disagreement": "DecisionDiff",
+    "Done": "Completed",
+    "DryRuns": "DryRunResult",
+    "Efforts": "ChangeEstimates",
+    "EngineHost": "Host",
+    "Errand": "BackgroundTask",
+    "Extending": "ExtenderClient",
+    "FrozenCounts": "CountsSnapshot",
+    "Gone": "Deleted",
+    "Holder": "PluginKey",
+    "HttpLine": "HttpExtenderTransport",
+    "Jointly": "AllOf",
+    "Looked": "FilterOutcome",
+    "NOBODY": "NO_PLUGINS",
+    "Occurrence": "ObservedEvent",
+    "OwnMessage": "EngineMessage",
+    "Preempting": "OngoingPreemptions",
+    "Prospects": "NodeRanking",
+    "Reach": "VolumeTopology",
+    "Shown": "EngineView",
+    "SourceTurn": "SourceUpdate",
+    "StandingClock": "FrozenClock",
+    "Telling": "HookTracer",
+    "Touched": "AnswersInvalidated",
+    "Trials": "WhatIf",
+    "Unexplainable": "ExplainError",
+    "came_to_nothing": "reject_result",
+    "in_slices": "time_sliced",
+    "keeps_time": "own_timeouts",
+    "look_for_a_way_out": "run_post_filter",
+    "says_the_same": "is_equivalent",
+    "takes_as_much_as": "has_same_requests",
+    "tell_until": "replay_until",
+    "to_the_end": "shield",
+    "under_way": "in_progress",
+    "undo_leaks": "roll_back_leaked_statements",
+    "whereabouts": "describe_wait",
+}
+
 #: Words that a sentence does not need once it names who does what.
 VAGUE = (
     "whoever",
     "whomever",
     "nobody",
+    "somebody",
     "to whom",
     "be it",
     "anew",
@@ -58,6 +109,7 @@ VAGUE = (
     "for ever",
     "in vain",
     "had better",
+    "passed over",
     "told",
 )
 _VAGUE = re.compile(rf"\b({'|'.join(VAGUE)})\b", re.IGNORECASE)
@@ -65,7 +117,7 @@ _VAGUE = re.compile(rf"\b({'|'.join(VAGUE)})\b", re.IGNORECASE)
 _QUOTED = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)
 
 
-def test_docstrings_and_documents_have_no_vague_words() -> None:
+def test_texts_and_documents_have_no_vague_words() -> None:
     problems = [problem for path in texts() for problem in vague_words(path, path.read_text())]
     assert not problems, listed(problems)
 
@@ -74,7 +126,10 @@ def test_docstrings_and_documents_have_no_vague_words() -> None:
     ("name", "text", "found"),
     [
         ("module.py", 'def f():\n    """Return what nobody needs."""', 1),
-        ("module.py", 'def f():\n    """Return `told`."""\n    nobody = "in vain"', 0),
+        ("module.py", 'def f():\n    """Return `told`."""\n    nobody = "anew"', 0),
+        ("module.py", 'raise ConfigError(f"{name} is passed over")', 1),
+        ("module.py", '_log.warning("retried in vain: %s", pod)', 1),
+        ("module.py", 'typer.Option(help="Who is told that a pod is bound.")', 1),
         ("page.md", "It is tried anew, for ever.\n```\nin vain\n```\n", 2),
     ],
 )
@@ -83,14 +138,17 @@ def test_vague_word_is_reported(name: str, text: str, found: int) -> None:
 
 
 def vague_words(path: Path, text: str) -> Iterator[str]:
-    """Yield a sentence for each vague word in a document, or in the docstrings of a module."""
-    prose = [text]
-    if path.suffix == ".py":
-        documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-        prose = [ast.get_docstring(node) or "" for node in ast.walk(ast.parse(text)) if isinstance(node, documented)]
-    for each in prose:
+    """Yield a sentence for each vague word in a document, or in the docstrings, messages and help texts of a module."""
+    for each in prose_of(parse(text)) if path.suffix == ".py" else [text]:
         for found in _VAGUE.finditer(_QUOTED.sub("", each)):
             yield f"{path}: {found[1]!r} in {each[max(0, found.start() - 40) : found.end() + 40]!r}; name who does what"
+
+
+def prose_of(module: ast.Module) -> Iterator[str]:
+    """Yield the docstrings of a module, and all other strings with a blank: messages, help texts, ..."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.value
 
 
 def test_terms_of_the_field_are_used() -> None:
@@ -130,3 +188,25 @@ def own_words(name: str, text: str) -> Iterator[str]:
             line = line.replace(kept, "")
         for found in _OURS.finditer(line):
             yield f"{name}, line {number}: {found[1]!r}; the field says {OURS[found[1]]!r}"
+
+
+def test_renamed_names_are_not_used() -> None:
+    paths = [path for path in texts() if path.suffix == ".py"]
+    problems = [problem for path in paths for problem in renamed_names(str(path.relative_to(ROOT)), path.read_text())]
+    assert not problems, listed(problems)
+
+
+def test_a_renamed_name_is_reported() -> None:
+    planted = "class Gone:\n    under_way = under\nhandle.to_the_end(work)  # Changed\n"
+    assert [problem.partition(";")[0] for problem in renamed_names("module.py", planted)] == [
+        "module.py, line 1: 'Gone'",
+        "module.py, line 2: 'under_way'",
+        "module.py, line 3: 'to_the_end'",
+    ]
+
+
+def renamed_names(name: str, source: str) -> Iterator[str]:
+    """Yield a sentence for each identifier of a module that has been renamed."""
+    for token in tokenize.generate_tokens(StringIO(source).readline):
+        if token.type == tokenize.NAME and token.string in RENAMED:
+            yield f"{name}, line {token.start[0]}: {token.string!r}; it is {RENAMED[token.string]!r} now"

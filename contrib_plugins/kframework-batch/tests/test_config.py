@@ -122,34 +122,34 @@ def test_null_is_the_same_as_missing() -> None:
     [
         (
             "tier:\nactions: allocate",
-            "<config>:1: tier: unknown field \"tier\" is passed over (did you mean 'tiers'?)",
+            "<config>:1: tier: unknown field \"tier\" is ignored (did you mean 'tiers'?)",
         ),
         (
             "actions: allocate\ntiers:\n- plugins:\n  - name: gang\n    enabledPreemptable: false",
             (
-                '<config>:5: tiers[0].plugins[0].enabledPreemptable: unknown field "enabledPreemptable" is passed over'
+                '<config>:5: tiers[0].plugins[0].enabledPreemptable: unknown field "enabledPreemptable" is ignored'
                 " (did you mean 'enablePreemptable'?)"
             ),
         ),
         (
             "actions: allocate\ntiers:\n- name: first\n  plugins: []",
-            '<config>:3: tiers[0].name: unknown field "name" is passed over',
+            '<config>:3: tiers[0].name: unknown field "name" is ignored',
         ),
         (
             "actions: allocate\nmetrics:\n  type: prometheus",
-            "<config>:2: metrics: is for Volcano's plugin usage, which is not here: passed over",
+            "<config>:2: metrics: is for Volcano's plugin usage, which is not supported: ignored",
         ),
         (
             "actions: allocate\nconfigurations:\n- name: allocate\n  arguments: {a: 1}\n- name: allocate",
-            "<config>:5: configurations[1].name: allocate has arguments already: these are passed over",
+            "<config>:5: configurations[1].name: allocate has arguments already: ignoring these",
         ),
         (
             "actions: allocate\n---\nactions: backfill",
-            "<config>:3: a file holds one configuration: this further document is passed over",
+            "<config>:3: a file holds one configuration: ignoring this document",
         ),
         (
             f"actions: allocate\n{OPTIONS}\n{OPTIONS}",
-            "<config>:7: a file holds one configuration: this further document is passed over",
+            "<config>:7: a file holds one configuration: ignoring this document",
         ),
     ],
 )

@@ -165,7 +165,7 @@ def test_queues_are_listed_in_the_order_of_the_last_session() -> None:
 def test_pending_jobs_are_listed_first_with_reasons() -> None:
     section = named(shown(stage()).sections(), "jobs")
     large, runs = section.rows
-    assert (section.total, section.note) == (2, "Those first that cannot run yet, then those of which more tasks wait.")
+    assert (section.total, section.note) == (2, "Jobs that cannot run yet first, then by the number of pending tasks.")
     last = ("discarded in allocate", "2 of 3", Ref("session", "2"), "proportion: queue red is not due room for it")
     assert large.cells == (Ref("job", "default/large"), "red", "Inqueue", "0 of 3", "3 Pending", *last)
     first = ("committed in allocate", "2 of 2", Ref("session", "1"), "")

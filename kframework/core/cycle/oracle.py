@@ -34,7 +34,7 @@ class VerificationError(KFrameworkError):
         self.what = what
         self.remembered = remembered
         self.afresh = afresh
-        super().__init__(f"pod {self.pod}: {what}: remembered {remembered!r}, asked afresh {afresh!r}")
+        super().__init__(f"pod {self.pod}: {what}: cached {remembered!r}, uncached {afresh!r}")
 
 
 class Oracle:

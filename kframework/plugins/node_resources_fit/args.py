@@ -76,9 +76,9 @@ class NodeResourcesFitArgs(ApiArgs):
     checked_when_disabled: ClassVar[bool] = False
 
     ignored_resources: tuple[str, ...] = ()
-    """Extended resources that are not looked at."""
+    """Extended resources to ignore."""
     ignored_resource_groups: tuple[str, ...] = ()
-    """The same, by what stands before the slash."""
+    """Groups of extended resources to ignore: the part of the name before the slash."""
     scoring_strategy: ScoringStrategy | None = ScoringStrategy(type="LeastAllocated")
     """How nodes are scored."""
 

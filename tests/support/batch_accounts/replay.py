@@ -376,7 +376,7 @@ class Replay:
             self.evicted += [(task.key, self.action) for task in victims]
             return
         if turn.message:
-            assert turn.message == "nobody has to go for it"
+            assert turn.message == "no victim is needed"
             assert not victims
             assert job.is_complete("Pipelined")
         for task in promised:

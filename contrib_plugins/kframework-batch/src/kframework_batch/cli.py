@@ -246,7 +246,7 @@ def run(
     """Schedule the jobs and pods of a cluster.
 
     Runs until SIGTERM or Ctrl-C. What is changed in the configuration file holds from the next
-    session on. All flags of Volcano's scheduler are known; those that mean nothing here are named and passed over.
+    session on. All flags of Volcano's scheduler are known; those without a meaning here are ignored with a notice.
     """
     from kframework.clock import SystemClock
     from kframework.engine import Process, with_overrides

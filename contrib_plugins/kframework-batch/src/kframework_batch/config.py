@@ -1,6 +1,6 @@
 """Reading a scheduler configuration as Volcano has it: actions, tiers of plugins with their flags, arguments.
 
-As tolerant as Volcano's own reading: unknown fields are passed over, here with a warning. Which actions and plugins
+As tolerant as Volcano's own reading: unknown fields are ignored, here with a warning. Which actions and plugins
 there are, and what their arguments mean, is looked into by `kframework_batch.program`.
 """
 
@@ -127,7 +127,7 @@ def _config_map_text(config_map: Document, text: str, name: str) -> tuple[str, s
 
 
 class _ConfigurationReader:
-    """Goes through the documents once and collects what is wrong and what is passed over."""
+    """Goes through the documents once and collects errors and warnings."""
 
     def __init__(self) -> None:
         self._errors: list[ConfigError] = []
@@ -148,7 +148,7 @@ class _ConfigurationReader:
         )
         self._refuse_conflicts(read.tiers)
         if self._fields(root / "metrics"):
-            self._warn(root / "metrics", "is for Volcano's plugin usage, which is not here: passed over")
+            self._warn(root / "metrics", "is for Volcano's plugin usage, which is not supported: ignored")
         options = self._options([document.at() for document in documents[1:]])
         raise_collected(self._errors)
         return replace(read, options=options, warnings=tuple(str(warning) for warning in self._warnings))
@@ -159,7 +159,7 @@ class _ConfigurationReader:
         chosen = kinds.index(OPTIONS_KIND) if OPTIONS_KIND in kinds else None
         for number, place in enumerate(further):
             if number != chosen:
-                self._warn(place, "a file holds one configuration: this further document is passed over")
+                self._warn(place, "a file holds one configuration: ignoring this document")
         with collect_errors(self._errors):
             return Options() if chosen is None else options_of(further[chosen])
         return Options()
@@ -188,7 +188,7 @@ class _ConfigurationReader:
             name, arguments = self._text(entry / "name"), entry / "arguments"
             read = RawArgs(self._fields(arguments), arguments)
             if name in found:
-                self._warn(entry / "name", f"{name} has arguments already: these are passed over")
+                self._warn(entry / "name", f"{name} has arguments already: ignoring these")
             found.setdefault(name, read)
         return found
 
@@ -200,7 +200,7 @@ class _ConfigurationReader:
             return {}
         for name in value:
             if known and name not in known:
-                self._warn(place / name, f'unknown field "{name}" is passed over', nearest_name(name, known))
+                self._warn(place / name, f'unknown field "{name}" is ignored', nearest_name(name, known))
         return {name: field for name, field in value.items() if field is not None}
 
     def _items(self, place: YamlLocation) -> list[YamlLocation]:

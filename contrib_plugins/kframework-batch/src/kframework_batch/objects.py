@@ -246,7 +246,7 @@ class TaskSpec(ApiStruct, frozen=True, kw_only=True):
 class JobSpec(ApiStruct, frozen=True, kw_only=True):
     """Pods of several roles that make up one piece of work; `plugins` have arguments by their names.
 
-    `volumes` are known to be there, and passed over.
+    `volumes` are decoded and ignored.
     """
 
     scheduler_name: str = ""

@@ -195,7 +195,7 @@ class _ProgramCompiler:
             known = field_names(offered.Arguments)
             for unread in read.model_extra or {}:
                 if not any(unread.startswith(f"{each}.") for each in known):
-                    said = f'unknown argument "{unread}" is passed over'
+                    said = f'unknown argument "{unread}" is ignored'
                     self._notices.append(arguments.place.error(Problem((unread,), said, nearest_name(unread, known))))
             try:
                 return offered(read)

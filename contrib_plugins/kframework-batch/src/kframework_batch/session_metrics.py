@@ -195,7 +195,7 @@ class SessionMetrics(SessionObserver):
         values: dict[str, tuple[str, Callable[[QueueState], float]]] = {
             "share": ("The largest part of its due that a queue had", lambda state: state.share),
             "weight": ("The weight of a queue", lambda state: state.weight),
-            "overused": ("Whether jobs were passed over since their queue had its due", self._overused),
+            "overused": ("Whether jobs were skipped because their queue had its due", self._overused),
         }
         for name, (text, value) in values.items():
             family = Family("gauge", f"volcano_queue_{name}", f"[ALPHA] {text}.", ("queue_name",))

@@ -152,7 +152,7 @@ class BatchView(EngineView[BatchEngine]):
         count_by_queue = self.count_by_queue()
         waiting = {name: count_by_queue.get(_queue_label(name), 0) for name in queues}
         jobs = sorted((job for job in self._jobs() if job.has_group), key=_rank)
-        note = "Those first that cannot run yet, then those of which more tasks wait." if len(jobs) > 1 else ""
+        note = "Jobs that cannot run yet first, then by the number of pending tasks." if len(jobs) > 1 else ""
         return (
             queue_section(states if last is None else last.queues, waiting, last),
             Section.from_rows("jobs", "Jobs", _JOBS, map(self._job_row, jobs), len(jobs), note=note),

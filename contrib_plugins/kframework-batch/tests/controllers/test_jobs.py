@@ -347,7 +347,7 @@ async def test_unsupported_parts_of_a_job_are_logged_once(caplog: pytest.LogCapt
     async with running(job(task("a", 1), policies=on("PodPending", "AbortJob"))) as world:
         await world.schedule()
         assert world.phase == "Running"
-    assert caplog.text.count("job default/j: spec.policies: event PodPending without a timeout is passed over") == 1
+    assert caplog.text.count("job default/j: spec.policies: event PodPending without a timeout is ignored") == 1
 
 
 async def test_min_resources_count_tasks_of_highest_priority_first() -> None:

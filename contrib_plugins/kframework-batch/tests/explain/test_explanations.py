@@ -99,7 +99,7 @@ def protected() -> Stage:
                 "QUEUE a, weight 1, number 2 of 3 when the session began:",
                 "  - due to it, as plugin proportion has it: cpu 1",
                 "  - it was over its due by cpu 1",
-                "  - allocate: passed over; plugin proportion: queue a has its due already",
+                "  - allocate: skipped; plugin proportion: queue a has its due already",
                 "  - give queue a the weight 10 in place of 1",
             ],
             id="an overused queue",

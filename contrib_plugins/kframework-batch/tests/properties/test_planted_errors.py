@@ -200,7 +200,7 @@ LIES: dict[str, Lies] = {
     ),
     "said otherwise": of_turns(lambda turn: replace(turn, message="it was a sunny day") if turn.message else None),
     "a message where there is none": of_turns(
-        lambda turn: None if turn.message else replace(turn, message="nobody has to go for it")
+        lambda turn: None if turn.message else replace(turn, message="no victim is needed")
     ),
     # verdicts
     "on another node": of_verdicts(lambda one: replace(one, node=f"{one.node}x") if one.node else None),

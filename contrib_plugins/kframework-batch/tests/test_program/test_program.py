@@ -159,7 +159,7 @@ def test_invalid_action_arguments_have_their_location() -> None:
             "{pack.wieght: 5}",
             [
                 (
-                    'f.conf:2: tiers[0].plugins[0].arguments.pack.wieght: unknown argument "pack.wieght" is passed over'
+                    'f.conf:2: tiers[0].plugins[0].arguments.pack.wieght: unknown argument "pack.wieght" is ignored'
                     " (did you mean 'pack.weight'?)"
                 ),
             ],
@@ -247,7 +247,7 @@ def test_all_errors_are_reported_at_once() -> None:
 
 def test_warnings_of_the_file_are_notices() -> None:
     assert compiled(more="metrcs: {}").notices == (
-        "f.conf:3: metrcs: unknown field \"metrcs\" is passed over (did you mean 'metrics'?)",
+        "f.conf:3: metrcs: unknown field \"metrcs\" is ignored (did you mean 'metrics'?)",
     )
 
 

@@ -66,10 +66,10 @@ def spoil_raw(search: Search) -> None:
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (spoil_rejection, "pod default/pod: node n1: remembered Status("),
-        (spoil_words, "pod default/pod: node n0: remembered Status(code=<Code.UNSCHEDULABLE: 2>, reasons=('yes',)"),
-        (spoil_total, "pod default/pod: totals: remembered {1: 2, 2: 102}, asked afresh {1: 1, 2: 102}"),
-        (spoil_raw, "pod default/pod: totals: remembered {1: 1, 2: 2}, asked afresh {1: 1, 2: 102}"),
+        (spoil_rejection, "pod default/pod: node n1: cached Status("),
+        (spoil_words, "pod default/pod: node n0: cached Status(code=<Code.UNSCHEDULABLE: 2>, reasons=('yes',)"),
+        (spoil_total, "pod default/pod: totals: cached {1: 2, 2: 102}, uncached {1: 1, 2: 102}"),
+        (spoil_raw, "pod default/pod: totals: cached {1: 1, 2: 2}, uncached {1: 1, 2: 102}"),
     ],
 )
 def test_what_is_remembered_wrongly_is_found(spoil: Callable[[Search], None], said: str) -> None:
@@ -95,7 +95,7 @@ def test_a_feasible_node_that_was_missed_is_found() -> None:
     search = searching.search(make_pod())
     outcome = search.run()
     search.filtered = replace(search.filtered, candidates=np.array([1]))
-    with pytest.raises(VerificationError, match=r"candidates: remembered \[1\], asked afresh \[1, 2\]"):
+    with pytest.raises(VerificationError, match=r"candidates: cached \[1\], uncached \[1, 2\]"):
         verify(search, outcome)
 
 

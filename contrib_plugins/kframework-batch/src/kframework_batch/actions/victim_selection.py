@@ -97,7 +97,7 @@ VictimFilter = Callable[[TaskInfo, TaskInfo], bool]
 NO_ROOM = "there is no node where it would fit if those went who may be pushed out"
 
 #: Why a job that has what it needs gets nothing here.
-_NO_VICTIMS = "nobody has to go for it"
+_NO_VICTIMS = "no victim is needed"
 
 #: The number of nodes to look at when every choice of victims breaks a gang.
 _MAX_BREAKING_NODES = 100

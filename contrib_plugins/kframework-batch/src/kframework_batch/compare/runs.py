@@ -143,7 +143,7 @@ def _arrival(obj: ApiObject) -> float:
         return 0.0
     name = f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"
     if not isinstance(obj, Job):
-        raise InputError(f"{name}: {ARRIVES_SECONDS} stands on Jobs alone")
+        raise InputError(f"{name}: {ARRIVES_SECONDS} is an annotation of Jobs only")
     try:
         seconds = float(text)
     except ValueError:

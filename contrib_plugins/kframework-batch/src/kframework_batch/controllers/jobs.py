@@ -115,7 +115,7 @@ class VolcanoJobController(Reconciler):
         job = with_defaults(job, self._scheduler_name, self._default_queue)
         if job.metadata.uid not in self._known_jobs:
             for what in (*unsupported_policies(job), *find_unsupported(job), *unsupported_fields(job)):
-                _log.warning("job %s/%s: %s is passed over", job.metadata.namespace, job.metadata.name, what)
+                _log.warning("job %s/%s: %s is ignored", job.metadata.namespace, job.metadata.name, what)
         self._known_jobs[job.metadata.uid] = job
         if await self._run_commands(job):
             return

@@ -98,7 +98,7 @@ _OUTCOMES: Mapping[TurnOutcome, str] = {
     TurnOutcome.COMMITTED: "served",
     TurnOutcome.KEPT: "not enough; what it got is kept for it until the session ends",
     TurnOutcome.DISCARDED: "discarded",
-    TurnOutcome.OVERUSED: "passed over",
+    TurnOutcome.OVERUSED: "skipped",
     TurnOutcome.INVALID: "cannot be scheduled",
 }
 #: What has its minimum and found room for none of the tasks that it has beyond.
