@@ -26,8 +26,9 @@ from tests.faults.pod_run import PLUGINS, configuration
 
 __all__ = ["Interrupt", "InterruptedBinding", "Silence"]
 
-#: How long points are counted, and how long a run takes, in seconds: some longer than any backoff.
-COUNTING, DURATION = 20.0, 45.0
+#: How long points are counted, and how long a run takes, in seconds: longer than any backoff, and than
+#: the five minutes after which a pod that no event wakes is tried again.
+COUNTING, DURATION = 20.0, 400.0
 
 #: How long watches are silent after a Silence, in seconds.
 SILENCE = 15.0
