@@ -29,7 +29,7 @@ from kframework.objects import (
 )
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
-from kframework.scheduler.scheduler import MakeEngine
+from kframework.scheduler.scheduler import EngineFactory
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node
 
@@ -70,7 +70,7 @@ def _pod(number: int) -> Pod:
     )
 
 
-def _cost(engine: MakeEngine, observers: list[Observer]) -> tuple[float, int]:
+def _cost(engine: EngineFactory, observers: list[Observer]) -> tuple[float, int]:
     """Return the microseconds of processor time per decision, and the number of decisions."""
     objects: list[Node | Pod] = [
         make_node(f"node-{n}", zone="abc"[n % 3], cpu=32, memory="128Gi") for n in range(NODES)

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from kframework.core.cycle.records import Observer
     from kframework.observe.recording.writer import Recorder
-    from kframework.scheduler.scheduler import MakeEngine
+    from kframework.scheduler.scheduler import EngineFactory
 
 
 #: The minimum size in bytes: four smaller parts would not hold their initial state and any records.
@@ -61,7 +61,7 @@ RecordAnnotations = Annotated[
 class RecordingOptions(NamedTuple):
     """The arguments of a recorded scheduler: its engine factory and observers."""
 
-    engine: MakeEngine
+    engine: EngineFactory
     observers: list[Observer]
 
 

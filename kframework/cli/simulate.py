@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from kframework.core.plugin_handle import ProfilesFactory
     from kframework.core.pod_engine import PodEngine
     from kframework.scheduler.extenders import Extenders
-    from kframework.scheduler.scheduler import MakeEngine
+    from kframework.scheduler.scheduler import EngineFactory
 
 #: The approximate number of attempts with timed plugins for a report.
 _TIMED = 5_000
@@ -148,7 +148,7 @@ def _watch(
     watch(arguments, watched(read, plugins))
 
 
-def _with_debugger(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
+def _with_debugger(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
     """Return a factory of the same engine that opens Python's debugger if one of its plugins raises.
 
     After `c` the simulation continues, after `q` every fault raises BdbQuit.

@@ -1,7 +1,7 @@
 """The names that second engines import, loaded on first use.
 
-An engine derives from `Engine`; `Scheduler`, `Simulation` and `Process` take its factory (`MakeEngine`). It keeps the
-live tables (`ClusterState`), decides, and binds through its `Host`: it passes a `Reservation`, and receives
+An engine derives from `Engine`; `Scheduler`, `Simulation` and `Process` take its factory (`EngineFactory`). It keeps
+the live tables (`ClusterState`), decides, and binds through its `Host`: it passes a `Reservation`, and receives
 `BindingEnded` as a message. `contrib_plugins/kframework-batch` is a complete example.
 
 Time and randomness are in `kframework.clock`. Plugin authors need only `kframework`, `kframework.objects` and
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # isort: off
     )
     from kframework.core.engine import Engine as Engine
     from kframework.scheduler.scheduler import (
-        MakeEngine as MakeEngine,
+        EngineFactory as EngineFactory,
         Scheduler as Scheduler,
     )
 

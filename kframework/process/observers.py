@@ -17,7 +17,7 @@ from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.series import ScrapedSeries, Series
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.view import EngineView
-from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
+from kframework.scheduler.scheduler import E, EngineFactory, Scheduler
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
@@ -37,14 +37,14 @@ class Observers(Generic[E]):
     def __init__(
         self,
         *others: Observer,
-        engine: MakeEngine[E],
+        engine: EngineFactory[E],
         shown: EngineViewFactory[E] = EngineView,
         timed_share: float = TIMED_SHARE,
     ) -> None:
         self.metrics: Metrics = Metrics()
         self.history: History = History()
         self.all: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
-        self.engine: MakeEngine[E] = engine
+        self.engine: EngineFactory[E] = engine
         self.shown: EngineViewFactory[E] = shown
         self.timed_share: float = max(timed_share, TIMED_SHARE)
 
@@ -67,7 +67,7 @@ class PodObservers(Observers[PodEngine]):
     """The observers of a scheduler of single pods, with explanations and optional recording."""
 
     def __init__(
-        self, *others: Observer, engine: MakeEngine[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE
+        self, *others: Observer, engine: EngineFactory[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE
     ) -> None:
         super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share)
 

@@ -27,10 +27,10 @@ RETRY_DELAYS = (0.01, 0.05, 0.25, 1.25)
 
 #: No answer, a gateway timeout, or a conflict: the server reports any failed binding as a conflict, even if etcd did
 #: not answer and may have written it.
-MAX_UNANSWERED = frozenset({0, 409, 504})
+UNKNOWN_OUTCOMES = frozenset({0, 409, 504})
 
 #: Reading back is retried until there is an answer; each pause, in seconds, is five times the previous, up to the last.
-FIRST_PAUSE, LAST_PAUSE = 0.01, 10.0
+FIRST_READ_DELAY, MAX_READ_DELAY = 0.01, 10.0
 
 
 class ClusterApi(Api):
@@ -41,14 +41,14 @@ class ClusterApi(Api):
         self._outbox = outbox
 
     def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
-        way = self._outbox.wait_for_write(pod.uid)
-        if way is not COMPLETED or not self._outbox.fence.is_open:
-            return self._bind_following(way, pod, node_name)
+        previous_write = self._outbox.wait_for_write(pod.uid)
+        if previous_write is not COMPLETED or not self._outbox.fence.is_open:
+            return self._bind_following(previous_write, pod, node_name)
         binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
         return COMPLETED if binding is COMPLETED else self._bind_until_known(pod, node_name, binding)
 
-    async def _bind_following(self, way: Awaitable[None], pod: PendingPod, node_name: str) -> None:
-        await way
+    async def _bind_following(self, previous_write: Awaitable[None], pod: PendingPod, node_name: str) -> None:
+        await previous_write
         await self._bind_until_known(pod, node_name, None)
 
     async def _bind_until_known(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
@@ -62,15 +62,15 @@ class ClusterApi(Api):
                 try:
                     return await binding
                 except ClusterError as error:
-                    binding, unanswered = None, unanswered or error.status in MAX_UNANSWERED
+                    binding, unanswered = None, unanswered or error.status in UNKNOWN_OUTCOMES
                     if not unanswered and error.status < 500:
                         raise
-                    place = await self.read_back(pod)
-                    if place == node_name:
+                    node = await self.read_back(pod)
+                    if node == node_name:
                         return None
                     # While the pod has no node, a bind without an answer may still be done, whatever the answers to
                     # later ones.
-                    pause = next(pauses, None) if unanswered and place == "" else None
+                    pause = next(pauses, None) if unanswered and node == "" else None
                     if pause is None:
                         raise
                 await asyncio.sleep(pause)
@@ -81,22 +81,22 @@ class ClusterApi(Api):
         It is retried until there is an answer; if reading is forbidden, the pod is assumed to have no node.
         ClusterError once writes are blocked.
         """
-        pause = FIRST_PAUSE
+        pause = FIRST_READ_DELAY
         while True:
             self._outbox.fence.check()
             try:
-                found = await self._cluster.get(Pod, pod.name, pod.namespace)
+                current = await self._cluster.get(Pod, pod.name, pod.namespace)
             except ClusterError as error:
                 if error.status == 404:
                     return None
                 if 0 < error.status < 500 and error.status != 429:
                     return ""
             else:
-                if found.metadata.uid != pod.uid:
+                if current.metadata.uid != pod.uid:
                     return None
-                return found.spec.node_name or (None if found.metadata.deletion_timestamp is not None else "")
+                return current.spec.node_name or (None if current.metadata.deletion_timestamp is not None else "")
             await asyncio.sleep(pause)
-            pause = min(5 * pause, LAST_PAUSE)
+            pause = min(5 * pause, MAX_READ_DELAY)
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._cluster.get(kind, name, namespace)

@@ -47,13 +47,12 @@ class EvictionTask:
     record: Callable[[PodEvent], None]
 
     async def run(self) -> None:
-        """Send the victims away and report the end."""
+        """Evict the victims and report the end."""
         eviction = self.eviction
-        written = [
-            self.outbox.patch_status(pod, None, "") for pod in eviction.lower_priority
-        ]  # they lose their nomination
-        refused = [await each for each in written]
-        failed = not await self._evict_all() or any(refused)
+        # Pods of lower priority lose their nomination.
+        writes = [self.outbox.patch_status(pod, None, "") for pod in eviction.lower_priority]
+        errors = [await write for write in writes]
+        failed = not await self._evict_all() or any(errors)
         if failed:
             await asyncio.sleep(RETRY_DELAY)
         self.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))

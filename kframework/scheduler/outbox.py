@@ -49,25 +49,25 @@ RETRY_DELAYS, JITTER = (0.01, 0.05, 0.25), 0.1
 RETRYABLE = frozenset({409, 500, 503, 0})
 
 #: The same for writes of the engine, which are retried after any temporary error.
-ENGINE_PAUSES = (0.1, 0.2, 0.4, 0.8, 1.6)
+ENGINE_RETRY_DELAYS = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 #: The number of tries for an event after temporary errors or without an answer; the delay before the second try in
 #: seconds, which doubles up to the longest, and the fraction of jitter. kube-scheduler tries an event twelve times in
 #: two minutes without an answer, and once after any other error.
-EVENT_TRIES, EVENT_PAUSE, LONGEST_PAUSE, EVENT_JITTER = 12, 1.0, 16.0, 0.25
+EVENT_TRIES, EVENT_RETRY_DELAY, MAX_EVENT_RETRY_DELAY, EVENT_JITTER = 12, 1.0, 16.0, 0.25
 
 #: The answers to an event to retry, besides server errors: none at all, a conflict (unless the event exists already,
 #: which equals success), too many requests.
-EVENT_RETRY_DELAYS = frozenset({0, 409, 429})
+EVENT_RETRYABLE = frozenset({0, 409, 429})
 
 #: The reasons for dropped events, as labels of the metric.
 QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
 
 #: Returns, after a write, its error or None. Several callers may await one write.
-Written = Awaitable[ClusterError | None]
+WriteResult = Awaitable[ClusterError | None]
 
 
-class _StatusWrite(Written):
+class _StatusWrite(WriteResult):
     """A waiting status write of one pod; `wanted` until a binding replaces it."""
 
     __slots__ = ("_ended", "_error", "condition", "nominated_node_name", "pod", "wanted")
@@ -80,7 +80,7 @@ class _StatusWrite(Written):
         self._error: ClusterError | None = None
         self._ended = asyncio.Event()
 
-    def end(self, error: ClusterError | None) -> None:
+    def complete(self, error: ClusterError | None) -> None:
         self._error = error
         self._ended.set()
 
@@ -94,7 +94,7 @@ class _EngineWrite(NamedTuple):
 
     key: str
     call: Callable[[], Awaitable[object]]
-    refused: Callable[[ClusterError], None]
+    on_failure: Callable[[ClusterError], None]
 
 
 #: An event, or those of a run.
@@ -123,19 +123,21 @@ class Outbox:
         self._on_empty = on_empty
         self._statuses = KeyedWriteQueue[str, _StatusWrite](self._write_status, MAX_CONCURRENT, self._on_empty)
         self._engine_writes = KeyedWriteQueue[str, _EngineWrite](self._write_for_engine, MAX_CONCURRENT, self._on_empty)
-        self._events = KeyedWriteQueue[_Events, _Events](self._write_event, MAX_CONCURRENT, self._look)
+        self._events = KeyedWriteQueue[_Events, _Events](self._write_event, MAX_CONCURRENT, self._on_events_written)
         #: The number of events waiting for a retry.
-        self._resting = 0
+        self._awaiting_retry = 0
         self._tasks: TaskGroup | None = None
-        self._dropping = False
+        self._is_dropping = False
         self.dropped: dict[str, int] = {QUEUE_FULL: 0, WRITE_FAILED: 0}
 
-    def patch_status(self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> Written:
+    def patch_status(
+        self, pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None
+    ) -> WriteResult:
         """Write a pod's condition, its nominated node or both; None leaves as it is."""
         status = self._statuses.waiting(pod.uid) or _StatusWrite(pod)
-        said = isinstance(pod, PendingPod) and _says(pod, condition, nominated_node_name)
+        said = isinstance(pod, PendingPod) and _already_set(pod, condition, nominated_node_name)
         if said and pod.uid not in self._statuses:
-            status.end(None)
+            status.complete(None)
             return status
         if _log.isEnabledFor(V3):
             fields = _fields(pod, condition, nominated_node_name)
@@ -152,12 +154,12 @@ class Outbox:
 
         A status that fails is not retried.
         """
-        self._drop(uid)
+        self._discard(uid)
         status = self._statuses.in_flight(uid)
         if status is None:
             return COMPLETED
         status.wanted = False
-        return self._landed(uid)
+        return self._wait_and_discard(uid)
 
     def release_statuses(self, run: Run) -> bool:
         """Drop the waiting statuses of a run's pods; False if one is in flight, or writes are blocked.
@@ -169,50 +171,52 @@ class Outbox:
             return False
         if len(self._statuses):
             for uid in uids:
-                self._drop(uid)
+                self._discard(uid)
         return True
 
-    async def _landed(self, uid: str) -> None:
-        await self._statuses.landed(uid)
-        self._drop(uid)
+    async def _wait_and_discard(self, uid: str) -> None:
+        await self._statuses.wait_until_written(uid)
+        self._discard(uid)
 
-    def _drop(self, uid: str) -> None:
-        status = self._statuses.drop(uid)
+    def _discard(self, uid: str) -> None:
+        status = self._statuses.discard(uid)
         if status is not None:
-            status.end(None)
+            status.complete(None)
 
-    def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
+    def write(
+        self, key: str, call: Callable[[], Awaitable[object]], on_failure: Callable[[ClusterError], None]
+    ) -> None:
         """Make a call for the engine, in place of one that waits under this key and after one that is in flight."""
-        self._engine_writes.put(key, _EngineWrite(key, call, refused))
+        self._engine_writes.put(key, _EngineWrite(key, call, on_failure))
 
     def record(self, event: EventRecord) -> None:
         """Write an Event, or that its series has grown."""
         event.tries = 0
-        if len(self._events) + self._resting < MAX_EVENTS or self._events.waiting(event) is not None:
+        if len(self._events) + self._awaiting_retry < MAX_EVENTS or self._events.waiting(event) is not None:
             self._events.put(event, event)
         else:
-            self._lost(QUEUE_FULL, f"{MAX_EVENTS} are queued")
+            self._count_dropped(QUEUE_FULL, f"{MAX_EVENTS} are queued")
 
     def record_run(self, events: RunEvents) -> None:
         """Write the events of a run."""
         self._events.put(events, events)
 
-    def _lost(self, reason: str, why: str) -> None:
+    def _count_dropped(self, reason: str, why: str) -> None:
         """Count a dropped event, and log it once until the queue is empty."""
         self.dropped[reason] += 1
-        if not self._dropping:
-            self._dropping = True
+        if not self._is_dropping:
+            self._is_dropping = True
             _log.warning("dropped an event: %s; not logged again until the queue is empty", why)
 
     @property
-    def only_events(self) -> bool:
+    def only_events_left(self) -> bool:
         """Whether all writes but events are done."""
-        return self._statuses.idle and self._engine_writes.idle
+        return self._statuses.is_idle and self._engine_writes.is_idle
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         """Whether all writes are done."""
-        return self.only_events and self._events.idle and not self._resting
+        return self.only_events_left and self._events.is_idle and not self._awaiting_retry
 
     async def run(self) -> None:
         """Write until cancelled."""
@@ -221,14 +225,14 @@ class Outbox:
             self._tasks.start_soon(self._engine_writes.run)
             self._tasks.start_soon(self._events.run)
 
-    def _look(self) -> None:
-        if not self._events.idle or self._resting:
+    def _on_events_written(self) -> None:
+        if not self._events.is_idle or self._awaiting_retry:
             return
-        self._dropping = False
-        if self.only_events:
+        self._is_dropping = False
+        if self.only_events_left:
             self._on_empty()
 
-    def _retried(
+    def _with_retries(
         self,
         write: Callable[[], Suspendable[object]],
         pauses: Iterable[float],
@@ -250,18 +254,18 @@ class Outbox:
     def _write_status(self, status: _StatusWrite) -> Suspendable[None]:
         error: ClusterError | None = None
         try:
-            yield from self._retried(
+            yield from self._with_retries(
                 lambda: self._patch(status),
                 RETRY_DELAYS,
                 lambda error: status.wanted and error.status in RETRYABLE,
             )
         except ClusterError as refusal:
             error = refusal
-            self._refused(refusal)
+            self._log_refusal(refusal)
         finally:
-            status.end(error)
+            status.complete(error)
 
-    def _refused(self, error: ClusterError) -> None:
+    def _log_refusal(self, error: ClusterError) -> None:
         """Log a refusal, but not that the subject is gone, the scheduler has stopped, or a right is missing."""
         if error.status != 404 and error.reason != STOPPED and not is_denial(error.message):
             _log.warning("cannot write the status of a pod: %s", error)
@@ -272,14 +276,14 @@ class Outbox:
         self.fence.check()
         pod, condition = status.pod, status.condition
         if condition is not None and isinstance(pod, PendingPod):
-            condition = self._dated(pod, condition)
+            condition = self._with_timestamp(pod, condition)
         nominated = status.nominated_node_name
         written = self._cluster.patch_pod_status(
             pod.namespace, pod.name, pod.uid, condition=condition, nominated_node_name=nominated
         )
         yield from wait_for(written)
 
-    def _dated(self, pod: PendingPod, condition: PodCondition) -> PodCondition:
+    def _with_timestamp(self, pod: PendingPod, condition: PodCondition) -> PodCondition:
         """Add the transition time to the condition, so that the pod need not be read for it."""
         known = (old for old in pod.status.conditions if (old.type, old.status) == (condition.type, condition.status))
         since = next((old.last_transition_time for old in known), None)
@@ -289,10 +293,10 @@ class Outbox:
 
     def _write_for_engine(self, write: _EngineWrite) -> Suspendable[None]:
         try:
-            yield from self._retried(lambda: wait_for(write.call()), ENGINE_PAUSES, _is_temporary)
+            yield from self._with_retries(lambda: wait_for(write.call()), ENGINE_RETRY_DELAYS, _is_temporary)
         except ClusterError as error:
             if error.reason != STOPPED:
-                write.refused(error)
+                write.on_failure(error)
         except Exception:  # the engine's own fault: other writes go on
             _log.exception("cannot write %s", write.key)
 
@@ -309,14 +313,14 @@ class Outbox:
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # the pod or namespace is gone, or writes are blocked
-            if event.tries < EVENT_TRIES and (error.status in EVENT_RETRY_DELAYS or error.status >= 500):
-                self._resting += 1
+            if event.tries < EVENT_TRIES and (error.status in EVENT_RETRYABLE or error.status >= 500):
+                self._awaiting_retry += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)
             elif is_denial(error.message):
                 self.dropped[WRITE_FAILED] += 1  # the missing permission is already logged
             else:
-                self._lost(WRITE_FAILED, str(error))
+                self._count_dropped(WRITE_FAILED, str(error))
 
     def _write_run(self, events: RunEvents) -> None:
         """Write the events of a run at once where the cluster can, and else one by one."""
@@ -326,12 +330,12 @@ class Outbox:
 
     async def _write_again(self, event: EventRecord) -> None:
         """Retry an event after a pause, unless a newer version of it is queued."""
-        pause = min(EVENT_PAUSE * 2 ** (event.tries - 1), LONGEST_PAUSE)
+        pause = min(EVENT_RETRY_DELAY * 2 ** (event.tries - 1), MAX_EVENT_RETRY_DELAY)
         await asyncio.sleep(pause * (1 + EVENT_JITTER * self._random.random()))
-        self._resting -= 1
+        self._awaiting_retry -= 1
         if event not in self._events:
             self._events.put(event, event)
-        self._look()
+        self._on_events_written()
 
 
 def _is_temporary(error: ClusterError) -> bool:
@@ -339,7 +343,7 @@ def _is_temporary(error: ClusterError) -> bool:
     return error.retryable or error.status >= 500 or error.status in (0, 429)
 
 
-def _says(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
+def _already_set(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
     if nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     return condition is None or any(
@@ -376,15 +380,15 @@ class KeyedWriteQueue(Generic[K, W]):
         self._waiting: dict[K, W] = {}
         self._in_flight: dict[K, W] = {}
         #: The keys in order. One that was dropped, or is in flight, is skipped.
-        self._turns: deque[K] = deque()
+        self._order: deque[K] = deque()
         #: Set when a key is queued while no writer is busy; None before the first wait.
-        self._woken: asyncio.Future[None] | None = None
-        self._landings: dict[K, asyncio.Event] = {}
+        self._wakeup: asyncio.Future[None] | None = None
+        self._completions: dict[K, asyncio.Event] = {}
 
     def put(self, key: K, write: W) -> None:
         """Queue a write."""
         if key not in self._waiting and key not in self._in_flight:
-            self._turns.append(key)
+            self._order.append(key)
             self._wake()
         self._waiting[key] = write
 
@@ -396,20 +400,20 @@ class KeyedWriteQueue(Generic[K, W]):
         """Return the write of this key that is in flight."""
         return self._in_flight.get(key)
 
-    def drop(self, key: K) -> W | None:
+    def discard(self, key: K) -> W | None:
         """Do not make the write that waits under this key; return it."""
         return self._waiting.pop(key, None)
 
-    async def landed(self, key: K) -> None:
+    async def wait_until_written(self, key: K) -> None:
         """Wait until the write of this key that is in flight has ended, if there is one."""
         if key in self._in_flight:
-            await self._landings.setdefault(key, asyncio.Event()).wait()
+            await self._completions.setdefault(key, asyncio.Event()).wait()
 
     async def run(self) -> None:
         """Write until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
-                woken = self._woken = asyncio.get_running_loop().create_future()
+                woken = self._wakeup = asyncio.get_running_loop().create_future()
                 while len(self._in_flight) < self._limit and (work := self._next()) is not None:
                     if (question := next(work, None)) is not None:
                         tasks.start_soon(self._continue_write, work, question)
@@ -422,27 +426,27 @@ class KeyedWriteQueue(Generic[K, W]):
             await run_async(following)
 
     def _wake(self) -> None:
-        if self._woken is not None and len(self._in_flight) < self._limit and not self._woken.done():
-            self._woken.set_result(None)
+        if self._wakeup is not None and len(self._in_flight) < self._limit and not self._wakeup.done():
+            self._wakeup.set_result(None)
 
     def _next(self) -> Suspendable[None] | None:
-        while self._turns:
-            key = self._turns.popleft()
+        while self._order:
+            key = self._order.popleft()
             if key in self._waiting and key not in self._in_flight:
-                return self._make(key, self._waiting.pop(key))
+                return self._run_write(key, self._waiting.pop(key))
         return None
 
-    def _make(self, key: K, write: W) -> Suspendable[None]:
+    def _run_write(self, key: K, write: W) -> Suspendable[None]:
         self._in_flight[key] = write
         try:
             yield from self._write(write)
         finally:
             del self._in_flight[key]
-            if self._landings and (landing := self._landings.pop(key, None)) is not None:
+            if self._completions and (landing := self._completions.pop(key, None)) is not None:
                 landing.set()
             if key in self._waiting:
-                self._turns.append(key)
-        if self.idle:
+                self._order.append(key)
+        if self.is_idle:
             self._on_idle()
 
     def __contains__(self, key: K) -> bool:
@@ -454,6 +458,6 @@ class KeyedWriteQueue(Generic[K, W]):
         return len(self._waiting)
 
     @property
-    def idle(self) -> bool:
+    def is_idle(self) -> bool:
         """Whether no write waits or is in flight."""
         return not (self._waiting or self._in_flight)

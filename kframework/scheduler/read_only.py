@@ -11,7 +11,7 @@ from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
 from kframework.objects.read_only import read_only
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.scheduler import MakeEngine
+from kframework.scheduler.scheduler import EngineFactory
 from kframework.state.inbox import Deleted, Inbox, Message, Upserted
 
 
@@ -24,14 +24,14 @@ class ReadOnlyInbox(Inbox):
         super().offer(message)
 
 
-def with_read_only_objects(make: MakeEngine[PodEngine]) -> MakeEngine[PodEngine]:
+def with_read_only_objects(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
     """Return a factory of the same engine with an inbox that makes objects read-only."""
 
-    def made(
+    def make_read_only(
         configuration: Configuration, clock: Clock, host: Host, extenders: Extenders, profiles: ProfilesFactory
     ) -> PodEngine:
         engine = make(configuration, clock, host, extenders, profiles)
         engine.inbox = ReadOnlyInbox()
         return engine
 
-    return made
+    return make_read_only

@@ -71,7 +71,7 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 #: Creates the engine for a configuration.
-MakeEngine = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], E]
+EngineFactory = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], E]
 
 
 def http_extender(settings: ExtenderSettings) -> Extender:
@@ -98,7 +98,7 @@ class Scheduler(Host, Generic[E]):
         observers: Iterable[Observer] = (),
         slice: float = SLICE,
         extender: Callable[[ExtenderSettings], Extender] = http_extender,
-        engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine by default
+        engine: EngineFactory[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine by default
         fence: WriteFence | None = None,
         timed_share: float = 0.0,
     ) -> None:
@@ -154,7 +154,7 @@ class Scheduler(Host, Generic[E]):
     @property
     def is_idle(self) -> bool:
         """Whether it is idle until the cluster changes or a timer expires."""
-        return self.engine.is_idle and not self._under_way and not self._background and self.outbox.empty
+        return self.engine.is_idle and not self._under_way and not self._background and self.outbox.is_empty
 
     def stand_by(self) -> None:
         """Follow the cluster, but schedule nothing until `lead`."""
@@ -207,7 +207,7 @@ class Scheduler(Host, Generic[E]):
                 self.on_finished()
                 with anyio.CancelScope(deadline=over):
                     # The cluster is not watched any more: aborted work must not produce events.
-                    while not self.outbox.empty:
+                    while not self.outbox.is_empty:
                         self._woken.clear()
                         await self._woken.wait()
                 tasks.cancel_scope.cancel()
@@ -280,7 +280,7 @@ class Scheduler(Host, Generic[E]):
             # A pod may wait on Permit for minutes, so it is not awaited here.
             await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.awaiting_permit()))
         with anyio.move_on_after(WRITING):
-            await self._follow_until(lambda: self.outbox.only_events)
+            await self._follow_until(lambda: self.outbox.only_events_left)
         with anyio.move_on_after(CONFIRM_TIMEOUT):
             await self._follow_until(lambda: len(self.engine.cluster.assumed) <= self._under_way)
 

@@ -29,13 +29,13 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 #: How long the first pods wait for the first answers of sources, in seconds.
-FIRST_TRY = 10.0
+FIRST_FETCH_TIMEOUT = 10.0
 
 #: The least time between two values of a generator, in seconds: one that yields without end must not flood the inbox.
-_PAUSE = 0.05
+_MIN_INTERVAL = 0.05
 
 #: The maximum number of values of a source, to bound what a peer can send.
-LARGEST = 200_000
+MAX_VALUES = 200_000
 
 _Values = Mapping[str, object] | SourceChange[object]
 
@@ -62,17 +62,17 @@ class SourceFeed:
         self._clock = clock
         self._random = random
         #: The values published so far.
-        self._told: dict[str, object] = {}
+        self._published: dict[str, object] = {}
         self._failures = 0
         self._error = ""
         #: Set after the first try, successful or not.
-        self.tried: asyncio.Event = asyncio.Event()
+        self.first_fetch_done: asyncio.Event = asyncio.Event()
 
     async def run(self) -> None:
         """Fetch until cancelled."""
         while True:
             await self.fetch()
-            self.tried.set()
+            self.first_fetch_done.set()
             await asyncio.sleep(self.pause())
 
     async def fetch(self) -> None:
@@ -95,7 +95,7 @@ class SourceFeed:
             raise TypeError(f"fetch must be `async def`; it returned a {type(answer).__name__}")
         else:
             timeout, limit = (own, "its timeout") if own else (self._timeout, "hookTimeouts.source")
-            self._tell(cast("_Values", await await_in_order(self._number, with_timeout(timeout, answer, limit))))
+            self._publish(cast("_Values", await await_in_order(self._number, with_timeout(timeout, answer, limit))))
 
     def pause(self) -> float:
         """Return how long to wait before the next try, in seconds."""
@@ -108,34 +108,34 @@ class SourceFeed:
         """Publish what a generator yields until its end; in one task, as its resources may have to be closed there."""
         try:
             while True:
-                values = await await_in_order(self._number, _reached(anext(stream)))
+                values = await await_in_order(self._number, _closeable_step(anext(stream)))
                 restart_timeout()
-                self._tell(values)
-                self.tried.set()
-                await asyncio.sleep(_PAUSE)
+                self._publish(values)
+                self.first_fetch_done.set()
+                await asyncio.sleep(_MIN_INTERVAL)
         except StopAsyncIteration:
             return
 
-    def _tell(self, values: _Values) -> None:
+    def _publish(self, values: _Values) -> None:
         """Publish the changes since the last fetch; an empty change still marks the source fresh."""
         if isinstance(values, SourceChange):
-            new, gone = values.values, tuple(dict.fromkeys(key for key in values.removed if key in self._told))
+            new, removed = values.values, tuple(dict.fromkeys(key for key in values.removed if key in self._published))
         elif isinstance(values, Mapping):
-            new, gone = values, tuple(key for key in self._told if key not in values)
+            new, removed = values, tuple(key for key in self._published if key not in values)
         else:
             raise TypeError(f"fetched a {type(values).__name__}, expected a mapping")
-        told = self._told
+        told = self._published
         checked = self.source.validate(new)
         changed = {key: value for key, value in checked.items() if key not in told or told[key] != value}
-        if len(self._told.keys() | changed.keys()) - len(gone) > LARGEST:
-            raise ValueError(f"has more than {LARGEST} values")
-        self._told.update(changed)
-        for key in gone:
-            del self._told[key]
+        if len(self._published.keys() | changed.keys()) - len(removed) > MAX_VALUES:
+            raise ValueError(f"has more than {MAX_VALUES} values")
+        self._published.update(changed)
+        for key in removed:
+            del self._published[key]
         if self._failures:
             _log.info("source %s recovered", self._name)
         self._failures = 0
-        self._offer(SourceChanged(self.source.key, self._clock.now(), changed, gone))
+        self._offer(SourceChanged(self.source.key, self._clock.now(), changed, removed))
 
     def _fail(self, error: Exception) -> None:
         text = str(error) if isinstance(error, HookTimeout) else format_error(error)
@@ -150,7 +150,7 @@ class SourceFeed:
 
 
 @types.coroutine
-def _reached(step: Awaitable[T]) -> Generator[object, None, T]:
+def _closeable_step(step: Awaitable[T]) -> Generator[object, None, T]:
     """Await a step of an async generator so that closing this closes the generator (from Python 3.13 on).
 
     One that swallows its cancellation would otherwise never be closed, and asyncio would report it without a name.
@@ -190,6 +190,6 @@ class SourceFeeds:
         """Start them, and wait until each was tried once, but for 10 s at most: the first pods shall not miss them."""
         for feed in self._feeds:
             tasks.start_soon(feed.run)
-        with anyio.move_on_after(FIRST_TRY):
+        with anyio.move_on_after(FIRST_FETCH_TIMEOUT):
             for feed in self._feeds:
-                await feed.tried.wait()
+                await feed.first_fetch_done.wait()

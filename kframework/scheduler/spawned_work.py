@@ -33,34 +33,34 @@ class BackgroundTasks:
 
     def register(self, coroutine: BackgroundTask, by: str) -> Callable[[], BackgroundTask]:
         """Register a coroutine; it runs in the task that calls the returned function."""
-        errand = anyio.CancelScope()
-        self._scopes[errand] = None
-        return partial(self._run, errand, coroutine, by)
+        scope = anyio.CancelScope()
+        self._scopes[scope] = None
+        return partial(self._run, scope, coroutine, by)
 
-    async def _run(self, errand: anyio.CancelScope, coroutine: BackgroundTask, by: str) -> None:
+    async def _run(self, scope: anyio.CancelScope, coroutine: BackgroundTask, by: str) -> None:
         try:
-            with errand:
+            with scope:
                 await log_failures(coroutine, by)
         finally:
-            del self._scopes[errand]
+            del self._scopes[scope]
             self._on_end()
 
     async def shield(self, work: Awaitable[T]) -> T:
         """Await work to completion even if the caller is cancelled, until `cancel`."""
-        errand = anyio.CancelScope(shield=True)
-        self._scopes[errand] = None
+        scope = anyio.CancelScope(shield=True)
+        self._scopes[scope] = None
         try:
-            with errand:
+            with scope:
                 return await work
         finally:
-            del self._scopes[errand]
+            del self._scopes[scope]
             await checkpoint_if_cancelled()
         raise asyncio.CancelledError
 
     def cancel(self) -> None:
         """Cancel all running work."""
-        for errand in self._scopes:
-            errand.cancel()
+        for scope in self._scopes:
+            scope.cancel()
 
     def __len__(self) -> int:
         return len(self._scopes)
@@ -96,9 +96,9 @@ class Workers:
     def start(self, work: Awaitable[None]) -> None:
         """Start work; an exception ends the group."""
         while self._idle:
-            rest = self._idle.pop()
-            if not rest.done():  # or else it was cancelled with the group
-                rest.set_result((work, current_attempt.get()))
+            idle = self._idle.pop()
+            if not idle.done():  # or else it was cancelled with the group
+                idle.set_result((work, current_attempt.get()))
                 return
         self._tasks.start_soon(self._work, work)
 
@@ -112,15 +112,12 @@ class Workers:
             # An idle task keeps no reference to finished work: its pod may be gone before there is work again.
             del work
             current_attempt.set(None)
-            rest = asyncio.get_running_loop().create_future()
-            self._idle.append(rest)
-            work, attempt = await rest
+            idle = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            work, attempt = await idle
             current_attempt.set(attempt)
-            del rest, attempt
+            del idle, attempt
             await work
-
-    def __repr__(self) -> str:
-        return f"<Workers: {len(self._idle)} at rest>"
 
 
 async def _await(work: Awaitable[None]) -> None:

@@ -47,7 +47,7 @@ async def guard_cancellation(work: Awaitable[T]) -> T:
 
 
 async def with_timeout(seconds: float | None, work: Awaitable[T], option: str) -> T:
-    """Await a plugin's work, contained; HookTimeout after this many seconds of the loop's time, None for no limit.
+    """Await a plugin's work; HookTimeout after this many seconds of the loop's time, None for no limit.
 
     The work is cancelled then, and its later result is ignored. If the caller is cancelled, so is the work, and its
     result counts.
@@ -98,7 +98,7 @@ def restart_timeout() -> None:
 
 
 class _Limit:
-    """The time limit of one piece of work: its start, the number of open `uncut` sections, and their end."""
+    """The time limit of one piece of work: its start, the number of open `without_timeout` sections, and their end."""
 
     def __init__(self, since: float = 0.0) -> None:
         self.since = since

@@ -27,14 +27,14 @@ from kframework.state.pods import PodInfo, QueuedPod
 _log = logging.getLogger(__name__)
 
 #: How long a hook must block the loop to be named, and the interval until it is named again, in seconds.
-HELD, AGAIN = 0.05, 60.0
+BLOCK_LIMIT, LOG_INTERVAL = 0.05, 60.0
 
 #: The number of samples in that time. If the time between two samples is that of three, the whole process was stopped,
 #: as by a CPU limit; beyond that only the CPU time of the loop's thread counts.
-_SAMPLE_INTERVAL = 5
+_SAMPLES = 5
 
 #: After this many samples of a waiting loop, sampling pauses until it resumes.
-_IDLE = 20
+_IDLE_SAMPLES = 20
 
 #: The code of a loop callback on the stack: while the same frame is there, no other callback has run.
 _CALLBACK = Handle._run.__code__
@@ -43,7 +43,7 @@ _HOOKS = {name for protocol in SPECIFICATIONS for name, of in vars(protocol).ite
 _HOOKS |= {"start", "close"}
 
 #: Called for a hook that blocks the loop, with the names of the plugin and the hook.
-Told = Callable[[str, str], None]
+SlowHookCallback = Callable[[str, str], None]
 
 
 class HookPosition(NamedTuple):
@@ -75,28 +75,28 @@ class Watchdog:
     def __init__(
         self,
         plugins: Iterable[tuple[Profile, Plugin]],
-        told: Told = lambda plugin, hook: None,
+        on_slow_hook: SlowHookCallback = lambda plugin, hook: None,
         *,
-        held: float = HELD,
+        limit: float = BLOCK_LIMIT,
         now: Callable[[], float] = time.perf_counter,
-        worked: Callable[[], float] | None = None,
+        cpu_clock: Callable[[], float] | None = None,
     ) -> None:
         self._profiles = {plugin: profile for profile, plugin in plugins}
-        self._told = told
-        self._held = held
+        self._on_slow_hook = on_slow_hook
+        self._limit = limit
         self._now = now
-        self._worked = worked or _cpu_clock()
-        self._pause = held / _SAMPLE_INTERVAL
+        self._read_cpu_clock = cpu_clock or _cpu_clock()
+        self._pause = limit / _SAMPLES
         #: When the loop resumed, None while it waits; and the time of the last sample.
         self._since: float | None = None
-        self._looked = self._work = 0.0
+        self._sampled_at = self._work = 0.0
         #: The current callback of the loop, and the sampled time in each hook and pod.
         self._callback: FrameType | None = None
         self._spent: dict[tuple[str, str, str], float] = {}
         #: The time of garbage collection since the last sample, which is not attributed to a hook.
         self._collected = 0.0
         #: The time at which each hook was last named.
-        self._named: dict[tuple[str, str], float] = {}
+        self._logged_at: dict[tuple[str, str], float] = {}
         self._idle = False
         self._awake, self._ended = threading.Event(), threading.Event()
 
@@ -123,7 +123,7 @@ class Watchdog:
         """Wait like the loop's own selector, and record that the loop waits."""
         self._since = None
         ready = self._select(timeout)
-        self._since, self._collected, self._work = self._now(), 0.0, self._worked()
+        self._since, self._collected, self._work = self._now(), 0.0, self._read_cpu_clock()
         if self._idle:
             self._awake.set()
         return ready
@@ -142,10 +142,10 @@ class Watchdog:
         while not self._ended.wait(self._pause):
             since = self._since
             waits = waits + 1 if since is None else 0
-            if waits > _IDLE:
+            if waits > _IDLE_SAMPLES:
                 self._sleep()
             elif since is not None and self._now() - since >= self._pause:
-                self.look(sys._current_frames().get(loop))
+                self.inspect(sys._current_frames().get(loop))
             else:
                 self._callback = None
 
@@ -156,37 +156,37 @@ class Watchdog:
         self._idle = False
         self._awake.clear()
 
-    def look(self, frame: FrameType | None) -> None:
+    def inspect(self, frame: FrameType | None) -> None:
         """Sample the loop, and name a hook that has blocked it for too long."""
         now, since = self._now(), self._since
         if since is None:
             return
-        took, self._looked = now - max(since, self._looked), now
-        work, self._work = self._work, self._worked()
+        took, self._sampled_at = now - max(since, self._sampled_at), now
+        work, self._work = self._work, self._read_cpu_clock()
         took = min(took, max(2 * self._pause, self._work - work)) - self._collected
         self._collected = 0.0
         frames = list(_outer_frames(frame))
         callback = frames[-1] if frames and frames[-1].f_code is _CALLBACK else None
         if callback is not self._callback:
             self._callback, self._spent = callback, {}
-        place = place_of(frames, self._profiles)
-        if place is None:
+        position = find_position(frames, self._profiles)
+        if position is None:
             return
-        key = place.plugin.name, place.hook
-        before = self._spent.get((*key, place.pod), 0.0)
-        spent = self._spent[*key, place.pod] = before + took
-        if before < self._held <= spent:
-            self._told(*key)
-        if spent >= self._held and now - self._named.get(key, -math.inf) >= AGAIN:
-            self._named[key] = now
+        key = position.plugin.name, position.hook
+        before = self._spent.get((*key, position.pod), 0.0)
+        spent = self._spent[*key, position.pod] = before + took
+        if before < self._limit <= spent:
+            self._on_slow_hook(*key)
+        if spent >= self._limit and now - self._logged_at.get(key, -math.inf) >= LOG_INTERVAL:
+            self._logged_at[key] = now
             name, hook = key
-            text = f"has blocked the event loop for {spent * 1e3:.0f} ms, at {place.line}"
-            distribution = self._profiles[place.plugin].distributions.get(name)
+            text = f"has blocked the event loop for {spent * 1e3:.0f} ms, at {position.line}"
+            distribution = self._profiles[position.plugin].distributions.get(name)
             fault = str(PluginError(text, plugin=name, hook=hook, distribution=distribution))
-            _log.warning("%s", fault, extra={"pod": place.pod} if place.pod else {})
+            _log.warning("%s", fault, extra={"pod": position.pod} if position.pod else {})
 
 
-def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> HookPosition | None:
+def find_position(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> HookPosition | None:
     """Return the innermost position in these plugins, the innermost frame first; None if there is none."""
     owner, hook, line = None, None, ""
     inside = list[FrameType]()
@@ -198,7 +198,7 @@ def place_of(frames: Iterable[FrameType], plugins: Collection[Plugin]) -> HookPo
             continue
         if owner is None:
             owner = plugin
-            at = next(each for each in inside if each is frame or _is_of(each, plugin))
+            at = next(each for each in inside if each is frame or _belongs_to(each, plugin))
             line = f"{at.f_code.co_filename}:{at.f_lineno}"
         if hook is None or frame.f_code.co_name in _HOOKS or hook.f_code.co_name not in _HOOKS:
             hook = frame
@@ -242,7 +242,7 @@ def _plugin_of(frame: FrameType, plugins: Collection[Plugin], modules: dict[str,
     return modules.get(frame.f_globals.get("__name__", ""))
 
 
-def _is_of(frame: FrameType, plugin: Plugin) -> bool:
+def _belongs_to(frame: FrameType, plugin: Plugin) -> bool:
     """Return whether a frame belongs to the plugin's package, or to its module if the plugin is built in."""
     theirs, module = type(plugin).__module__, str(frame.f_globals.get("__name__", ""))
     top = theirs.partition(".")[0]

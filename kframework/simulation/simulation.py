@@ -36,7 +36,7 @@ from kframework.observe.web.nodes import list_nodes
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.garbage import gc_paused
 from kframework.scheduler.http_line import HttpExtenderTransport
-from kframework.scheduler.scheduler import E, MakeEngine, Scheduler
+from kframework.scheduler.scheduler import E, EngineFactory, Scheduler
 from kframework.simulation.controllers import (
     STANDARD_CONTROLLERS,
     Controller,
@@ -85,7 +85,7 @@ class Simulation(Generic[E]):
         devices: str | Path | None = None,
         seed: int | None = None,
         observers: Iterable[Observer] = (),
-        engine: MakeEngine[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
+        engine: EngineFactory[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
         registry: Registry | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         timed_share: float = 0.0,

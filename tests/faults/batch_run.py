@@ -189,7 +189,7 @@ class Jobs(World):
 
 
 def _unsettled(scheduler: Scheduler[BatchEngine]) -> Iterator[str]:
-    if not scheduler.is_idle or not scheduler.outbox.empty:
+    if not scheduler.is_idle or not scheduler.outbox.is_empty:
         yield f"the scheduler has not settled: {scheduler!r}, {scheduler.outbox!r}, {scheduler.engine!r}"
     if scheduler.engine.cluster.statements:
         yield f"{len(scheduler.engine.cluster.statements)} statements are open"

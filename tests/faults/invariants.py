@@ -173,7 +173,7 @@ def leftovers(scheduler: Scheduler, books: EngineChecker) -> Iterator[str]:
     yield from (f"{uid} is assumed and neither confirmed nor forgotten" for uid in books.assumed)
     if engine.cluster.assumed or len(engine.queue.in_flight) or len(engine.cluster.waiting):
         yield f"not all is over: {engine.cluster.assumed}, {engine.queue.in_flight}, {engine.cluster.waiting!r}"
-    if len(engine.preempting) or not scheduler.is_idle or not scheduler.outbox.empty:
+    if len(engine.preempting) or not scheduler.is_idle or not scheduler.outbox.is_empty:
         yield f"the scheduler has not settled: {scheduler!r}, {scheduler.outbox!r}, {engine.preempting!r}"
     if engine.cluster.statements:
         yield f"{len(engine.cluster.statements)} statements are open"

@@ -26,7 +26,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.http_line import HttpExtenderTransport
-from kframework.scheduler.scheduler import MakeEngine, Scheduler
+from kframework.scheduler.scheduler import EngineFactory, Scheduler
 from kframework.values.status import Code
 
 __all__ = ["SchedulerRun", "Termination"]
@@ -59,7 +59,7 @@ class SchedulerRun(Observer, AccountObserver, Generic[E]):
         random: Random,
         *,
         registry: Registry,
-        engine: MakeEngine[E],
+        engine: EngineFactory[E],
         recorder: Recorder | None = None,
         extender: HttpExtenderTransport | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class SchedulerRun(Observer, AccountObserver, Generic[E]):
         now = self._clock.now()
         told_until = self.jumped_at if self.resumed_at == now else now  # it may end before it does anything more
         # An attempt that waits for an extender holds up what it has heard of bindings.
-        told = self.scheduler.outbox.empty and self.scheduler.engine.pending_cycle is None
+        told = self.scheduler.outbox.is_empty and self.scheduler.engine.pending_cycle is None
         self._written_until = told_until - (0.0 if told else EVENT_DELAY)
         if how is Termination.STOPPED:
             self.scheduler.stop()

@@ -77,7 +77,7 @@ def test_no_event_is_lost_over_a_slow_server(capacity: float, latency: float) ->
             behind = PODS - len(drain.told)
             assert behind > PODS // 2, "bindings went first"
             assert behind < 0.95 * PODS, "and events have not stood still"
-            await drain.until(lambda: drain.scheduler.outbox.empty, 60.0)
+            await drain.until(lambda: drain.scheduler.outbox.is_empty, 60.0)
             assert drain.loop.time() < 1.25 * 2 * PODS / capacity + 5.0
             complete(drain)
             tasks.cancel_scope.cancel()
@@ -95,7 +95,7 @@ def test_no_event_is_lost_in_an_outage() -> None:
             drain.server.down = True
             await asyncio.sleep(60.0)
             drain.server.down = False
-            await drain.until(lambda: drain.bound == PODS and drain.scheduler.outbox.empty, 300.0)
+            await drain.until(lambda: drain.bound == PODS and drain.scheduler.outbox.is_empty, 300.0)
             complete(drain)
             tasks.cancel_scope.cancel()
 
@@ -110,7 +110,7 @@ def test_no_event_is_lost_or_duplicated_under_faults() -> None:
         drain = Drain(400, 0.01, rates)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(drain.scheduler.run)
-            await drain.until(lambda: drain.bound == PODS and drain.scheduler.outbox.empty, 3000.0)
+            await drain.until(lambda: drain.bound == PODS and drain.scheduler.outbox.is_empty, 3000.0)
             complete(drain)
             tasks.cancel_scope.cancel()
 

@@ -751,12 +751,12 @@ def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it(
         cluster, line = MemoryCluster(clock, [make_node("a"), make_pod()]), ScriptedExtender({"bind": {}})
         scheduler = Scheduler(parse(EXTENDED), cluster, clock, extender=lambda each: Extender(each, line))
         scheduler.patch_status(pod, PodCondition(type="PodScheduled", status="False"), None)
-        assert not scheduler.outbox.empty
+        assert not scheduler.outbox.is_empty
         reserved = ReservedPod(pod, "a", {}, clock.now())
         queued, profile = QueuedPod(pod, clock.now()), scheduler.profiles["default-scheduler"]
         reservation = Reservation(profile, queued, CycleState(), reserved, AttemptTrace(pod, 1))
         assert await scheduler._bind_by_extenders(reservation) is None
-        assert scheduler.outbox.empty
+        assert scheduler.outbox.is_empty
 
     run_virtual(main)
 

@@ -16,13 +16,13 @@ import pytest
 from kframework import CycleState, PendingPod, Plugin, hookimpl
 from kframework.clock import run_virtual
 from kframework.core.runtime.profile import Profile
-from kframework.scheduler.watchdog import AGAIN, HELD, Watchdog, place_of
+from kframework.scheduler.watchdog import BLOCK_LIMIT, LOG_INTERVAL, Watchdog, find_position
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import TemplateInterner
 from kframework.testing import make_pod
 from tests.extension_points.scripted import profile
 
-STEP = HELD / 5
+STEP = BLOCK_LIMIT / 5
 
 
 class Hooked(Plugin):
@@ -67,7 +67,7 @@ class Bench:
         self.told: list[tuple[str, str]] = []
         plugins = [(self.profile, plugin) for plugin in self.profile.plugins.values()]
         self.watchdog = Watchdog(
-            plugins, lambda *hook: self.told.append(hook), now=lambda: self.now, worked=lambda: self.worked
+            plugins, lambda *hook: self.told.append(hook), now=lambda: self.now, cpu_clock=lambda: self.worked
         )
         self.watchdog._select = lambda timeout: []
         self.caplog = caplog
@@ -97,7 +97,7 @@ class Bench:
         def work() -> None:
             for _ in range(round(seconds / STEP)):
                 self.now += STEP
-                self.watchdog.look(sys._getframe())  # looked at
+                self.watchdog.inspect(sys._getframe())  # looked at
 
         def call() -> None:
             plugin.work = work
@@ -121,7 +121,7 @@ def named(plugin: str, hook: str, milliseconds: int, pod: str = "default/web") -
 
 
 def test_a_hook_that_holds_the_loop_is_named_with_plugin_hook_pod_and_line(bench: Bench) -> None:
-    bench.turn(bench.filter("Hooked", 2 * HELD))
+    bench.turn(bench.filter("Hooked", 2 * BLOCK_LIMIT))
     assert bench.lines == [named("Hooked", "filter", 50)]
     assert bench.told == [("Hooked", "filter")]
 
@@ -129,10 +129,10 @@ def test_a_hook_that_holds_the_loop_is_named_with_plugin_hook_pod_and_line(bench
 @pytest.mark.parametrize(
     "turns",
     [
-        [[("Hooked", 0.8 * HELD)]],
-        [[("Hooked", 0.8 * HELD)], [("Hooked", 0.8 * HELD)]],
-        [[("Hooked", 0.8 * HELD), ("Other", 0.8 * HELD)]],
-        [[("Hooked", 0.8 * HELD, "one"), ("Hooked", 0.8 * HELD, "two")]],
+        [[("Hooked", 0.8 * BLOCK_LIMIT)]],
+        [[("Hooked", 0.8 * BLOCK_LIMIT)], [("Hooked", 0.8 * BLOCK_LIMIT)]],
+        [[("Hooked", 0.8 * BLOCK_LIMIT), ("Other", 0.8 * BLOCK_LIMIT)]],
+        [[("Hooked", 0.8 * BLOCK_LIMIT, "one"), ("Hooked", 0.8 * BLOCK_LIMIT, "two")]],
     ],
     ids=["one", "two turns of the loop", "two plugins", "two pods"],
 )
@@ -148,10 +148,10 @@ def test_many_calls_for_one_pod_hold_the_loop_together(bench: Bench) -> None:
 
 
 def test_a_hook_is_named_once_a_minute_and_counted_each_time(bench: Bench) -> None:
-    for pause in (0.0, AGAIN / 2, AGAIN / 2, 1.0):
+    for pause in (0.0, LOG_INTERVAL / 2, LOG_INTERVAL / 2, 1.0):
         bench.now += pause
-        bench.turn(bench.filter("Hooked", 1.2 * HELD))
-    bench.turn(bench.filter("Other", 1.2 * HELD))
+        bench.turn(bench.filter("Hooked", 1.2 * BLOCK_LIMIT))
+    bench.turn(bench.filter("Other", 1.2 * BLOCK_LIMIT))
     assert [line.partition(":")[0] for line in bench.lines] == [
         "plugin 'Hooked' (from acme 1.0), hook filter",
         "plugin 'Hooked' (from acme 1.0), hook filter",
@@ -167,7 +167,7 @@ def test_what_the_whole_process_stood_still_is_no_hooks_fault(bench: Bench, work
     def work() -> None:
         bench.now += 0.2
         bench.worked += worked
-        bench.watchdog.look(sys._getframe())
+        bench.watchdog.inspect(sys._getframe())
 
     plugin = bench.plugin("Hooked")
     plugin.work = work
@@ -182,7 +182,7 @@ def test_nor_is_the_collection_of_garbage(bench: Bench) -> None:
             bench.watchdog.collect("start", {})
             bench.now += STEP
             bench.watchdog.collect("stop", {})
-            bench.watchdog.look(sys._getframe())
+            bench.watchdog.inspect(sys._getframe())
 
     plugin = bench.plugin("Hooked")
     plugin.work = work
@@ -214,10 +214,10 @@ def test_a_place_is_found_in_a_coroutine_and_in_what_is_no_hook(bench: Bench) ->
     pod = PendingPod(make_pod("web"), TemplateInterner())
     frames = frames_of(plugin, lambda: plugin.pre_bind(CycleState(), pod, "a"))
     line = f"{__file__}:{frames[0].f_lineno}"
-    assert place_of(frames, {plugin}) == (plugin, "pre_bind", line, "default/web")
-    assert place_of(frames_of(plugin, plugin.poll), {plugin}) == (plugin, "poll", line, "")
-    assert place_of(frames, {bench.profile.plugins["Sort"]}) is None
-    assert place_of([], {plugin}) is None
+    assert find_position(frames, {plugin}) == (plugin, "pre_bind", line, "default/web")
+    assert find_position(frames_of(plugin, plugin.poll), {plugin}) == (plugin, "poll", line, "")
+    assert find_position(frames, {bench.profile.plugins["Sort"]}) is None
+    assert find_position([], {plugin}) is None
 
 
 @pytest.mark.parametrize("virtual", [False, True])
@@ -229,7 +229,7 @@ def test_a_loop_is_watched_from_another_thread(bench: Bench, caplog: pytest.LogC
     async def main() -> None:
         selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]  # where it is put back
         select, collect_errors = selector.select, list(gc.callbacks)
-        with Watchdog([(bench.profile, plugin)], lambda *hook: blamed.set(), held=0.01):
+        with Watchdog([(bench.profile, plugin)], lambda *hook: blamed.set(), limit=0.01):
             await asyncio.sleep(0.5)
             await plugin.pre_bind(CycleState(), PendingPod(make_pod("web"), TemplateInterner()), "a")
         assert (selector.select, gc.callbacks) == (select, collect_errors)

@@ -32,7 +32,7 @@ from kframework.observe.recording.file import PartStart
 from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import Header, Line, Recorder, RecordingEngine
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.scheduler import MakeEngine
+from kframework.scheduler.scheduler import EngineFactory
 from kframework.state.inbox import ActivateRequested, Message, Nominated, SourceChanged, SourceFailed, Synced
 from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
@@ -59,7 +59,7 @@ class PartState(msgspec.Struct, frozen=True):
     rotation: int
 
 
-def recording_pod_engine_factory(recorder: Recorder) -> MakeEngine[PodEngine]:
+def recording_pod_engine_factory(recorder: Recorder) -> EngineFactory[PodEngine]:
     """Return a factory of a configuration's engine, with a recorder for its inputs."""
 
     def configuration_text(configuration: Configuration) -> str:

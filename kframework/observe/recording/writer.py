@@ -39,7 +39,7 @@ from kframework.state.inbox import Inbox, Message
 T = TypeVar("T")
 R = TypeVar("R", bound="RecordingEngine")
 
-#: Creates an engine that can be recorded, as `kframework.engine.MakeEngine` creates any.
+#: Creates an engine that can be recorded, as `kframework.engine.EngineFactory` creates any.
 RecordingFactory = Callable[[Configuration, Clock, Host, Extenders, ProfilesFactory], R]
 
 FORMAT = "kframework.dev/recording"

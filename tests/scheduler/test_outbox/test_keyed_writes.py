@@ -41,7 +41,7 @@ class Writing:
         self.ended.append((asyncio.get_running_loop().time(), write))
 
     def _idle(self) -> None:
-        assert self.queue.idle
+        assert self.queue.is_idle
         self.idled += 1
 
     def put(self, *writes: Write) -> None:
@@ -67,7 +67,7 @@ def writing(work: Callable[[Writing], Coroutine[object, object, None]], limit: i
 def test_so_many_at_a_time_first_come_first_served() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 3), ("b", 1), ("c", 1), ("d", 1))
-        assert len(rig.queue) == 4 and not rig.queue.idle
+        assert len(rig.queue) == 4 and not rig.queue.is_idle
 
     rig = writing(work)
     assert rig.ended == [(1.0, ("b", 1)), (2.0, ("c", 1)), (3.0, ("a", 3)), (3.0, ("d", 1))]
@@ -97,10 +97,10 @@ def test_one_whose_key_is_in_flight_waits_for_its_end_and_goes_to_the_tail() -> 
 def test_what_is_dropped_is_not_written_and_may_come_again() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 1), ("b", 1), ("c", 1))
-        assert rig.queue.drop("c") == ("c", 1)
-        assert rig.queue.drop("c") is None
+        assert rig.queue.discard("c") == ("c", 1)
+        assert rig.queue.discard("c") is None
         rig.put(("c", 2), ("d", 1))
-        rig.queue.drop("d")
+        rig.queue.discard("d")
 
     assert writing(work).begun == [("a", 1), ("b", 1), ("c", 2)]
 
@@ -108,13 +108,13 @@ def test_what_is_dropped_is_not_written_and_may_come_again() -> None:
 def test_one_can_wait_for_the_end_of_what_is_in_flight() -> None:
     async def work(rig: Writing) -> None:
         loop = asyncio.get_running_loop()
-        await rig.queue.landed("a")
+        await rig.queue.wait_until_written("a")
         rig.put(("a", 2))
-        await rig.queue.landed("a")
+        await rig.queue.wait_until_written("a")
         assert loop.time() == 0.0, "it was not in flight yet"
         await asyncio.sleep(1)
         rig.put(("a", 5))
-        await asyncio.gather(rig.queue.landed("a"), rig.queue.landed("a"))
+        await asyncio.gather(rig.queue.wait_until_written("a"), rig.queue.wait_until_written("a"))
         assert loop.time() == 2.0, "the next of the key does not count"
 
     writing(work)
@@ -126,11 +126,11 @@ def test_a_write_that_is_cancelled_leaves_nothing_behind() -> None:
         running = asyncio.ensure_future(rig.queue.run())
         rig.put(("a", 9))
         await asyncio.sleep(1)
-        landed = asyncio.ensure_future(rig.queue.landed("a"))
+        landed = asyncio.ensure_future(rig.queue.wait_until_written("a"))
         await asyncio.sleep(1)
         running.cancel()
         await landed
-        assert rig.queue.idle and rig.ended == []
+        assert rig.queue.is_idle and rig.ended == []
 
     run_virtual(main)
 
@@ -150,7 +150,7 @@ def test_the_last_write_of_each_key_is_made_unless_it_is_dropped(steps: list[Wri
                 last[step[0]] = step
             elif isinstance(step, int):
                 await asyncio.sleep(step + 0.5)
-            elif rig.queue.drop(step) is not None:
+            elif rig.queue.discard(step) is not None:
                 last.pop(step, None)
                 if any(key == step for key, _ in rig.begun):
                     last[step] = [write for write in rig.begun if write[0] == step][-1]
@@ -158,7 +158,7 @@ def test_the_last_write_of_each_key_is_made_unless_it_is_dropped(steps: list[Wri
     rig = writing(work, limit)
     made = {write[0]: write for write in rig.begun}
     assert made == last
-    assert rig.queue.idle and rig.most <= limit
+    assert rig.queue.is_idle and rig.most <= limit
     assert len(rig.begun) == len(rig.ended)
 
 

@@ -22,7 +22,7 @@ from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.scheduler import outbox
 from kframework.scheduler.event_recorder import EventRecorder
-from kframework.scheduler.outbox import EVENT_TRIES, MAX_CONCURRENT, Outbox, Written
+from kframework.scheduler.outbox import EVENT_TRIES, MAX_CONCURRENT, Outbox, WriteResult
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
@@ -59,13 +59,13 @@ class Desk:
     def pod(self, name: str) -> PendingPod:
         return PendingPod(self.cluster.read(Pod, name, "default"), TemplateInterner())
 
-    def patch(self, name: str, condition: PodCondition | None = FALSE, node_name: str | None = None) -> Written:
+    def patch(self, name: str, condition: PodCondition | None = FALSE, node_name: str | None = None) -> WriteResult:
         return self.outbox.patch_status(self.pod(name), condition, node_name)
 
     async def written(self) -> None:
         """Wait until all is written."""
         self._empty.clear()
-        if not self.outbox.empty:
+        if not self.outbox.is_empty:
             await self._empty.wait()
 
 
@@ -120,10 +120,10 @@ def test_what_the_pod_says_already_is_not_written() -> None:
         desk.outbox.patch_status(pod, FALSE, None)
         desk.outbox.patch_status(pod, replace(FALSE, observed_generation=7), "a")
         desk.outbox.patch_status(pod, None, "a")
-        assert desk.outbox.empty
+        assert desk.outbox.is_empty
         for condition, nominated in ((replace(FALSE, message="else"), None), (FALSE, ""), (EVICTED, None)):
             desk.outbox.patch_status(pod, condition, nominated)
-            assert not desk.outbox.empty
+            assert not desk.outbox.is_empty
             await desk.outbox.wait_for_write(pod.uid)
 
     at_a_desk(work)
@@ -251,7 +251,7 @@ def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
         desk.patch("p", FALSE, "a")
         await desk.outbox.wait_for_write(desk.pod("p").uid)
         await desk.outbox.wait_for_write("unknown")
-        assert desk.outbox.empty
+        assert desk.outbox.is_empty
         await asyncio.sleep(1)
         assert desk.calls == []
 
@@ -382,7 +382,7 @@ def test_an_event_that_rests_holds_up_no_other_and_tells_what_grew_of_it_meanwhi
         for told in events:
             desk.outbox.record(told)
         await asyncio.sleep(0.5)
-        assert desk.calls[-1] == f"record_event e{MAX_CONCURRENT}" and not desk.outbox.empty
+        assert desk.calls[-1] == f"record_event e{MAX_CONCURRENT}" and not desk.outbox.is_empty
         desk.faults["record_event"] = Fault(delay=60.0)
         events[0].count = 2
         desk.outbox.record(events[0])
@@ -478,10 +478,10 @@ def test_writes_of_one_key_are_made_one_by_one_and_only_the_newest_waits() -> No
         await asyncio.sleep(0.5)
         calls.write("g", "second")
         calls.write("g", "third")
-        assert not desk.outbox.only_events
+        assert not desk.outbox.only_events_left
         await desk.written()
         assert calls.made == [(0.0, "first"), (0.0, "other"), (1.0, "third")]
-        assert desk.emptied == [2.0] and desk.outbox.only_events
+        assert desk.emptied == [2.0] and desk.outbox.only_events_left
 
     at_a_desk(work)
 
@@ -537,7 +537,7 @@ def test_engine_is_not_told_of_writes_that_are_refused_because_the_scheduler_sto
         calls = Calls(desk, ClusterError("stopped", status=403, reason=STOPPED))
         calls.write("g", "it")
         await desk.written()
-        assert calls.refusals == [] and desk.outbox.empty
+        assert calls.refusals == [] and desk.outbox.is_empty
 
     at_a_desk(work)
 
@@ -592,7 +592,7 @@ def test_a_run_that_is_cancelled_lets_nobody_wait(delay: float) -> None:
         running.cancel()
         await binding
         assert await written is None
-        assert desk.outbox.empty
+        assert desk.outbox.is_empty
 
     run_virtual(main)
 

@@ -39,7 +39,7 @@ from kframework.simulation.inputs import read_cluster
 from kframework_batch.compare.command import compare
 
 if TYPE_CHECKING:
-    from kframework.engine import MakeEngine, Observer, Recorder
+    from kframework.engine import EngineFactory, Observer, Recorder
     from kframework_batch.engine import BatchEngine
     from kframework_batch.program import Program
     from kframework_batch.settings import ProgramSettings
@@ -356,7 +356,7 @@ def _recorder(
     return recorder_to(file, limit, annotations, read=ENGINES.annotations)
 
 
-def _engine(settings: ProgramSettings, recorder: Recorder | None) -> MakeEngine[BatchEngine]:
+def _engine(settings: ProgramSettings, recorder: Recorder | None) -> EngineFactory[BatchEngine]:
     from kframework_batch.recording import recording_factory
 
     return settings.engine_factory() if recorder is None else recording_factory(settings, recorder)

@@ -20,8 +20,8 @@ from kframework.engine import (
     Configuration,
     Deleted,
     Engine,
+    EngineFactory,
     Host,
-    MakeEngine,
     Message,
     PodEvent,
     Profiles,
@@ -130,7 +130,7 @@ class BatchEngine(Engine, SessionEffects):
         self._set_profiles(profiles(self))
 
     @classmethod
-    def factory(cls: type[B], program: Program, period: float, default_queue: str) -> MakeEngine[B]:
+    def factory(cls: type[B], program: Program, period: float, default_queue: str) -> EngineFactory[B]:
         """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
 
         def make(

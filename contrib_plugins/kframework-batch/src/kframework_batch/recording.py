@@ -23,10 +23,10 @@ from kframework.engine import (
     NONE,
     DecisionDiff,
     EngineExplanation,
+    EngineFactory,
     EngineKind,
     EngineMessage,
     Host,
-    MakeEngine,
     Recorder,
     RecordingEngine,
     ReplayResult,
@@ -112,7 +112,7 @@ class BatchEngines(EngineKind[BatchEngine]):
 ENGINES = BatchEngines()
 
 
-def recording_factory(settings: ProgramSettings, recorder: Recorder) -> MakeEngine[BatchEngine]:
+def recording_factory(settings: ProgramSettings, recorder: Recorder) -> EngineFactory[BatchEngine]:
     """Return what makes the engine of these settings, and has a recorder write what reaches it."""
     make = RecordedBatchEngine.factory(settings.program, settings.period, settings.default_queue)
     said = _SettingsHeader(

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kframework.engine import History, Journal, MakeEngine, Observer, Observers, Scheduler, Series, SideTask
+from kframework.engine import EngineFactory, History, Journal, Observer, Observers, Scheduler, Series, SideTask
 from kframework_batch.account import SessionHistory
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explainer import explain_routes
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 class BatchObservers(Observers[BatchEngine]):
     """The observers of a scheduler with sessions, which it shows on its page and counts."""
 
-    def __init__(self, *others: Observer, engine: MakeEngine[BatchEngine], timed_share: float = 0.0) -> None:
+    def __init__(self, *others: Observer, engine: EngineFactory[BatchEngine], timed_share: float = 0.0) -> None:
         self.sessions: SessionHistory = SessionHistory()
         self.session_metrics: SessionMetrics = SessionMetrics()
         self.latency_metrics: LatencyMetrics = LatencyMetrics()
@@ -35,7 +35,7 @@ class BatchObservers(Observers[BatchEngine]):
 
     @classmethod
     def with_tracing(
-        cls, tracing: Tracing | None, *others: Observer, engine: MakeEngine[BatchEngine]
+        cls, tracing: Tracing | None, *others: Observer, engine: EngineFactory[BatchEngine]
     ) -> BatchObservers:
         """Observe as the log does too, and trace sessions and the attempts at their tasks if there is a Tracing."""
         if tracing is None:

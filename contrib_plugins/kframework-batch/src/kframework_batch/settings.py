@@ -12,8 +12,8 @@ from kframework.clock import Seeds, SystemClock
 from kframework.engine import (
     Cluster,
     Configuration,
+    EngineFactory,
     LeaderElectionSettings,
-    MakeEngine,
     MemoryCluster,
     Registry,
     Scheduler,
@@ -55,7 +55,7 @@ class ProgramSettings:
         """How the core is configured."""
         return core_configuration(self.program, self.scheduler_names, seed=self.seed)
 
-    def engine_factory(self) -> MakeEngine[BatchEngine]:
+    def engine_factory(self) -> EngineFactory[BatchEngine]:
         """Return what makes the engine."""
         return BatchEngine.factory(self.program, self.period, self.default_queue)
 

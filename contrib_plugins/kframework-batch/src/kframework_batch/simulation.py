@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from kframework import Simulation
-from kframework.engine import MakeEngine, MemoryCluster, Observer
+from kframework.engine import EngineFactory, MemoryCluster, Observer
 from kframework.objects import ApiObject, Pod
 from kframework.simulation.controllers import STANDARD_CONTROLLERS, ControllerFactory
 from kframework.simulation.records import Progress
@@ -20,7 +20,7 @@ def create_simulation(
     *,
     observers: Iterable[Observer] = (),
     on_progress: Callable[[Progress], None] = lambda progress: None,
-    engine: MakeEngine[BatchEngine] | None = None,
+    engine: EngineFactory[BatchEngine] | None = None,
     timed_share: float = 0.0,
     controllers: Iterable[ControllerFactory] = (),
 ) -> Simulation[BatchEngine]:
