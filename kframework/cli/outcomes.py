@@ -96,9 +96,9 @@ def summarise(simulation: SimulationResult) -> None:
         stuck.setdefault(why, []).append(pod)
     for why, names in stuck.items():
         say("warning", f"gave up on {_listed(names)}: {why}")
-    in_vain = [pod for pod in simulation.retrying if pod not in simulation.stuck]
-    if in_vain:
-        say("warning", f"gave up on pods that were retried without success: {_listed(in_vain)}")
+    retried = [pod for pod in simulation.retrying if pod not in simulation.stuck]
+    if retried:
+        say("warning", f"gave up on pods that were retried without success: {_listed(retried)}")
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
     account = f"{cycles} scheduling cycles in {time} of virtual time"

@@ -125,7 +125,7 @@ class PodEngine(PodOutcomes):
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
-        self._layers = {
+        self._plan_caches = {
             name: PlanCache(
                 profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
             )
@@ -264,7 +264,7 @@ class PodEngine(PodOutcomes):
             if change is not None and source.settings.keyed_by == "node":
                 self._touch((*change.values, *change.removed))
             else:
-                self._layers[source.profile].clear()
+                self._plan_caches[source.profile].clear()
                 self._touch(())
         if source.fresh or source.settings.when_stale == "ignore":
             label = f"{source.plugin}/{source.name}"
@@ -366,7 +366,7 @@ class PodEngine(PodOutcomes):
     def search(self, attempt: Attempt) -> Search:
         """Create the search for a node; raises PluginError if the pod cannot be signed."""
         pod, profile = attempt.pod, attempt.profile
-        plan = self._layers[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
+        plan = self._plan_caches[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
         attempt.profile = attempt.timed_profile = plan.profile
         if attempt.trace.is_timed:
             attempt.timed_profile = plan.profile.timed

@@ -12,7 +12,7 @@ from types import FrameType
 
 #: Signals within this many seconds of the first one count as the same: `timeout` sends one to the process and one to
 #: its group.
-SAME_SIGNAL = 0.1
+REPEAT_WINDOW = 0.1
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def signals(first: Callable[[], None]) -> Iterator[None]:
         if not received:
             received.append(now)
             loop.call_soon_threadsafe(first)
-        elif now >= received[0] + SAME_SIGNAL:
+        elif now >= received[0] + REPEAT_WINDOW:
             os._exit(1)
 
     before = {number: signal.signal(number, receive) for number in (signal.SIGTERM, signal.SIGINT)}

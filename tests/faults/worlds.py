@@ -120,7 +120,7 @@ def _run_sources(order: WorldOrder) -> Report:
     # And the log says who was blamed.
     logging.disable(logging.NOTSET)
     try:
-        with patch.object(sources, "LARGEST", 50):
+        with patch.object(sources, "MAX_VALUES", 50):
             report = source_run.run(order.seed, Path(order.folder))
     finally:
         logging.disable(logging.CRITICAL)

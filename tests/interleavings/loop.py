@@ -23,7 +23,7 @@ GO_ON, TIME = "the loop goes on", "time passes"
 NOT_YET = "not yet: "
 
 #: Timers that are due within this time of each other, in seconds, are due at once: asyncio does not say which is first.
-SIMULTANEOUS = 1e-5
+SAME_INSTANT = 1e-5
 
 #: How often a schedule is asked within one run: whoever asks more often never comes to rest.
 MAX_POINTS = 20_000
@@ -137,7 +137,7 @@ class ExploringLoop(VirtualTimeLoop):
         yield from self._ways(each for each in heads.values() if each.awaited or self.settling)
         timers = sorted(timer for timer in self._scheduled if not timer.cancelled())
         for number, timer in enumerate(timers):
-            if timer.when() - timers[0].when() > SIMULTANEOUS:
+            if timer.when() - timers[0].when() > SAME_INSTANT:
                 break
             label = TIME if not number else f"{TIME} for timer {number + 1} that is due"
             yield Option(TIME, label, self._passing(timer, timers[:number]))
@@ -162,7 +162,7 @@ class ExploringLoop(VirtualTimeLoop):
 
         def pass_time() -> None:
             for late in others:
-                late._when = timer.when() + SIMULTANEOUS / 2  # type: ignore[attr-defined]  # a timer may always be late
+                late._when = timer.when() + SAME_INSTANT / 2  # type: ignore[attr-defined]  # a timer may always be late
             heapq.heapify(self._scheduled)
             self._jumping.elapsed = max(self._jumping.elapsed, timer.when())
 

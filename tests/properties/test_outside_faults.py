@@ -26,7 +26,7 @@ from tests.support.scale import seeds
 @pytest.fixture(autouse=True)
 def _few_values_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a nonsensical answer be one that has too many values, without the time that it would take to make them."""
-    monkeypatch.setattr(sources, "LARGEST", 50)
+    monkeypatch.setattr(sources, "MAX_VALUES", 50)
 
 
 @pytest.mark.parametrize("seed", seeds())
@@ -70,7 +70,7 @@ def deaf(self: Sources, message: Any) -> SourceUpdate | None:
 
 
 def never_woken(self: PodEngine, turn: SourceUpdate) -> None:
-    self._layers[turn.source.profile].clear()
+    self._plan_caches[turn.source.profile].clear()
 
 
 def silent(self: SourceFeed, error: Exception) -> None:

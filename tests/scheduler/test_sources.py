@@ -116,13 +116,13 @@ def test_a_fetch_that_is_no_coroutine_is_a_failure() -> None:
 
 
 def test_too_many_values_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LARGEST", 2)
+    monkeypatch.setattr(sources, "MAX_VALUES", 2)
     told = heard(polled({"a": 1.0, "b": 1.0}, {"a": 1.0, "b": 1.0, "c": 1.0}), 11)
     assert told == [changed(0, {"a": 1.0, "b": 1.0}), failed(10, "ValueError: has more than 2 values")]
 
 
 def test_as_many_values_as_may_be_may_all_change(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LARGEST", 2)
+    monkeypatch.setattr(sources, "MAX_VALUES", 2)
     told = heard(polled({"a": 1.0, "b": 1.0}, {"a": 2.0, "b": 2.0}, {"c": 1.0, "d": 1.0}), 21)
     assert told == [
         changed(0, {"a": 1.0, "b": 1.0}),

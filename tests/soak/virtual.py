@@ -41,7 +41,7 @@ BOUNDS: Mapping[str, int] = {
     "scheduler._observers[]": 20_000,  # metrics, whose values wait by the thousand to be sorted into buckets
     "observers.metrics": 20_000,
     "scheduler.engine.handlers._times": 20_000,
-    "scheduler.engine._layers": 1 << 20,  # plans, remembered within a budget until the set of nodes changes
+    "scheduler.engine._plan_caches": 1 << 20,  # plans, remembered within a budget until the set of nodes changes
     "scheduler.profiles._first._signatures": 20_000,  # those of plans
     "scheduler.engine.cluster.nodes.node_log": 2 * 64,
     "scheduler.engine.cluster.nodes.pod_log": 2 * 64,

@@ -29,12 +29,12 @@ from kframework.verbosity import V10
 class VerificationError(KFrameworkError):
     """Raised when a cached answer differs from a fresh one."""
 
-    def __init__(self, search: Search, what: str, remembered: object, afresh: object) -> None:
+    def __init__(self, search: Search, what: str, cached: object, uncached: object) -> None:
         self.pod: str = search.pod.key
         self.what = what
-        self.remembered = remembered
-        self.afresh = afresh
-        super().__init__(f"pod {self.pod}: {what}: cached {remembered!r}, uncached {afresh!r}")
+        self.cached = cached
+        self.uncached = uncached
+        super().__init__(f"pod {self.pod}: {what}: cached {cached!r}, uncached {uncached!r}")
 
 
 class Oracle:
@@ -131,9 +131,9 @@ def verify(search: Search, outcome: Outcome) -> None:
     # If some node passes, scalar plugins skip nodes that others reject, so their reasons are not compared.
     in_words = isinstance(outcome, FitError) or not search.plan.fresh_scalar
     for row, rejection in zip(rows[: filtered.evaluated], filtered.rejections.tolist(), strict=False):
-        remembered = None if rejection == PASS else search.status(rejection)
-        if in_words or remembered is None or statuses[row] is None:
-            _same(search, f"node {search.nodes[row].name}", remembered, statuses[row])
+        cached = None if rejection == PASS else search.status(rejection)
+        if in_words or cached is None or statuses[row] is None:
+            _same(search, f"node {search.nodes[row].name}", cached, statuses[row])
     passing = [row for row in rows[: filtered.evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1
     _same(search, "candidates", search.nodes.order[filtered.candidates].tolist(), passing[:enough])
@@ -143,9 +143,9 @@ def verify(search: Search, outcome: Outcome) -> None:
         _same(search, "totals", totals, oracle.totals(feasible))
 
 
-def _same(search: Search, what: str, remembered: object, afresh: object) -> None:
-    if remembered != afresh:
-        raise VerificationError(search, what, remembered, afresh)
+def _same(search: Search, what: str, cached: object, uncached: object) -> None:
+    if cached != uncached:
+        raise VerificationError(search, what, cached, uncached)
 
 
 _log = logging.getLogger(__name__)

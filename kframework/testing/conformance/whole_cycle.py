@@ -36,7 +36,7 @@ class WholeCycle:
         try:
             verify(self.search, self.outcome)
         except VerificationError as error:
-            yield Fact(("cached", error.what), str(error.afresh), str(error.remembered))
+            yield Fact(("cached", error.what), str(error.uncached), str(error.cached))
 
     @cached_property
     def statuses(self) -> Mapping[str, RecordedStatus]:

@@ -163,7 +163,7 @@ class CacheCheck:
             try:
                 verify(search, outcome)
             except VerificationError as error:
-                result = f"{error.what}: cached {error.remembered}, now {error.afresh}"
+                result = f"{error.what}: cached {error.cached}, now {error.uncached}"
                 remedy = (
                     'declare what answers depend on: reads = "pods" for the pods of a node, no `reads` for'
                     " anything outside, and in `sign` every part of the pod"

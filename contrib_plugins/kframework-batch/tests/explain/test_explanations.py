@@ -192,7 +192,7 @@ def test_jobs_and_tasks_are_found_by_name() -> None:
     stage = half_a_gang()
     stage.put(make_task("alone", "other"))
     stage.engine.apply_messages()
-    assert find_job(stage.engine, "default", "nobody") is None
+    assert find_job(stage.engine, "default", "absent") is None
     assert find_job(stage.engine, "elsewhere", "train") is None
     found = find_job(stage.engine, "default", "alone")
     assert found is not None and found[1] is not None

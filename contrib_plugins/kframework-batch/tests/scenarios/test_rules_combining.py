@@ -256,7 +256,7 @@ VICTIM_QUEUES = [
 ]
 
 
-ALL, NOBODY = {"n1": "x-0"}, None
+ALL, NONE_BOUND = {"n1": "x-0"}, None
 
 
 def said(name: str, tiers: Sequence[Sequence[Entry]], *, bound: Mapping[str, str] | None) -> Rule:
@@ -301,7 +301,9 @@ YES_TO, NO_TO = make_plugin("a", job_starving={"w": True}), make_plugin("b", job
 
 VERDICTS = [
     said(
-        "overused: one is enough", [[make_plugin("a", overused=False)], [make_plugin("b", overused=True)]], bound=NOBODY
+        "overused: one is enough",
+        [[make_plugin("a", overused=False)], [make_plugin("b", overused=True)]],
+        bound=NONE_BOUND,
     ),
     said(
         "overused: else the queue is served",
@@ -311,7 +313,7 @@ VERDICTS = [
     said(
         "allocatable: all must agree",
         [[make_plugin("a", allocatable=True)], [make_plugin("b", allocatable=False)]],
-        bound=NOBODY,
+        bound=NONE_BOUND,
     ),
     said(
         "allocatable: if they do there is room",
@@ -319,7 +321,9 @@ VERDICTS = [
         bound=ALL,
     ),
     said(
-        "ready: all must agree", [[make_plugin("a", job_ready=True)], [make_plugin("b", job_ready=False)]], bound=NOBODY
+        "ready: all must agree",
+        [[make_plugin("a", job_ready=True)], [make_plugin("b", job_ready=False)]],
+        bound=NONE_BOUND,
     ),
     said(
         "ready: if they do the job is bound",
