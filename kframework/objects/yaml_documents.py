@@ -26,7 +26,6 @@ _RESOLVERS = {
     for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
 }
 
-
 #: The maximum number of values that aliases repeat, as a multiple of those in the text, once they are many.
 _MAX_REPEATED, _MANY = 10, 100_000
 
@@ -45,8 +44,7 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._plain: dict[tuple[str, str], object] = {}
-        #: The containers that are being constructed, and the number of values in each, with those of its aliases.
-        self._open: set[Node] = set()
+        #: The number of values in each container, with those of its aliases; -1 while it is being constructed.
         self._sizes: dict[Node, int] = {}
         self._values = self._repeated = 0
 
@@ -55,6 +53,12 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
         if kind is ScalarNode:
             return _tag(value) if implicit[0] else _STRING
         return _LIST if kind is SequenceNode else _MAP
+
+    def construct_document(self, node: Node) -> object:
+        """Construct a document; aliases stay within it, so that its nodes are freed."""
+        document = super().construct_document(node)
+        self._sizes.clear()
+        return document
 
     def construct_object(self, node: Node, deep: bool = False) -> object:
         """Construct the value of a node, once for all its aliases."""
@@ -70,17 +74,17 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
         elif (type(node) is MappingNode and tag == _MAP) or (type(node) is SequenceNode and tag == _LIST):
             before = self._values + self._repeated
             self._values += len(node.value)
-            self._open.add(node)
+            self._sizes[node] = -1
             container = self._mapping(node) if type(node) is MappingNode else self._sequence(node)
-            self._open.discard(node)
             self._sizes[node] = self._values + self._repeated - before
             return container
         return super().construct_object(node, deep)
 
     def _count_alias(self, node: Node) -> None:
-        if node in self._open:
+        size = self._sizes.get(node, 0)
+        if size < 0:
             raise ConstructorError(None, None, "a value contains itself", node.start_mark)
-        self._repeated += self._sizes.get(node, 0)
+        self._repeated += size
         if self._repeated > max(_MANY, _MAX_REPEATED * self._values):
             raise ConstructorError(None, None, "aliases repeat too many values", node.start_mark)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import pytest
 import yaml
 from hypothesis import given
@@ -105,3 +107,12 @@ def problem(error: yaml.YAMLError) -> tuple[object, ...]:
     assert isinstance(error, yaml.MarkedYAMLError)
     mark = error.problem_mark
     return error.problem, (mark.line, mark.column) if mark else None
+
+
+def test_nodes_of_a_document_are_freed_before_the_next_one_is_read() -> None:
+    counts = []
+    for number, _ in enumerate(documents("---\na: {b: [1, 2]}\n" * 300)):
+        if number % 100 == 99:
+            gc.collect()
+            counts.append(sum(isinstance(each, yaml.Node) for each in gc.get_objects()))
+    assert counts[0] == counts[-1]
