@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 import shutil
+import signal
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -36,6 +37,14 @@ def anyio_backend() -> object:
     A module that wants virtual time overrides this with `("asyncio", {"loop_factory": VirtualTimeLoop})`.
     """
     return "asyncio"
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise KeyboardInterrupt, also where tests run in the background of a shell, which ignores it."""
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, handler)
 
 
 @pytest.fixture(autouse=True)

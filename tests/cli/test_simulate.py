@@ -306,6 +306,7 @@ class Odd(Plugin):
 """
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_simulation_prints_what_was_decided(
     run: Command, cluster: Path, file: Path, install: Install
 ) -> None:

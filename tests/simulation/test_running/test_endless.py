@@ -68,6 +68,7 @@ class Interrupted(Plugin):
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupt_stops_a_simulation_between_two_attempts_and_it_can_go_on() -> None:
     pods = [make_pod(f"p{number}") for number in range(6)]
     with Simulation([make_node("a"), *pods], plugins=[Interrupted]) as simulation:
