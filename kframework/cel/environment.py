@@ -62,7 +62,6 @@ _AUTHORIZER_SIGNATURES = {
 def build_environment(
     variables: Mapping[str, Type], fields: Mapping[Type, Mapping[str, Type]], overloads: Iterable[Overload] = ()
 ) -> Environment:
-    """Return the environment with these variables; `fields` are the fields of types."""
     functions: dict[str, list[Overload]] = {}
     for overload in (*_OVERLOADS, *overloads):
         functions.setdefault(overload.function, []).append(overload)

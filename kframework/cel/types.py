@@ -19,7 +19,6 @@ class Type:
 
     @property
     def is_parameter(self) -> bool:
-        """Whether this is a type parameter."""
         return self.name[0] == "$"
 
     @property
@@ -59,22 +58,18 @@ _TOKEN = re.compile(r"[\w.]+|[(),]")
 
 
 def list_of(element: Type) -> Type:
-    """Return the type of lists of `element`."""
     return Type("list", (element,))
 
 
 def map_of(key: Type, value: Type) -> Type:
-    """Return the type of maps from `key` to `value`."""
     return Type("map", (key, value))
 
 
 def optional_of(value: Type) -> Type:
-    """Return the type of an optional `value`."""
     return Type("optional_type", (value,))
 
 
 def type_of(value: Type) -> Type:
-    """Return the type of a type."""
     return Type("type", (value,))
 
 

@@ -141,7 +141,6 @@ class PodEngine(PodOutcomes):
         extenders: ExtenderClient,
         profiles: ProfilesFactory,
     ) -> Self:
-        """Return the engine for a configuration."""
         options, settings = configuration.options, configuration.settings
         return cls(
             ClusterState(),

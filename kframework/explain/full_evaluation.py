@@ -234,7 +234,6 @@ class FullEvaluation:
             self.scores.append(ScoreColumn(step.name, step.weight, column, as_column(normalized, len(column))))
 
     def status(self, rejection: int) -> Status:
-        """Return the Status of a rejection."""
         status = self._statuses.get(rejection)
         if status is None:
             status = self._statuses[rejection] = in_words(rejection, (self._table,), self.profile.filters, self.pod)

@@ -162,7 +162,6 @@ class Grant(NamedTuple):
     rule: PolicyRule
 
     def allows(self, wanted: Attributes) -> bool:
-        """Return whether this is granted."""
         return self.namespace in ("", wanted.namespace) and self.rule.allows(wanted)
 
 

@@ -89,7 +89,6 @@ class ApiCall(NamedTuple):
 
 
 def invalid_option(options: str, option: str, why: str) -> ClusterError:
-    """Return the error for an invalid option of these options."""
     return ClusterError(f'{options}.meta.k8s.io "" is invalid: {option}: {why}', status=422, reason="Invalid")
 
 

@@ -71,7 +71,6 @@ class Collection:
         return self._cluster.version
 
     def find(self, key: Key) -> ApiDocument | None:
-        """Return a document, or None."""
         return self._current.get(key)
 
     def documents_at(self, version: int, namespace: str = "", after: Key = _FIRST_KEY) -> Iterator[ApiDocument]:

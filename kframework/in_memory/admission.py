@@ -100,7 +100,6 @@ def prepare_for_create(subject: T) -> T:
 
 @cache  # inspecting a struct's fields takes longer than all else about a new object
 def _initial_status(kind: type[ApiObject]) -> object:
-    """Return the initial status of an object."""
     field = next(field for field in fields(kind) if field.name == "status")
     return field.default if field.default_factory is NODEFAULT else field.default_factory()
 

@@ -59,7 +59,6 @@ class KindStore(Generic[T]):
         self.subscribers: tuple[ChangeHandler, ...] = ()
 
     def key(self, metadata: ObjectMeta) -> tuple[str, str]:
-        """Return the key of an object with this metadata."""
         return self.key_for(metadata.namespace, metadata.name)
 
     def key_for(self, namespace: str, name: str) -> tuple[str, str]:

@@ -134,7 +134,6 @@ class _BindingArgs(msgspec.Struct, rename="pascal"):
 
 
 def encode_binding_args(pod: PodInfo, node_name: str) -> bytes:
-    """Encode the binding of a pod to a node."""
     return _encode(_BindingArgs(pod.name, pod.namespace, pod.uid, node_name))
 
 

@@ -386,7 +386,6 @@ class KeyedWriteQueue(Generic[K, W]):
         self._completions: dict[K, asyncio.Event] = {}
 
     def put(self, key: K, write: W) -> None:
-        """Queue a write."""
         if key not in self._waiting and key not in self._in_flight:
             self._order.append(key)
             self._wake()
@@ -397,7 +396,6 @@ class KeyedWriteQueue(Generic[K, W]):
         return self._waiting.get(key)
 
     def in_flight(self, key: K) -> W | None:
-        """Return the write of this key that is in flight."""
         return self._in_flight.get(key)
 
     def discard(self, key: K) -> W | None:

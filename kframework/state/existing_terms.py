@@ -210,7 +210,6 @@ class ExistingTerms:
     # -- pods that the terms match -------------------------------------------------------------------------------------
 
     def terms_matching(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> MatchingTerms:
-        """Return the terms that match the pods of a class, in a namespace with these labels."""
         terms = self._by_class.get(pods)
         if terms is not None and terms.namespace_labels == namespace_labels:
             if terms.versions == (self.version, self._label_keys.version):

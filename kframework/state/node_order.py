@@ -73,7 +73,6 @@ def rotate(start: int, count: int, nodes: int) -> Positions:
 
 
 def take(positions: Positions, indices: Positions) -> Positions:
-    """Return the positions at these indices."""
     if not isinstance(positions, slice):
         return positions[indices]
     begin: int = positions.start

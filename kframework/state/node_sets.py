@@ -45,12 +45,10 @@ class NodeSet:
         self._domains: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
 
     def contains(self, row: int) -> bool:
-        """Return whether the node of a row is in the set."""
         self._refresh()
         return bool(self._mask[row])
 
     def rows(self) -> NDArray[np.int64]:
-        """Return the rows of the nodes."""
         self._refresh()
         return self._rows
 

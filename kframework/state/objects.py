@@ -33,7 +33,6 @@ class ObjectStore(Generic[T]):
         self._indexes: dict[Hashable, object] = {}
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        """Return the object of this name, or None."""
         return self._current((namespace, name))
 
     def latest(self, name: str, namespace: str = "") -> T | None:
@@ -125,6 +124,4 @@ class ObjectStore(Generic[T]):
 class Stores(Protocol):
     """A provider of a store for each kind."""
 
-    def objects(self, kind: type[Kind]) -> ObjectStore[Kind]:
-        """Return the store of a kind."""
-        ...
+    def objects(self, kind: type[Kind]) -> ObjectStore[Kind]: ...

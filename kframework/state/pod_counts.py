@@ -38,7 +38,6 @@ class Selection(NamedTuple):
     terminating: bool = True
 
     def matches(self, pods: LabelClass) -> bool:
-        """Return whether the selection matches the pods of a class."""
         if pods.terminating and not self.terminating:
             return False
         return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
@@ -71,7 +70,6 @@ class WeightedSelections:
         return () if len(self._by_label) > 1 else tuple(each for each in self._by_label if each is not None)
 
     def weight(self, pods: LabelClass) -> int:
-        """Return the weight of a pod of a class."""
         return sum(weight for weight, selection in lookup(self._by_label, pods.labels) if selection.matches(pods))
 
     def __eq__(self, other: object) -> bool:
@@ -129,7 +127,6 @@ class PodCount:
         self._tallies: dict[str, tuple[Topology, Tally]] = {}
 
     def add(self, row: int, delta: int) -> None:
-        """Add to the count of a row."""
         self.changes_since_read += 1
         self.column.cells[row] += delta
         for topology, tally in self._tallies.values():

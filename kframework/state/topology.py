@@ -40,9 +40,7 @@ class TallyOwner(Protocol):
         """Return the number of a row."""
         ...
 
-    def domains(self, topology: Topology) -> Tally:
-        """Return the tally."""
-        ...
+    def domains(self, topology: Topology) -> Tally: ...
 
 
 class LabelKeys(dict[str, int]):

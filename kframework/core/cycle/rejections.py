@@ -50,7 +50,6 @@ def source_of(rejection: int) -> int:
 
 
 def reason_bits(rejection: int) -> int:
-    """Return the bits of a rejection."""
     return rejection & _BITS
 
 
@@ -106,9 +105,7 @@ class FilterTarget(Protocol):
         ...
 
     @property
-    def pod(self) -> PendingPod:
-        """The pod."""
-        ...
+    def pod(self) -> PendingPod: ...
 
     @property
     def filters(self) -> Sequence[FilterStep]:

@@ -47,7 +47,6 @@ class RankedCandidate(Candidate, frozen=True):
 
 
 def may_preempt(pod: PodInfo, other: PodInfo, exempt: Callable[[PodInfo], bool] | None) -> bool:
-    """Return whether this pod may preempt the other one."""
     return other.priority < pod.priority and (exempt is None or not exempt(other))
 
 

@@ -346,7 +346,6 @@ class SchedulingQueue:
         self._gated.put(queued, (status.plugin,))
 
     def _record_move(self, queue: str, queued: QueuedPod, event: str) -> None:
-        """Record that an event moved a pod into a queue."""
         self.incoming[queue, event] += 1
         if event not in _RESUME_EVENTS:
             queued.woken_by = event

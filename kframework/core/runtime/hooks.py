@@ -59,7 +59,6 @@ def extension_points(plugin: type[Plugin]) -> frozenset[str]:
 
 
 def has_hook(plugin: type[Plugin], hooks: Iterable[str]) -> bool:
-    """Return whether a plugin has one of these hooks."""
     return any(hook_options(plugin, hook) is not None for hook in hooks)
 
 

@@ -37,17 +37,14 @@ from kframework.objects import (
 
 
 def host_address(node_name: str) -> str:
-    """Return the address of a node."""
     return _derive_address(node_name, 0)
 
 
 def pod_network_address(uid: str) -> str:
-    """Return the address of a pod on the pod network."""
     return _derive_address(uid, 128)
 
 
 def pod_address(pod: Pod) -> str:
-    """Return the address of a pod."""
     return host_address(pod.spec.node_name) if pod.spec.host_network else pod_network_address(pod.metadata.uid)
 
 
@@ -71,7 +68,6 @@ class ServicePod(NamedTuple):
 
     @property
     def reference(self) -> ObjectReference:
-        """The reference to the pod."""
         metadata = self.pod.metadata
         return ObjectReference(kind="Pod", namespace=metadata.namespace, name=metadata.name, uid=metadata.uid)
 
@@ -82,7 +78,6 @@ def has_endpoints(service: Service) -> bool:
 
 
 def selects(service: Service, pod: Pod) -> bool:
-    """Return whether a service selects a pod."""
     return has_endpoints(service) and (service.spec.selector or {}).items() <= pod.metadata.labels.items()
 
 

@@ -21,7 +21,6 @@ _DURATIONS: tuple[tuple[int, str, int, str, int, float], ...] = (
 
 
 def format_age(document: object, now: float) -> str:
-    """Format the age of an object."""
     return format_elapsed(text(document, "metadata.creationTimestamp"), now)
 
 

@@ -141,7 +141,6 @@ def format_labels(labels: Data) -> str:
 
 
 def format_selector(workload: Data, now: float) -> str:
-    """Format the selector of a workload."""
     return format_selector_at(workload, "spec.selector")
 
 

@@ -45,7 +45,6 @@ def required(field: str, detail: str = "") -> Cause:
 
 
 def invalid(field: str, value: object, detail: str) -> Cause:
-    """Return the cause for an invalid value."""
     return _cause(field, "Invalid value", detail, format_value(value))
 
 
@@ -60,7 +59,6 @@ def forbidden(field: str, detail: str) -> Cause:
 
 
 def duplicate(field: str, value: object) -> Cause:
-    """Return the cause for a duplicate value."""
     return _cause(field, "Duplicate value", "", format_value(value))
 
 

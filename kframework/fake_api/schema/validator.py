@@ -78,7 +78,6 @@ def causes(schema: Schema, value: object, path: str = "") -> list[Cause]:
 
 
 def json_type(value: object) -> str:
-    """Return the JSON type of a value."""
     match value:
         case None:
             return "null"

@@ -68,7 +68,6 @@ class WebhookCallError(Exception):
 
 
 def admission_request(subject: ReviewedWrite, uid: str = "") -> Data:
-    """Return the request of an AdmissionReview."""
     write = subject.write
     kind = {"group": write.group, "version": write.version, "kind": subject.kind}
     resource = {"group": write.group, "version": write.version, "resource": write.resource}

@@ -30,7 +30,6 @@ def flag(document: object, path: str) -> bool:
 
 
 def mapping(document: object, path: str) -> dict[str, object]:
-    """Return the mapping at a path, or {}."""
     result = value(document, path)
     return result if isinstance(result, dict) else {}
 
@@ -42,5 +41,4 @@ def entries(document: object, path: str) -> list[dict[str, object]]:
 
 
 def name(document: object) -> str:
-    """Return the name of an object."""
     return text(document, "metadata.name")

@@ -160,7 +160,6 @@ def message_name(api_version: str, kind: str) -> str | None:
 
 @cache
 def message_fields(message: str) -> Fields:
-    """Return the fields of a message."""
     if message.startswith("map"):
         return {1: ("key", "string?"), 2: ("value", f"{message.partition(':')[2] or 'string'}?")}
     fields: Fields = {}

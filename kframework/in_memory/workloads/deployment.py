@@ -304,7 +304,6 @@ def progress_status(rollout: _Rollout, status: DeploymentStatus, now: float) -> 
 
 
 def progressing_condition(status: DeploymentStatus) -> WorkloadCondition | None:
-    """Return the Progressing condition of a status."""
     return next((each for each in status.conditions if each.type == "Progressing"), None)
 
 

@@ -256,7 +256,6 @@ class TtlAfterFinishedController(ControlLoop):
 
 
 def remove_tracking_finalizer(cluster: MemoryCluster, pod: Pod) -> None:
-    """Remove the tracking finalizer from a pod."""
     current = cluster.find(Pod, pod.metadata.name, pod.metadata.namespace)
     if current is not None and current.metadata.uid == pod.metadata.uid:
         rest = tuple(each for each in current.metadata.finalizers if each != TRACKING)

@@ -69,7 +69,6 @@ def merge_intervals(intervals: Iterable[tuple[int, int]]) -> Intervals:
 
 
 def count_indexes(intervals: Intervals) -> int:
-    """Count indexes."""
     return sum(last - first + 1 for first, last in intervals)
 
 
@@ -263,7 +262,6 @@ def with_defaults(job: Job) -> Job:
 
 
 def classify_pods(job: Job, pods: list[Pod]) -> ClassifiedPods:
-    """Classify the pods of a job."""
     job, active = with_defaults(job), [pod for pod in pods if is_active(pod)]
     uncounted = [pod for pod in pods if TRACKING in pod.metadata.finalizers and is_countable(job, pod)]
     succeeded = [pod for pod in uncounted if pod.status.phase == "Succeeded"]

@@ -240,7 +240,6 @@ class RevisionHistory(NamedTuple):
     collisions: int
 
     def find(self, name: str) -> ControllerRevision | None:
-        """Return the revision of this name."""
         return next((each for each in self.revisions if each.metadata.name == name), None)
 
 

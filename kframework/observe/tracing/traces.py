@@ -91,7 +91,6 @@ class Traces:
 
 
 def span_context(trace: int, index: int) -> SpanContext:
-    """Return the context of the span with this index in its trace."""
     return SpanContext(trace, (trace + index) & _SPAN_ID, is_remote=False, trace_flags=_SAMPLED)
 
 

@@ -72,7 +72,6 @@ class DeviceHolders:
 
 
 def holder_of(claim: ResourceClaim) -> DeviceHolder:
-    """Return a claim as the holder of its devices."""
     namespace = claim.metadata.namespace
     return DeviceHolder(claim_key(claim), tuple(f"{namespace}/{user.name}" for user in claim.status.reserved_for))
 

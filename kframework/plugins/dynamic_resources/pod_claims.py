@@ -79,7 +79,6 @@ class ClaimUsers:
 
 
 def is_reserved_for(claim: ResourceClaim, pod: PodInfo) -> bool:
-    """Return whether a claim is reserved for a pod."""
     return any(each.uid == pod.uid for each in claim.status.reserved_for)
 
 

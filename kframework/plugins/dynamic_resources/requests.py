@@ -26,9 +26,7 @@ MAX_RESULTS = 32
 class Classes(Protocol):
     """Device classes by name: a store of them, or a dict."""
 
-    def get(self, name: str, /) -> DeviceClass | None:
-        """Return the class of this name, or None."""
-        ...
+    def get(self, name: str, /) -> DeviceClass | None: ...
 
 
 class RequestOption:

@@ -76,7 +76,6 @@ class Shortfall(NamedTuple):
         return max(self.needed - len(self.available), 0)
 
     def devices_lost_to(self, reason: LossReason) -> list[PoolDevice]:
-        """Return the devices lost for this reason."""
         return [device for device, loss in self.verdicts.items() if loss is not None and loss.reason is reason]
 
     @property

@@ -111,7 +111,6 @@ class DefaultConstraints:
         )
 
     def for_pod(self, pod: PendingPod, action: str) -> tuple[SpreadConstraint, ...]:
-        """Return the constraints with this action for a pod."""
         return self._compute(pod)[action] if self._constraints[action] else ()
 
     def apply_to(self, pod: PendingPod) -> bool:

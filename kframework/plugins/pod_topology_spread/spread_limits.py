@@ -91,7 +91,6 @@ class Limits:
                 counts.add(row, delta)
 
     def rejection(self, row: int) -> Status | None:
-        """Return the rejection of a row."""
         for _, counts, leeway in self._limits:
             code = counts.topology.cells[row]
             if not code:

@@ -28,11 +28,9 @@ class _PerDomain(NamedTuple):
     scores: NDArray[np.float64]
 
     def score(self, row: int) -> float:
-        """Return the score of a row."""
         return float(self.scores[self.topology.cells[row]])
 
     def score_rows(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the scores of these rows."""
         return self.scores[self.topology.values[rows]]
 
 
@@ -49,11 +47,9 @@ class _PerNode(NamedTuple):
     constant: int
 
     def score(self, row: int) -> float:
-        """Return the score of a row."""
         return self.pods.cells[row] * self.per_pod + self.constant if self.topology.cells[row] else 0.0
 
     def score_rows(self, rows: Rows) -> NDArray[np.float64]:
-        """Return the scores of these rows."""
         scores: NDArray[np.float64] = np.multiply(self.pods.values[rows], self.per_pod) + self.constant
         return scores if self.on_all_nodes else np.where(self.topology.values[rows] != 0, scores, 0)
 
@@ -88,7 +84,6 @@ class SpreadScores:
         self._parts = [_create_part(pod, nodes, constraint, node_sets, keys, scored) for constraint in constraints]
 
     def score(self, row: int) -> int:
-        """Return the score of a row."""
         if not all(topology.cells[row] for topology in self._needed):
             return 0
         score = 0.0

@@ -33,7 +33,6 @@ def answered(data: object, status: int = 200) -> Response:
 
 
 def success(subject: Subject, uid: str = "", status: int = 200) -> Response:
-    """Return a Status of success."""
     details = _named(subject) | ({"uid": uid} if uid else {})
     return answered(_status("Success") | ({"details": details} if details else {}), status)
 

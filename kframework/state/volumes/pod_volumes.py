@@ -240,7 +240,6 @@ class _Provisioning:
         return 0 if has_capacity else NOT_ENOUGH_SPACE
 
     def rejections(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
-        """Return the rejection bits of these rows."""
         if not self._can_provision:
             return np.full(len(rows), BIND_CONFLICT)
         bits = np.zeros(len(rows), dtype=np.int64)

@@ -63,7 +63,6 @@ class ClassVolumes:
             insort(entries, (capacity(volume), name, volume))
 
     def remove(self, volume: PersistentVolume) -> None:
-        """Remove a volume."""
         name, reference = volume.metadata.name, volume.spec.claim_ref
         topology = self.topologies.pop(name)
         for entries in self._lists_with(volume, topology):

@@ -312,7 +312,6 @@ class JobInfo(GangInfo):
     # -- tasks -----------------------------------------------------------------------------------------------------
 
     def add(self, task: TaskInfo) -> None:
-        """Add a task."""
         self.tasks[task.uid] = task
         self.gated_num += task.is_gated
         self._recount(task, None, task.status)
@@ -419,7 +418,6 @@ class JobInfo(GangInfo):
         return self.waiting_num + self.ready_num < self.min_available
 
     def count_roles(self, *statuses: TaskStatus) -> dict[str, int]:
-        """Count the tasks of these statuses by role."""
         counts: dict[str, int] = {}
         for status in statuses:
             for task in self.with_status(status).values():

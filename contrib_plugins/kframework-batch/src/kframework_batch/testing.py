@@ -224,7 +224,6 @@ class Stage(Host):
         self.engine.offer(Upserted(obj))
 
     def delete(self, name: str, kind: type[ApiObject] = Pod) -> None:
-        """Delete an object."""
         self.engine.offer(Deleted(self.objects.pop((kind, name))))
 
     def finish_evictions(self, *names: str) -> None:

@@ -28,7 +28,6 @@ class RowNumbers:
         self._numbers: NDArray[np.int64] = np.full(nodes.capacity, _UNKNOWN, dtype=np.int64)
 
     def for_rows(self, rows: Rows) -> Scores:
-        """Return the numbers of these rows."""
         self._catch_up()
         listed = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
         for row in listed[self._numbers[listed] == _UNKNOWN].tolist():
@@ -36,7 +35,6 @@ class RowNumbers:
         return self._numbers[listed]
 
     def for_node(self, node: NodeInfo) -> int:
-        """Return the number of one node."""
         return int(self.for_rows(np.array([node.row]))[0])
 
     def _catch_up(self) -> None:

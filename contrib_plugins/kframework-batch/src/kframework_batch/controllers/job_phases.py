@@ -51,7 +51,6 @@ def status_after_action(job: Job, action: JobAction, now: str) -> JobStatus:
 
 
 def updated_status(job: Job, tally: PodPhaseCounts, now: str) -> JobStatus:
-    """Return the status of a job with this tally of pods."""
     phase = _next_phase(job, tally)
     state = job.status.state
     if phase != state.phase:

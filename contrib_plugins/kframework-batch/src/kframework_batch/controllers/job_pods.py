@@ -17,7 +17,6 @@ JOB_NAMESPACE = "volcano.sh/job-namespace"
 
 
 def pod_name(job: Job, task: TaskSpec, index: int) -> str:
-    """Name a pod of a task."""
     return f"{job.metadata.name}-{task.name}-{index}"
 
 

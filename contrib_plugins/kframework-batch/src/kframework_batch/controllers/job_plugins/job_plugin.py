@@ -76,7 +76,6 @@ class Arguments:
         return found if isinstance(found, int) else 0
 
     def text(self, name: str) -> str:
-        """Return a text."""
         return str(self._values[name])
 
 
