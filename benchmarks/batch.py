@@ -21,7 +21,7 @@ from kframework_batch.testing import Stage, make_gang, make_node
 
 from kframework.core.cycle.records import Result
 from kframework.core.cycle.results import Reservation
-from kframework.scheduler.garbage import collect, reduced_gc
+from kframework.scheduler.gc_policy import collect, reduced_gc
 
 #: Gangs, pods in each, nodes.
 SIZES = (

@@ -39,7 +39,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WeightedPodAffinityTerm,
 )
-from kframework.scheduler.garbage import collect
+from kframework.scheduler.gc_policy import collect
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, Synced, Upserted
 

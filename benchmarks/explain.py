@@ -23,7 +23,7 @@ from kframework.explain.explanation import Explanation
 from kframework.objects import Affinity, ApiObject, Pod, TopologySpreadConstraint
 from kframework.observe.history import History
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.garbage import collect, reduced_gc
+from kframework.scheduler.gc_policy import collect, reduced_gc
 from kframework.state.inbox import Synced, Upserted
 from kframework.testing import make_node, make_pod
 

@@ -19,7 +19,7 @@ from kframework.observe.metrics.engine_metrics import engine_series, pod_resourc
 from kframework.observe.metrics.metrics import Metrics
 from kframework.observe.metrics.requests import MeteredTransport, RequestMetrics
 from kframework.observe.metrics.series import Series
-from kframework.scheduler.garbage import collect
+from kframework.scheduler.gc_policy import collect
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 

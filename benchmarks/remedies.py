@@ -5,6 +5,7 @@ Run with `python -m benchmarks.remedies`. A slice is what goes on while the sche
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from time import process_time
 
@@ -21,7 +22,6 @@ from kframework.objects import (
     PodAntiAffinity,
     TopologySpreadConstraint,
 )
-from kframework.scheduler.garbage import freeze_heap
 from kframework.state.inbox import Upserted
 from kframework.testing import make_pod
 
@@ -79,7 +79,7 @@ def make_full_engine(*plugins: type[Plugin]) -> PodEngine:
         node = f"node-{index % NODES}"
         engine.offer(Upserted(make_pod(f"pod-{index}", labels={"app": "1"}, cpu="6400m", node_name=node)))
     apply_messages(engine)
-    freeze_heap()
+    gc.freeze()
     return engine
 
 

@@ -20,7 +20,7 @@ from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import HELP_OPTIONS, help_alone
 from kframework.errors import KFrameworkError, format_error
-from kframework.scheduler.garbage import disable_until_exit, reduced_gc
+from kframework.scheduler.gc_policy import disable_until_exit, reduced_gc
 from kframework.verbosity import say
 
 __all__ = ["main"]

@@ -28,7 +28,7 @@ from kframework.process.lease import RELEASING, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
 from kframework.process.servers import Server, dry_run_configuration
 from kframework.process.signals import signals
-from kframework.scheduler.garbage import IdleCollector, reduced_gc
+from kframework.scheduler.gc_policy import IdleCollector, reduced_gc
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
 

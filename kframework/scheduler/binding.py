@@ -48,7 +48,7 @@ class BindingCycle:
         reservation: Reservation,
         offer: Callable[[Message], None],
         clock: Clock,
-        announce: PublishNomination,
+        publish_nomination: PublishNomination,
         timeouts: HookTimeouts,
         bind_first: BindFirst | None = None,
     ) -> None:
@@ -56,7 +56,7 @@ class BindingCycle:
         self.profile: Profile = reservation.profile
         self._offer = offer
         self._clock = clock
-        self._announce = announce
+        self._publish_nomination = publish_nomination
         self._bind_first = bind_first
         self._timeouts = timeouts
         self._rejector: str | None = None
@@ -96,20 +96,20 @@ class BindingCycle:
 
     def _bind_phases(self) -> Suspendable[Status | None]:
         reservation = self.reservation
-        work = self._pre_flight()
+        pending = self._pre_flight()
         if self.profile.original.pre_flight:
-            self._trace.end_phase("pre_bind_pre_flight", work if isinstance(work, Status) else None)
-        if isinstance(work, Status):
-            return work
-        if work or reservation.reserved.verdict is None:
-            self._announce(reservation)
+            self._trace.end_phase("pre_bind_pre_flight", pending if isinstance(pending, Status) else None)
+        if isinstance(pending, Status):
+            return pending
+        if pending or reservation.reserved.verdict is None:
+            self._publish_nomination(reservation)
         status = yield from self._wait_on_permit()
         self._trace.end_phase("wait_on_permit", status)
         if status is not None:
             return status
         self._offer(BindingStarted(reservation.pod.uid, self._trace.attempt))
-        if work:
-            status = yield from wait_for(self._pre_bind(work))
+        if pending:
+            status = yield from wait_for(self._pre_bind(pending))
             self._trace.end_phase("pre_bind", status)
             if status is not None:
                 return status
@@ -121,17 +121,16 @@ class BindingCycle:
 
     def _pre_flight(self) -> frozenset[str] | Status:
         """Return the PreBind plugins that have work to do, or the first error."""
-        at_work = []
+        pending = []
         for step in self.profile.pre_bind:
-            asked = self.profile.pre_flight.get(step.name)
-            if asked is not None:
-                answer = self._trace.call_hook("pre_bind_pre_flight", asked.name, self._pre_flight_status, asked)
-                if answer is not None and answer.code == Code.SKIP:
-                    continue
-                if answer is not None:
-                    return answer
-            at_work.append(step.name)
-        return frozenset(at_work)
+            check, status = self.profile.pre_flight.get(step.name), None
+            if check is not None:
+                status = self._trace.call_hook("pre_bind_pre_flight", check.name, self._pre_flight_status, check)
+            if status is None:
+                pending.append(step.name)
+            elif status.code != Code.SKIP:
+                return status
+        return frozenset(pending)
 
     def _pre_flight_status(self, step: Step) -> Status | None:
         reservation = self.reservation
@@ -173,20 +172,20 @@ class BindingCycle:
 
     # -- PreBind, Bind, PostBind -----------------------------------------------------------------------------------
 
-    async def _pre_bind(self, at_work: frozenset[str]) -> Status | None:
+    async def _pre_bind(self, pending: frozenset[str]) -> Status | None:
         """Run PreBind group by group while a preemptor may cancel it; a plugin's own failure takes precedence."""
         reserved, status = self.reservation.reserved, None
         with anyio.CancelScope() as scope:
             reserved.start_pre_bind(lambda: scope.cancel("preempted"))
-            for group in self._groups():
-                status = await self._pre_bind_group([step for step in group if step.name in at_work])
+            for group in self._pre_bind_groups():
+                status = await self._pre_bind_group([step for step in group if step.name in pending])
                 if status is not None:
                     break
         preempted = reserved.end_pre_bind()
         return preempted if status is None else status
 
-    def _groups(self) -> Iterator[list[Step]]:
-        """Split the plugins into runs that may work side by side; one that may not is a group, and a barrier."""
+    def _pre_bind_groups(self) -> Iterator[list[Step]]:
+        """Split the plugins into groups that run concurrently; one that may not is alone in its group."""
         group: list[Step] = []
         for step in self.profile.pre_bind:
             if step.plugin.parallel_pre_bind:
@@ -200,11 +199,11 @@ class BindingCycle:
     async def _pre_bind_group(self, steps: list[Step]) -> Status | None:
         """Run a group; the first failure is its result and cancels the others."""
         if len(steps) <= 1:
-            return await run_async(self._ask(steps[0], "pre_bind", "PreBind")) if steps else None
+            return await run_async(self._call_plugin(steps[0], "pre_bind", "PreBind")) if steps else None
         failures: list[Status] = []
 
         async def run(step: Step) -> None:
-            status = await run_async(self._ask(step, "pre_bind", "PreBind"))
+            status = await run_async(self._call_plugin(step, "pre_bind", "PreBind"))
             if status is not None:
                 failures.append(status)
                 group.cancel_scope.cancel("some other PreBind operation failed")
@@ -217,36 +216,35 @@ class BindingCycle:
     def _bind(self) -> Suspendable[Status | None]:
         """Run the binding extenders, then the Bind plugins in order; the first that does not skip decides."""
         if self._bind_first is not None:
-            self._enter("bind", EXTENDER)
+            reserved = self.reservation.reserved
+            reserved.hook_started("bind", EXTENDER, self._clock.now())
             status = yield from wait_for(self._bind_first(self.reservation))
-            self.reservation.reserved.hook_finished(EXTENDER)
+            reserved.hook_finished(EXTENDER)
             if status is None or status.code != Code.SKIP:
                 return status
         for step in self.profile.bind:
-            status = yield from self._ask(step, "bind", "Bind")
+            status = yield from self._call_plugin(step, "bind", "Bind")
             if status is None or status.code != Code.SKIP:
                 return status
         return Status(Code.SKIP)
 
-    def _ask(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
-        self._enter(hook, step.name)
-        status = yield from self._trace.time_steps(hook, step.name, self._answer(step, hook, title))
-        self.reservation.reserved.hook_finished(step.name)
+    def _call_plugin(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
+        reserved = self.reservation.reserved
+        reserved.hook_started(hook, step.name, self._clock.now())
+        status = yield from self._trace.time_steps(hook, step.name, self._status_of(step, hook, title))
+        reserved.hook_finished(step.name)
         return status
 
-    def _enter(self, hook: str, plugin: str) -> None:
-        self.reservation.reserved.hook_started(hook, plugin, self._clock.now())
-
-    def _answer(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
+    def _status_of(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
         try:
-            answer = yield from self._called(step, hook)
+            answer = yield from self._call_hook(step, hook)
         except Exception as error:
             return self.profile.fault_status(step.name, hook, fault_text(error))
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
             return answer
         return Hook(step.name, hook, self.profile.fault_status).check_answer(answer, f'{title} plugin "{step.name}"')
 
-    def _called(self, step: Step, hook: str) -> Suspendable[object]:
+    def _call_hook(self, step: Step, hook: str) -> Suspendable[object]:
         """Call a hook and await its answer if necessary, within the time limit."""
         reservation = self.reservation
         try:
@@ -261,13 +259,13 @@ class BindingCycle:
             work = cast("Awaitable[object]", answer)
         else:
             work = with_timeout(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
-        # After answers from outside, plugins go on in the order of the attempts.
+        # After outside answers, plugins continue in the order of the attempts.
         return (yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, work))))
 
     def _notify(self, step: Step) -> Suspendable[Status | None]:
         """Run PostBind of one plugin; return its error, which has no consequences."""
         try:
-            yield from self._called(step, "post_bind")
+            yield from self._call_hook(step, "post_bind")
         except Exception as error:
             return self.profile.fault_status(step.name, "post_bind", fault_text(error))
         return None

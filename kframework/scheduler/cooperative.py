@@ -43,7 +43,7 @@ def run_to_end(work: Generator[None, None, T]) -> T:
 
 
 async def wait_until_idle(cluster: ClusterState) -> None:
-    """Wait while something is only supposed in a cluster's tables, as between two pieces of a session of an engine."""
+    """Wait until no what-if statement is open, as between two slices of an engine's session."""
     while cluster.statements:  # noqa: ASYNC110  # closing the last one sends no signal
         await asyncio.sleep(0)
 

@@ -30,7 +30,6 @@ class EventRecorder:
         self._recorded = 0
 
     def record(self, event: PodEvent) -> None:
-        """Record an Event about a pod."""
         self._recorded += 1
         now, related = self._clock.now(), event.related
         pod, other = reference(event.pod), reference(related) if related is not None else None
@@ -44,7 +43,6 @@ class EventRecorder:
             self._write(due)
 
     def record_run(self, bound: RunBinding) -> None:
-        """Record for each pod of a run that it is bound."""
         events = RunEvents(bound, self._recorded + 1, self._clock.now())
         self._recorded += len(events)
         if not len(self._aggregator):
@@ -68,9 +66,6 @@ class EventRecorder:
                     self._write(record)
             for record in self._aggregator.refresh():
                 self._write(record)
-
-    def __repr__(self) -> str:
-        return f"<EventRecorder {self._recorded} events, {self._aggregator!r}>"
 
 
 class EventAggregator:
@@ -118,6 +113,3 @@ class EventAggregator:
 
     def __len__(self) -> int:
         return len(self._known)
-
-    def __repr__(self) -> str:
-        return f"<EventAggregator {len(self)} events known>"

@@ -47,7 +47,6 @@ class EvictionTask:
     record: Callable[[PodEvent], None]
 
     async def run(self) -> None:
-        """Evict the victims and report the end."""
         eviction = self.eviction
         # Pods of lower priority lose their nomination.
         writes = [self.outbox.patch_status(pod, None, "") for pod in eviction.lower_priority]

@@ -1,6 +1,6 @@
 """One extender: an external service that filters, scores, preempts or binds along with the plugins.
 
-This module decides when it is called and interprets its answers; `kframework.scheduler.http_line` does HTTP.
+This module decides when it is called and interprets its answers; `kframework.scheduler.extender_http` does HTTP.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from kframework.core.cycle.suspendable import ExtenderError, Filtered
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.framework.answers import Candidate
 from kframework.objects import PodSpec
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extender_wire import (
     decode_binding_result,
     decode_filter_result,
@@ -25,7 +26,6 @@ from kframework.scheduler.extender_wire import (
     encode_extender_args,
     encode_preemption_args,
 )
-from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import MAX_SCORE
@@ -42,21 +42,13 @@ class Extender:
 
     def __init__(self, settings: ExtenderSettings, transport: HttpExtenderTransport) -> None:
         self.settings = settings
-        self._transport = transport
+        self.transport: HttpExtenderTransport = transport
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
     @property
     def name(self) -> str:
         """The extender's URL, without a password."""
         return self.settings.address
-
-    async def start(self) -> None:
-        """Get ready, before the first question."""
-        await self._transport.start()
-
-    async def close(self) -> None:
-        """Release what `start` acquired."""
-        await self._transport.close()
 
     def is_interested(self, pod: PodInfo) -> bool:
         """Return whether the pod requests a resource that the extender manages; one that manages none takes all."""
@@ -89,10 +81,7 @@ class Extender:
         return Filtered([asked[name] for name in dict.fromkeys(result.passing)], failed)
 
     async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
-        """Return the extender's scores to add to the totals of these nodes, by name.
-
-        Raises ExtenderError.
-        """
+        """Return the scores to add to the totals of these nodes, by name; raises ExtenderError."""
         settings = self.settings
         question = encode_extender_args(pod, nodes, names_only=settings.node_cache_capable)
         added: dict[str, int] = {}
@@ -130,7 +119,7 @@ class Extender:
             raise ExtenderError(error)
 
     async def _send(self, verb: str, question: bytes, read: Callable[[bytes], T]) -> T:
-        answer = await self._transport.send(verb, question)
+        answer = await self.transport.send(verb, question)
         try:
             return read(answer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

@@ -30,14 +30,12 @@ class Extenders(ExtenderClient):
         self._binding = tuple(extender for extender in self._all if extender.settings.bind_verb)
 
     async def start(self) -> None:
-        """Get every extender ready, before the first question."""
         for extender in self._all:
-            await extender.start()
+            await extender.transport.start()
 
     async def close(self) -> None:
-        """Release what `start` acquired."""
         for extender in self._all:
-            await extender.close()
+            await extender.transport.close()
 
     @property
     def needs_scoring(self) -> bool:

@@ -63,7 +63,7 @@ EVENT_RETRYABLE = frozenset({0, 409, 429})
 #: The reasons for dropped events, as labels of the metric.
 QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
 
-#: Returns, after a write, its error or None. Several callers may await one write.
+#: Awaits a write and returns its error or None. Several callers may await one write.
 WriteResult = Awaitable[ClusterError | None]
 
 
@@ -135,8 +135,7 @@ class Outbox:
     ) -> WriteResult:
         """Write a pod's condition, its nominated node or both; None leaves as it is."""
         status = self._statuses.waiting(pod.uid) or _StatusWrite(pod)
-        said = isinstance(pod, PendingPod) and _already_set(pod, condition, nominated_node_name)
-        if said and pod.uid not in self._statuses:
+        if pod.uid not in self._statuses and _already_set(pod, condition, nominated_node_name):
             status.complete(None)
             return status
         if _log.isEnabledFor(V3):
@@ -198,7 +197,6 @@ class Outbox:
             self._count_dropped(QUEUE_FULL, f"{MAX_EVENTS} are queued")
 
     def record_run(self, events: RunEvents) -> None:
-        """Write the events of a run."""
         self._events.put(events, events)
 
     def _count_dropped(self, reason: str, why: str) -> None:
@@ -210,16 +208,13 @@ class Outbox:
 
     @property
     def only_events_left(self) -> bool:
-        """Whether all writes but events are done."""
         return self._statuses.is_idle and self._engine_writes.is_idle
 
     @property
     def is_empty(self) -> bool:
-        """Whether all writes are done."""
         return self.only_events_left and self._events.is_idle and not self._awaiting_retry
 
     async def run(self) -> None:
-        """Write until cancelled."""
         async with anyio.create_task_group() as self._tasks:
             self._tasks.start_soon(self._statuses.run)
             self._tasks.start_soon(self._engine_writes.run)
@@ -343,8 +338,8 @@ def _is_temporary(error: ClusterError) -> bool:
     return error.retryable or error.status >= 500 or error.status in (0, 429)
 
 
-def _already_set(pod: PendingPod, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
-    if nominated_node_name not in (None, pod.status.nominated_node_name):
+def _already_set(pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> bool:
+    if not isinstance(pod, PendingPod) or nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     return condition is None or any(
         old.type == condition.type and is_equivalent(old, condition) for old in pod.status.conditions
@@ -354,8 +349,9 @@ def _already_set(pod: PendingPod, condition: PodCondition | None, nominated_node
 def _fields(pod: PodInfo, condition: PodCondition | None, nominated_node_name: str | None) -> dict[str, object]:
     fields: dict[str, object] = {"pod": pod.key}
     if condition is not None:
-        said = {"Type": condition.type, "Status": condition.status, "Reason": condition.reason}
-        fields |= {f"condition{name}": value for name, value in said.items()}
+        fields["conditionType"] = condition.type
+        fields["conditionStatus"] = condition.status
+        fields["conditionReason"] = condition.reason
     if nominated_node_name is not None:
         fields["nominatedNodeName"] = nominated_node_name
     return fields
@@ -392,23 +388,20 @@ class KeyedWriteQueue(Generic[K, W]):
         self._waiting[key] = write
 
     def waiting(self, key: K) -> W | None:
-        """Return the write that waits under a key."""
         return self._waiting.get(key)
 
     def in_flight(self, key: K) -> W | None:
         return self._in_flight.get(key)
 
     def discard(self, key: K) -> W | None:
-        """Do not make the write that waits under this key; return it."""
+        """Remove and return the waiting write of this key."""
         return self._waiting.pop(key, None)
 
     async def wait_until_written(self, key: K) -> None:
-        """Wait until the write of this key that is in flight has ended, if there is one."""
         if key in self._in_flight:
             await self._completions.setdefault(key, asyncio.Event()).wait()
 
     async def run(self) -> None:
-        """Write until cancelled."""
         async with anyio.create_task_group() as tasks:
             while True:
                 woken = self._wakeup = asyncio.get_running_loop().create_future()
@@ -418,7 +411,7 @@ class KeyedWriteQueue(Generic[K, W]):
                 await woken
 
     async def _continue_write(self, work: Suspendable[None], question: Awaitable[object]) -> None:
-        """Bring a write to its end that has to wait, and make others in turn while there are any."""
+        """Finish a write that waits, then run further ones in this task while there are any."""
         await run_async(work, question)
         while (following := self._next()) is not None:
             await run_async(following)
@@ -448,14 +441,12 @@ class KeyedWriteQueue(Generic[K, W]):
             self._on_idle()
 
     def __contains__(self, key: K) -> bool:
-        """Return whether a write with this key waits or is in flight."""
         return key in self._waiting or key in self._in_flight
 
     def __len__(self) -> int:
-        """Count the writes that wait; those in flight are no longer among them."""
+        """Count the waiting writes, without those in flight."""
         return len(self._waiting)
 
     @property
     def is_idle(self) -> bool:
-        """Whether no write waits or is in flight."""
         return not (self._waiting or self._in_flight)

@@ -35,16 +35,16 @@ from kframework.core.runtime.timing import current_attempt
 from kframework.errors import ClusterError, PluginError
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Pod, PodCondition
+from kframework.scheduler.background import BackgroundTasks, Workers, log_failures
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import EvictionTask
 from kframework.scheduler.extender import Extender
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.sources import SourceFeeds
-from kframework.scheduler.spawned_work import BackgroundTasks, Workers, log_failures
 from kframework.scheduler.timeouts import HookTimeout, fault_text, guard_cancellation, with_timeout
 from kframework.state.inbox import Deleted, Message
 from kframework.state.pods import PodInfo
@@ -53,16 +53,15 @@ from kframework.values.status import Code, Status
 _log = logging.getLogger(__name__)
 
 #: How long the loop works before other tasks run, in seconds.
-SLICE = 0.002
+LOOP_SLICE = 0.002
 
 #: The time limits of a stopping scheduler for binding cycles and evictions, then for statuses, and in total for events,
 #: in seconds; with the closing of plugins (`hookTimeouts.close`) that is within a pod's default grace period.
-FINISHING, WRITING, ENDING = 10.0, 5.0, 20.0
+DRAIN_TIMEOUT, STATUS_TIMEOUT, EVENT_TIMEOUT = 10.0, 5.0, 20.0
 
 #: How long to wait for the watch to report the last bindings, in seconds. The next leader sees them at about the same
 #: time as this scheduler, and would overcommit nodes by bindings that it has not seen.
 CONFIRM_TIMEOUT = 0.25
-
 
 #: The engine of a scheduler: by default the one that schedules one pod at a time.
 E = TypeVar("E", bound=Engine, default=PodEngine)
@@ -96,7 +95,7 @@ class Scheduler(Host, Generic[E]):
         *,
         registry: Registry | None = None,
         observers: Iterable[Observer] = (),
-        slice: float = SLICE,
+        slice: float = LOOP_SLICE,
         extender: Callable[[ExtenderSettings], Extender] = http_extender,
         engine: EngineFactory[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine by default
         fence: WriteFence | None = None,
@@ -157,7 +156,7 @@ class Scheduler(Host, Generic[E]):
         return self.engine.is_idle and not self._under_way and not self._background and self.outbox.is_empty
 
     def stand_by(self) -> None:
-        """Follow the cluster, but schedule nothing until `lead`."""
+        """Watch the cluster, but schedule nothing until `lead`."""
         self.standing_by = True
 
     def lead(self) -> None:
@@ -198,7 +197,7 @@ class Scheduler(Host, Generic[E]):
                     self._workers = Workers(cycles)
                     try:
                         await self._loop()
-                        over = anyio.current_time() + ENDING
+                        over = anyio.current_time() + EVENT_TIMEOUT
                         await self._finish()
                     finally:
                         # Together: a binding cycle may wait for coroutines that its plugin spawned.
@@ -253,7 +252,7 @@ class Scheduler(Host, Generic[E]):
     async def _loop(self) -> None:
         while not self._stopping:
             began, supposed = perf_counter(), bool(self.engine.cluster.statements)
-            while self._turn():
+            while self._step():
                 if self.engine.pending_cycle is not None:
                     await self.engine.pending_cycle
                 self._begin_bindings()
@@ -267,7 +266,7 @@ class Scheduler(Host, Generic[E]):
                 continue
             await asyncio.sleep(0)
 
-    def _turn(self) -> bool:
+    def _step(self) -> bool:
         if self.standing_by:
             self.engine.apply_messages()
             return False
@@ -276,15 +275,15 @@ class Scheduler(Host, Generic[E]):
     async def _finish(self) -> None:
         """Wait for work in progress, status writes and reports of bindings, each for a limited time."""
         waiting = self.engine.cluster.waiting
-        with anyio.move_on_after(FINISHING):
+        with anyio.move_on_after(DRAIN_TIMEOUT):
             # A pod may wait on Permit for minutes, so it is not awaited here.
-            await self._follow_until(lambda: self._under_way <= sum(1 for _ in waiting.awaiting_permit()))
-        with anyio.move_on_after(WRITING):
-            await self._follow_until(lambda: self.outbox.only_events_left)
+            await self._apply_messages_until(lambda: self._under_way <= sum(1 for _ in waiting.awaiting_permit()))
+        with anyio.move_on_after(STATUS_TIMEOUT):
+            await self._apply_messages_until(lambda: self.outbox.only_events_left)
         with anyio.move_on_after(CONFIRM_TIMEOUT):
-            await self._follow_until(lambda: len(self.engine.cluster.assumed) <= self._under_way)
+            await self._apply_messages_until(lambda: len(self.engine.cluster.assumed) <= self._under_way)
 
-    async def _follow_until(self, over: Callable[[], bool]) -> None:
+    async def _apply_messages_until(self, over: Callable[[], bool]) -> None:
         while True:
             self.engine.apply_messages()
             if over():
@@ -344,7 +343,7 @@ class Scheduler(Host, Generic[E]):
         while self._reserved:
             reservation = self._reserved.popleft()
             if isinstance(reservation, Run):
-                self._bind_run(reservation)
+                self._bind_reserved_run(reservation)
                 continue
             current_attempt.set(reservation.trace)
             try:
@@ -352,7 +351,7 @@ class Scheduler(Host, Generic[E]):
             finally:
                 current_attempt.set(None)
 
-    def _bind_run(self, run: Run) -> None:
+    def _bind_reserved_run(self, run: Run) -> None:
         """Bind the pods of a run together if the cluster can, else one by one."""
         if self._run_binder is None or not self.outbox.release_statuses(run):
             self.engine.bind_individually(run)
@@ -374,37 +373,38 @@ class Scheduler(Host, Generic[E]):
         """Run a binding cycle until it must wait, and the rest of it in a task."""
         bind_first = self._bind_by_extenders if len(self.extenders) else None
         timeouts = self.configuration.options.hook_timeouts
-        cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._announce, timeouts, bind_first)
+        cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._publish_nomination, timeouts, bind_first)
         steps = cycle.steps()
         if reservation.trace.hook_context is not None:
             # A traced cycle finds its span in the context, which belongs to the task.
             assert self._workers is not None
-            self._workers.start_in_own_task(self._counted(self._continue_binding(steps, None)))
+            self._workers.start_in_own_task(self._track(self._continue_binding(steps, None)))
             return
         try:
             question = next(steps)
         except StopIteration as end:
-            self._bound(end.value)
+            self._report_binding(end.value)
         else:
-            self._start(self._continue_binding(steps, question))
+            self._start_work(self._continue_binding(steps, question))
 
     async def _continue_binding(self, steps: Suspendable[Binding], question: Awaitable[object] | None) -> None:
-        self._bound(await run_async(steps, question))
+        self._report_binding(await run_async(steps, question))
 
-    def _bound(self, binding: Binding) -> None:
-        self._tell(lambda observer: observer.on_binding(binding))
+    def _report_binding(self, binding: Binding) -> None:
+        for observer in self._observers:
+            _notify(observer, observer.on_binding, binding)
 
-    def _start(self, work: Awaitable[None]) -> None:
+    def _start_work(self, work: Awaitable[None]) -> None:
         """Start work that must not be aborted."""
         assert self._workers is not None
-        self._workers.start(self._counted(work))
+        self._workers.start(self._track(work))
 
-    def _counted(self, work: Awaitable[None]) -> Awaitable[None]:
+    def _track(self, work: Awaitable[None]) -> Awaitable[None]:
         """Count work as under way until it has ended."""
         self._under_way += 1
-        return self._followed(work)
+        return self._tracked(work)
 
-    async def _followed(self, work: Awaitable[None]) -> None:
+    async def _tracked(self, work: Awaitable[None]) -> None:
         try:
             await guard_cancellation(work)
         finally:
@@ -425,7 +425,7 @@ class Scheduler(Host, Generic[E]):
             return Status(Code.ERROR, (str(refusal),))
         return status
 
-    def _announce(self, reservation: Reservation) -> None:
+    def _publish_nomination(self, reservation: Reservation) -> None:
         """Write the node that the pod is about to be bound to into its status (KEP-5278)."""
         if reservation.pod.status.nominated_node_name != reservation.node_name:
             self.outbox.patch_status(reservation.pod, None, reservation.node_name)
@@ -442,17 +442,16 @@ class Scheduler(Host, Generic[E]):
     def evict(self, eviction: Eviction) -> None:
         waiting = self.engine.cluster.waiting
         task = EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record)
-        self._start(task.run())
+        self._start_work(task.run())
 
     def report_decision(self, decision: Decision) -> None:
-        self._tell(lambda observer: observer.on_decision(decision))
+        for observer in self._observers:
+            _notify(observer, observer.on_decision, decision)
 
     def report_account(self, account: msgspec.Struct) -> None:
-        self._tell(lambda observer: observer.on_account(account) if isinstance(observer, AccountObserver) else None)
-
-    def _tell(self, of_it: Callable[[Observer], None]) -> None:
         for observer in self._observers:
-            _notify(observer, of_it, observer)
+            if isinstance(observer, AccountObserver):
+                _notify(observer, observer.on_account, account)
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
         self.outbox.write(key, call, refused)
@@ -468,9 +467,9 @@ class Scheduler(Host, Generic[E]):
         return await self._background.shield(work)
 
 
-def _notify(observer: Observer, hear: Callable[[T], None], told: T) -> None:
+def _notify(observer: Observer, notify: Callable[[T], None], subject: T) -> None:
     """Notify an observer; its exceptions affect neither the scheduler nor other observers."""
     try:
-        hear(told)
+        notify(subject)
     except Exception:
         _log.exception("observer %s failed", type(observer).__name__)

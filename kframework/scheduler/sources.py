@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 #: How long the first pods wait for the first answers of sources, in seconds.
 FIRST_FETCH_TIMEOUT = 10.0
 
-#: The least time between two values of a generator, in seconds: one that yields without end must not flood the inbox.
+#: The minimum time between two values of a generator, in seconds, so that it cannot flood the inbox.
 _MIN_INTERVAL = 0.05
 
 #: The maximum number of values of a source, to bound what a peer can send.
@@ -69,7 +69,6 @@ class SourceFeed:
         self.first_fetch_done: asyncio.Event = asyncio.Event()
 
     async def run(self) -> None:
-        """Fetch until cancelled."""
         while True:
             await self.fetch()
             self.first_fetch_done.set()
@@ -98,7 +97,7 @@ class SourceFeed:
             self._publish(cast("_Values", await await_in_order(self._number, with_timeout(timeout, answer, limit))))
 
     def pause(self) -> float:
-        """Return how long to wait before the next try, in seconds."""
+        """Return the seconds to wait before the next try."""
         settings = self.source.settings
         if not self._failures:
             return settings.every * (1 + settings.jitter * self._random.uniform(-1, 1))
@@ -124,14 +123,13 @@ class SourceFeed:
             new, removed = values, tuple(key for key in self._published if key not in values)
         else:
             raise TypeError(f"fetched a {type(values).__name__}, expected a mapping")
-        told = self._published
-        checked = self.source.validate(new)
-        changed = {key: value for key, value in checked.items() if key not in told or told[key] != value}
-        if len(self._published.keys() | changed.keys()) - len(removed) > MAX_VALUES:
+        published, checked = self._published, self.source.validate(new)
+        changed = {key: value for key, value in checked.items() if key not in published or published[key] != value}
+        if len(published.keys() | changed.keys()) - len(removed) > MAX_VALUES:
             raise ValueError(f"has more than {MAX_VALUES} values")
-        self._published.update(changed)
+        published.update(changed)
         for key in removed:
-            del self._published[key]
+            del published[key]
         if self._failures:
             _log.info("source %s recovered", self._name)
         self._failures = 0
@@ -187,7 +185,7 @@ class SourceFeeds:
         ]
 
     async def start(self, tasks: TaskGroup) -> None:
-        """Start them, and wait until each was tried once, but for 10 s at most: the first pods shall not miss them."""
+        """Start the feeds, and wait for the first try of each, so that the first pods do not miss their values."""
         for feed in self._feeds:
             tasks.start_soon(feed.run)
         with anyio.move_on_after(FIRST_FETCH_TIMEOUT):

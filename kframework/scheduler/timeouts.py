@@ -15,7 +15,6 @@ T = TypeVar("T")
 #: How long a cancelled coroutine may clean up before it is closed by force, in seconds.
 CANCEL_GRACE = 1.0
 
-
 #: The error of a plugin that awaits cancelled work.
 AWAITED_CANCELLED_TASK: Final = "it awaited a cancelled task"
 

@@ -72,7 +72,7 @@ def read_cluster(
     `devices` that a file describes, too. `strict` raises the unknown fields, an InputError each in one group.
     """
     from kframework.objects.manifest import read
-    from kframework.scheduler.garbage import gc_paused
+    from kframework.scheduler.gc_policy import gc_paused
 
     if configuration is not None:
         from kframework.core.runtime.profiles import load_plugins

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import inspect
 import signal
 import threading
@@ -19,8 +20,8 @@ from kframework.errors import exit_on_debugger_quit
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject
-from kframework.scheduler.garbage import freeze_heap, reduced_gc
-from kframework.scheduler.scheduler import SLICE, E, Scheduler
+from kframework.scheduler.gc_policy import reduced_gc
+from kframework.scheduler.scheduler import LOOP_SLICE, E, Scheduler
 from kframework.simulation.controllers import Controller
 from kframework.simulation.records import LivelockError, Records
 
@@ -40,7 +41,7 @@ class TimeMode(NamedTuple):
 #: Time that jumps to the next thing that is due.
 VIRTUAL = TimeMode(VirtualTimeLoop, 0.0)
 #: The time of the machine, for benchmarks.
-REAL = TimeMode(asyncio.new_event_loop, SLICE)
+REAL = TimeMode(asyncio.new_event_loop, LOOP_SLICE)
 
 
 class SimulationRun(Generic[E]):
@@ -121,7 +122,7 @@ class SimulationRun(Generic[E]):
         timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
             with exit_on_debugger_quit(), reduced_gc(), _stopped_by_interrupt(self._loop):
-                freeze_heap()
+                gc.freeze()
                 if self._work is None:
                     self._work = self._loop.create_task(self._main())
                     self._work.add_done_callback(self._stop)

@@ -34,8 +34,8 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
 from kframework.observe.web.nodes import list_nodes
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.garbage import gc_paused
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
+from kframework.scheduler.gc_policy import gc_paused
 from kframework.scheduler.scheduler import E, EngineFactory, Scheduler
 from kframework.simulation.controllers import (
     STANDARD_CONTROLLERS,

@@ -22,7 +22,7 @@ from kframework.client.kube_transport import KubeTransport
 from kframework.client.loopback import PLAIN_HTTP
 from kframework.client.transport import Request
 from kframework.errors import ClusterError, ConfigError
-from tests.scheduler.test_http_line import Certificates
+from tests.scheduler.test_extender_http import Certificates
 
 GET = Request(method="GET", path="/version", timeout=10)
 

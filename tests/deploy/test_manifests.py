@@ -15,7 +15,7 @@ from kframework.config.load import load_configuration
 from kframework.process.http.endpoints import SHUTDOWN, scheduler_routes
 from kframework.process.lease import RELEASING
 from kframework.process.process import CLOSING
-from kframework.scheduler.scheduler import ENDING
+from kframework.scheduler.scheduler import EVENT_TIMEOUT
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.command_lines import parse
 from tests.examples.clean_environment import ROOT
@@ -143,7 +143,7 @@ def test_the_pods_are_restricted_as_their_namespace_demands() -> None:
 def test_it_is_given_the_time_that_its_end_may_take() -> None:
     configuration = load_configuration(CONFIG)
     closing = configuration.options.hook_timeouts.close
-    scheduler = ENDING + closing + closing  # plugins, then extenders
+    scheduler = EVENT_TIMEOUT + closing + closing  # plugins, then extenders
     lease = RELEASING + CLOSING
     endpoints = 2 * SHUTDOWN  # requests under way are waited for, then cancelled and waited for
     longest = scheduler + lease + endpoints

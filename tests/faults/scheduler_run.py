@@ -25,7 +25,7 @@ from kframework.core.engine import Engine
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.writer import Recorder
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.scheduler import EngineFactory, Scheduler
 from kframework.values.status import Code
 

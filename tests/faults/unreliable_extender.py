@@ -10,7 +10,7 @@ from random import Random
 
 from kframework.clock import Clock
 from kframework.core.cycle.suspendable import ExtenderError
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
 
 __all__ = ["UnreliableExtender"]
 

@@ -22,7 +22,7 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.requests import allocatable
 from kframework.objects.requests import on_node_requests as requests
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.scheduler import Scheduler, http_extender
 from tests.faults.invariants import ApiChecker, EngineChecker, leftovers, state_differences
 from tests.interleavings.delayed_cluster import DelayedCluster

@@ -157,7 +157,7 @@ def test_pods_that_do_not_wait_are_forgotten() -> None:
         for number in range(100):
             rig.fail(pending(str(number)))
         await asyncio.sleep(2 * SERIES_GAP + 1)
-        assert "0 events known" in repr(rig.recorder)
+        assert len(rig.recorder._aggregator) == 0
 
     recording(work)
 
@@ -191,6 +191,6 @@ def test_nothing_is_remembered_of_a_pod_that_has_found_its_node() -> None:
             recorder.record(PodEvent("default-scheduler", of_pod, reason, "Binding", "note"))
         failed, scheduled = "FailedScheduling", "Scheduled"
         assert written[-3:] == [("b", failed, 1), ("a", failed, 3), ("a", scheduled, 1)]
-        assert repr(recorder) == "<EventRecorder 5 events, <EventAggregator 1 events known>>"
+        assert len(recorder._aggregator) == 1
 
     run_virtual(main)

@@ -15,7 +15,7 @@ import msgspec
 from kframework.config.models import ExtenderSettings
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
 
 __all__ = [
     "GPU",

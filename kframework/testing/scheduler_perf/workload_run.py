@@ -26,7 +26,7 @@ from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.scheduler.garbage import collect
+from kframework.scheduler.gc_policy import collect
 from kframework.simulation.controllers import claim_controller, volume_controller
 from kframework.simulation.running import REAL, TimeMode
 from kframework.simulation.simulation import Simulation

@@ -24,7 +24,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import ApiObject, Pod
 from kframework.scheduler.extender import Extender
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.client.scripted import Scripted, listed, ok, refused, some

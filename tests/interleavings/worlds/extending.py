@@ -7,7 +7,7 @@ import json
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.testing import make_node, make_pod
 from tests.interleavings.reserving_plugin import Reserving, unbalanced
 from tests.interleavings.stage import Stage, this_loop

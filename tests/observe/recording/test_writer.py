@@ -20,8 +20,8 @@ from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import FORMAT, VERSION, FrozenClock, Recorder, RecordingEngine
 from kframework.scheduler.extender import Extender
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extenders import Extenders
-from kframework.scheduler.http_line import HttpExtenderTransport
 from kframework.state.inbox import AnswersInvalidated, Deleted, StatusChanged, Synced, Upserted
 from kframework.testing import make_node, make_pod
 from tests.observe.recording.rig import RecordedRun, Ticking, read

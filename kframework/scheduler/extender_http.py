@@ -38,7 +38,6 @@ class HttpExtenderTransport:
         self._session: aiohttp.ClientSession | None = None
 
     async def start(self) -> None:
-        """Open the connections, before the first question."""
         import aiohttp
 
         # One session, so that connections are reused.
@@ -51,7 +50,6 @@ class HttpExtenderTransport:
         )
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._session is not None:
             await self._session.close()
 

@@ -10,7 +10,7 @@ import anyio
 
 from kframework.clock import run_virtual
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
-from kframework.scheduler.spawned_work import MAX_IDLE_WORKERS, Workers
+from kframework.scheduler.background import MAX_IDLE_WORKERS, Workers
 from kframework.testing import make_pod, pending_pod
 
 

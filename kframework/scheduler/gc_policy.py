@@ -44,9 +44,9 @@ def reduced_gc() -> Iterator[None]:
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Have the collector not walk inside, where much is made that lives on: 5 s of the 18 for 25,000 objects of YAML.
+    """Collect no garbage inside, where many long-lived objects are created: it takes 5 of 18 s for 25,000 YAML objects.
 
-    Where it walks seldom, what was made is not walked later either.
+    Where collections are rare, these objects are not scanned later either.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -54,14 +54,9 @@ def gc_paused() -> Iterator[None]:
         yield
     finally:
         if gc.get_threshold() == THRESHOLDS:
-            freeze_heap()
+            gc.freeze()
         if was_enabled:
             gc.enable()
-
-
-def freeze_heap() -> None:
-    """Exclude all current objects from collection."""
-    gc.freeze()
 
 
 def collect() -> None:
@@ -90,7 +85,6 @@ class IdleCollector:
         self._all_due = clock.now() + FULL_COLLECT_INTERVAL
 
     def collect(self) -> None:
-        """Collect if it is time to."""
         now = self._clock.now()
         if now < self._due:
             return

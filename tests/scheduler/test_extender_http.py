@@ -16,7 +16,7 @@ import pytest
 from kframework.clock import run_virtual
 from kframework.core.cycle.suspendable import ExtenderError
 from kframework.errors import ConfigError
-from kframework.scheduler.http_line import HttpExtenderTransport
+from kframework.scheduler.extender_http import HttpExtenderTransport
 from tests.support.extenders import ExtenderServer, Reply, settings
 
 TOO_LATE = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)"
@@ -116,7 +116,7 @@ def test_a_body_that_never_ends_has_its_time_too() -> None:
 
 
 def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kframework.scheduler.http_line.MAX_RESPONSE_BYTES", 1000)
+    monkeypatch.setattr("kframework.scheduler.extender_http.MAX_RESPONSE_BYTES", 1000)
     with ExtenderServer({"filter": lambda _: "x" * 998, "prioritize": lambda _: "x" * 999}) as server:
         assert ask(server.url) == "x" * 998
         with pytest.raises(ExtenderError) as raised:

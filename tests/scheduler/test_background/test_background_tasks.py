@@ -9,7 +9,7 @@ import anyio
 import pytest
 
 from kframework.clock import run_virtual
-from kframework.scheduler.spawned_work import BackgroundTasks
+from kframework.scheduler.background import BackgroundTasks
 
 
 def ended(do: Callable[[BackgroundTasks], Awaitable[None]], told: list[str]) -> str:

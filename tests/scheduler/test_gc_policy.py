@@ -10,13 +10,12 @@ from contextlib import ExitStack
 import pytest
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.scheduler import garbage
-from kframework.scheduler.garbage import (
+from kframework.scheduler import gc_policy
+from kframework.scheduler.gc_policy import (
     COLLECT_INTERVAL,
     FULL_COLLECT_INTERVAL,
     THRESHOLDS,
     IdleCollector,
-    freeze_heap,
     reduced_gc,
 )
 from kframework.simulation.records import Progress
@@ -28,7 +27,7 @@ def test_it_is_collected_seldom_inside_and_then_as_before() -> None:
     before = gc.get_threshold()
     with reduced_gc(), ExitStack() as inner:
         inner.enter_context(reduced_gc())
-        freeze_heap()
+        gc.freeze()
         assert gc.get_threshold() == THRESHOLDS
         assert gc.get_freeze_count()
         inner.close()
@@ -52,7 +51,7 @@ def test_a_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monk
     done: list[str] = []
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
-    monkeypatch.setattr(garbage, "_trim", lambda freeze_heap: done.append("give back"))
+    monkeypatch.setattr(gc_policy, "_trim", lambda pad: done.append("give back"))
 
     async def main() -> None:
         collector = IdleCollector(LoopClock(asyncio.get_running_loop()))
@@ -72,17 +71,17 @@ def test_a_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monk
 
 def test_memory_is_given_back_where_the_c_library_can() -> None:
     """As glibc can; others are not asked."""
-    assert (garbage._trim is not None) == hasattr(ctypes.CDLL(None), "malloc_trim")
-    assert garbage._trim is None or garbage._trim(0) in (0, 1)
+    assert (gc_policy._trim is not None) == hasattr(ctypes.CDLL(None), "malloc_trim")
+    assert gc_policy._trim is None or gc_policy._trim(0) in (0, 1)
 
 
 def test_what_is_loaded_is_not_walked_and_spared_where_the_collector_walks_seldom() -> None:
-    with garbage.gc_paused():
+    with gc_policy.gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
     assert not gc.get_freeze_count()
     with reduced_gc():
-        with garbage.gc_paused():
+        with gc_policy.gc_paused():
             pass
         assert gc.get_freeze_count()
         assert gc.isenabled()

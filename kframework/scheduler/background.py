@@ -18,7 +18,6 @@ from kframework.scheduler.timeouts import with_timeout
 
 T = TypeVar("T")
 
-#: A coroutine spawned by a hook.
 BackgroundTask = Coroutine[object, object, None]
 
 _log = logging.getLogger(__name__)
@@ -58,7 +57,6 @@ class BackgroundTasks:
         raise asyncio.CancelledError
 
     def cancel(self) -> None:
-        """Cancel all running work."""
         for scope in self._scopes:
             scope.cancel()
 
