@@ -19,7 +19,6 @@ from kframework.objects import ApiObject, ObjectMeta, kind, kind_of
 from kframework.objects.codec import convert, encode
 from kframework.objects.meta import ApiStruct
 
-#: A rule as plain data; `RbacRules` decodes it.
 _RawRule = dict[str, object]
 
 _API_VERSION = f"{RBAC_GROUP}/v1"
@@ -83,7 +82,6 @@ class ClusterRoleBinding(ApiObject, frozen=True, kw_only=True):
     subjects: tuple[RbacSubject, ...] = ()
 
 
-#: The kinds that define rights.
 RBAC_KINDS: tuple[type[ApiObject], ...] = (ClusterRole, ClusterRoleBinding, Role, RoleBinding)
 
 _READ_VERBS = ("get", "list", "watch")
@@ -138,7 +136,6 @@ _DEFAULT_ROLES: dict[str, tuple[tuple[_RawRule, ...], tuple[str, ...]]] = {
 
 
 def default_roles() -> list[ApiObject]:
-    """Create the roles of a new cluster and their bindings."""
     roles: list[ApiObject] = []
     for name, (rules, groups) in _DEFAULT_ROLES.items():
         labels = {"kubernetes.io/bootstrapping": "rbac-defaults"}
@@ -183,7 +180,6 @@ class RbacRules:
                     self._bindings.append(convert(each, kind_of(RoleBinding)))
 
     def grants(self, user: User) -> Iterator[Grant]:
-        """Yield all grants of a user."""
         for binding in self._bindings:
             namespace = binding.metadata.namespace
             if any(subject.matches(user, namespace) for subject in binding.subjects):
@@ -199,7 +195,6 @@ class RbacRules:
 
 
 def access_denied(user: User, wanted: Attributes) -> ClusterError:
-    """Return the error for a user without the needed right."""
     denial = f"User {_quote(user.name)} cannot {wanted.verb}"
     if wanted.resource:
         plural, _, _ = wanted.resource.partition("/")
@@ -222,11 +217,8 @@ class Authorizer(Protocol):
 
     def check(self, user: User, wanted: Attributes) -> None:
         """Raise ClusterError 403 unless the user may do this."""
-        ...
 
-    def rules(self, user: User, namespace: str) -> list[PolicyRule]:
-        """List what the user may do in a namespace."""
-        ...
+    def rules(self, user: User, namespace: str) -> list[PolicyRule]: ...
 
 
 class AlwaysAllow(Authorizer):

@@ -76,10 +76,9 @@ class ServiceAccountTokens:
         self._issued = 0
 
     def issue(self, call: ApiCall) -> Response:
-        """Answer a TokenRequest with a token; ClusterError 400, 404, 409 or 422 as an API server."""
         (namespace, name), body = call.key, decode_object(call.request)
         account = self._cluster.read(built_in_kind("v1", "ServiceAccount").struct, name, namespace)
-        _check(body, account)
+        _check_request(body, account)
         bound = self._bound_objects(body, account)
         now, spec = int(self._clock.now()), mapping(body, "spec")
         requested = spec.get("audiences")
@@ -104,7 +103,6 @@ class ServiceAccountTokens:
         return answered(result, 201)
 
     def find_user(self, token: str, audience: str) -> User | None:
-        """Return the user of a token; None if it is invalid or not for this audience."""
         claims = self._decode_token(token)
         if claims is None or claims.exp <= self._clock.now() or audience not in claims.aud:
             return None
@@ -178,8 +176,7 @@ class ServiceAccountTokens:
         return hmac.digest(self._key, data, hashlib.sha256)
 
 
-def _check(body: Data, account: ApiObject) -> None:
-    """Raise ClusterError 409 or 422 for another account's name or uid, or an invalid lifetime."""
+def _check_request(body: Data, account: ApiObject) -> None:
     metadata = account.metadata
     for field, expected in (("name", metadata.name), ("namespace", metadata.namespace)):
         if (actual := text(body, f"metadata.{field}", expected)) != expected:
@@ -237,7 +234,6 @@ class Authenticator:
         return ANONYMOUS
 
     def find_user(self, token: str, audience: str = AUDIENCE) -> User | None:
-        """Return the user of a token; None if it is unknown or not for this audience."""
         user = (self._tokens or {}).get(token) if audience == AUDIENCE else None
         if user is None:
             return self._accounts.find_user(token, audience)
@@ -245,7 +241,6 @@ class Authenticator:
 
 
 def impersonated_user(headers: MultiMapping[str]) -> User | None:
-    """Return the impersonated user (`kubectl --as`), None without impersonation."""
     name = headers.get("impersonate-user", "")
     if not name:
         return None

@@ -24,7 +24,6 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def user_info(user: User) -> Data:
-    """Return a user as in reviews; without a uid the field is left out."""
     info: Data = {"username": user.name, "groups": list(user.groups)}
     return info | {"uid": user.uid} if user.uid else info
 
@@ -39,17 +38,14 @@ class ApiCall(NamedTuple):
 
     @property
     def subject(self) -> Subject:
-        """The subject of a Status about this call."""
         return Subject(self.resource.group, self.resource.kind.plural, self.path.name)
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name of the object."""
         return self.path.namespace, self.path.name
 
     @property
     def is_watch(self) -> bool:
-        """Whether the client asks for a watch."""
         return self.request.method == "GET" and not self.path.name and is_flag_set(self.query, "watch")
 
     @property
@@ -62,7 +58,6 @@ class ApiCall(NamedTuple):
 
     @property
     def is_apply(self) -> bool:
-        """Whether the body is a configuration to apply."""
         return self.request.content_type.startswith(APPLY_PATCH)
 
     @property
@@ -84,7 +79,6 @@ class ApiCall(NamedTuple):
         return manager
 
     def invalid(self, option: str, why: str) -> ClusterError:
-        """Return the error for an invalid option of the query."""
         return invalid_option(_OPTIONS.get(self.request.method, "UpdateOptions"), option, why)
 
 
@@ -95,7 +89,6 @@ def invalid_option(options: str, option: str, why: str) -> ClusterError:
 #: Kinds of options by method; all other methods use an update's.
 _OPTIONS = {"POST": "CreateOptions", "PATCH": "PatchOptions", "DELETE": "DeleteOptions"}
 
-#: Prefix of the media types for server-side apply.
 APPLY_PATCH = "application/apply-patch"
 
 _MAX_MANAGER_BYTES = 128
@@ -108,9 +101,7 @@ def _program_name(user_agent: str) -> str:
     return name.encode()[:_MAX_MANAGER_BYTES].decode(errors="ignore") or "unknown"
 
 
-class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
-    """Conditions on the object to delete."""
-
+class _Preconditions(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     resource_version: str = ""
 
@@ -119,7 +110,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     """Options of a deletion; `grace_period_seconds` None means the object's own."""
 
     grace_period_seconds: int | None = None
-    preconditions: Preconditions = Preconditions()
+    preconditions: _Preconditions = _Preconditions()
     dry_run: tuple[str, ...] = ()
     propagation_policy: str | None = None
     orphan_dependents: bool | None = None
@@ -150,14 +141,12 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def policy(self) -> str | None:
-        """The propagation policy; None leaves it to the object."""
         if self.orphan_dependents is not None:
             return "Orphan" if self.orphan_dependents else "Background"
         return self.propagation_policy
 
 
 def to_json_request(request: Request) -> Request:
-    """Convert a YAML body to JSON; ClusterError 400 for an invalid one."""
     if request.content_type == JSON:
         return request
     media_type = request.content_type.partition(";")[0].strip().lower()

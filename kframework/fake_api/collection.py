@@ -26,7 +26,6 @@ from kframework.objects import ApiObject, Kind
 #: The number of changes of a kind that are kept for resuming watches.
 HISTORY = 10_000
 
-#: Namespace and name.
 Key = tuple[str, str]
 
 _FIRST_KEY: Key = ("", "")
@@ -67,7 +66,6 @@ class Collection:
 
     @property
     def version(self) -> int:
-        """The cluster's version, which is also the collection's."""
         return self._cluster.version
 
     def find(self, key: Key) -> ApiDocument | None:
@@ -96,12 +94,10 @@ class Collection:
                 yield document
 
     def count(self, namespace: str, after: Key) -> int:
-        """Return the number of current documents after a key, in a namespace or in all."""
         end = bisect_left(self._keys, (f"{namespace}\0", "")) if namespace else len(self._keys)
         return end - bisect_right(self._keys, max(after, (namespace, "")))
 
     def stored_documents(self) -> Iterator[ApiDocument]:
-        """Yield the documents of stored objects, in order of creation."""
         for subject in self._cluster.objects(self.kind.struct):
             yield self._current[subject.metadata.namespace, subject.metadata.name]
 
@@ -110,7 +106,6 @@ class Collection:
         return math.inf
 
     def renewed_documents(self, namespace: str) -> Sequence[ApiDocument]:
-        """Return the documents that change without a write."""
         return ()
 
     def changes_since(self, version: int) -> list[DocumentChange]:
@@ -126,7 +121,6 @@ class Collection:
 
     @contextmanager
     def wake_on_change(self, event: asyncio.Event) -> Iterator[None]:
-        """Set the event at every change."""
         self._listeners[event] = None
         try:
             yield
@@ -134,7 +128,6 @@ class Collection:
             del self._listeners[event]
 
     def write(self, draft: Draft) -> ApiDocument:
-        """Store an admitted or amended object; return the stored document."""
         stored = self._cluster.write(draft.subject, draft)
         # An object that was only waiting for this write is deleted by it.
         key = stored.metadata.namespace, stored.metadata.name

@@ -1,7 +1,4 @@
-"""Discovery: groups, versions and resources, the server's version, and health endpoints.
-
-Resources are grouped, in the order in which clients should see the groups.
-"""
+"""Discovery: groups, versions and resources, the server's version, and health endpoints."""
 
 from __future__ import annotations
 
@@ -31,18 +28,13 @@ VERSION: Data = {
 }
 
 
-# -- one document at a time ----------------------------------------------------------------------------------------
-
-
 def list_versions(accept: str, served: Iterable[ApiResource]) -> Response:
-    """Answer `GET /api`: the core group has one version."""
     core = [resource for resource in served if not resource.group]
     aggregated = _aggregate(accept, core)
     return aggregated or answered({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 
 
 def list_groups(accept: str, served: Iterable[ApiResource]) -> Response:
-    """Answer `GET /apis`: all groups but the core."""
     named = [resource for resource in served if resource.group]
     groups = [_describe_group(name, list(members)) for name, members in groupby(named, key=lambda each: each.group)]
     return _aggregate(accept, named) or answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
@@ -78,9 +70,6 @@ def list_resources(api_version: str, served: Iterable[ApiResource]) -> Response 
             of_group = {"group": group_name, "version": version} if group_name else {}
             entries.append(entry | ({"kind": part.kind} | of_group if part.kind else {}))
     return answered({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries})
-
-
-# -- all at once ---------------------------------------------------------------------------------------------------
 
 
 def _aggregate(accept: str, served: list[ApiResource]) -> Response | None:
@@ -146,7 +135,6 @@ _CHECKS = {
 
 
 def answer_root_path(request: Request, served: Iterable[ApiResource]) -> Response | None:
-    """Answer a request outside of the APIs; None if there is nothing at the path."""
     if request.path in ("/", "/index.html"):
         paths = {"/openapi/v2", "/openapi/v3", "/version", "/api", "/apis"}
         for each, checks in _CHECKS.items():

@@ -72,7 +72,6 @@ def _duplicate_paths(value: object, path: FieldPath) -> Iterator[FieldPath]:
 
 _DIRECTIVES = ("", "Ignore", "Strict", "Warn")
 
-#: Most problems to report.
 _MAX_PROBLEMS = 100
 #: Limit of all warnings; longer ones are truncated to _MAX_EACH each.
 _MAX_TOTAL, _MAX_EACH = 4096, 256

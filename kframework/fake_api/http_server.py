@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 #: Names and addresses of an API server inside its cluster.
 _SERVICE_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost", "127.0.0.1", "::1")
 
-#: The common name of the CA certificate.
 _AUTHORITY = "kframework CA"
 #: Validity of certificates, in days: longer than any fake API runs.
 _VALID_DAYS = 365
@@ -235,7 +234,6 @@ async def serve_until_signal(
     controllers: Sequence[str] = ("*",),
     state: StateFile | None = None,
 ) -> None:
-    """Run a cluster until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     with signals(stop.set):
         async with run_cluster(manifest, SystemClock(), options, on_kubeconfig, controllers, state):

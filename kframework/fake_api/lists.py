@@ -19,7 +19,6 @@ from kframework.objects import ApiObject, Kind
 from kframework.objects.label_selectors import SelectorError, parse_label_selector
 from kframework.objects.node_selectors import parse_field_selector
 
-#: Reads one field of an object for comparison with a selector.
 _FieldReader = Callable[[dict[str, object]], str]
 
 
@@ -66,7 +65,6 @@ def _reference_fields(field: str) -> str:
 
 _COMMON_FIELDS = _readers("metadata.name, metadata.namespace")
 
-#: By apiVersion and kind.
 _FIELDS: dict[tuple[str, str], dict[str, _FieldReader]] = {
     ("v1", "Pod"): _readers(
         "spec.nodeName, spec.host=spec.nodeName, spec.restartPolicy|Always, spec.schedulerName|default-scheduler, "
@@ -114,7 +112,6 @@ class ObjectSelection:
         self.selects_all: bool = self._labels is None and self._fields is None
 
     def matches(self, document: ApiDocument | None) -> bool:
-        """Return whether the object is selected; None never is."""
         if document is None:
             return False
         metadata = document.subject.metadata

@@ -49,7 +49,6 @@ _TERMINATED: dict[str, Data] = {
 
 
 def with_kubelet_status(document: ApiDocument) -> ApiDocument:
-    """Return the document with the status that a kubelet would report."""
     match document.subject:
         case Node():
             status = _node_status(document.data)
@@ -171,12 +170,10 @@ _API_SERVICE: Data = {
 #: The service by which pods would find the API server.
 API_SERVICE: Service = convert(_API_SERVICE, kind_of(Service))
 
-#: Seconds between two saves of a changed state.
 _SAVE_INTERVAL = 5.0
 
 _log = logging.getLogger(__name__)
 
-#: Metadata that is not loaded from files.
 _DROPPED_METADATA = ("managedFields", "selfLink")
 
 
@@ -224,7 +221,6 @@ class LocalCluster:
         self.memory.replace_all(*self._initial)
 
     async def run(self) -> None:
-        """Run the kubelet and all controllers until cancelled."""
         async with anyio.create_task_group() as tasks:
             if self._state is not None:
                 tasks.start_soon(self._save_periodically, self._state)

@@ -22,7 +22,6 @@ from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Kind, Lease, LeaseSpec, Node, ObjectMeta, OwnerReference
 from kframework.objects.codec import encode
 
-#: Seconds between renewals of a Lease.
 RENEW_INTERVAL = 10
 #: Seconds between heartbeats of unchanged node conditions.
 HEARTBEAT_INTERVAL = 300

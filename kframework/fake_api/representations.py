@@ -20,17 +20,12 @@ from kframework.fake_api.wire.yaml_bodies import YAML
 class Representation(Protocol):
     """Encodes objects of one kind in the form that the client asked for."""
 
-    def encode_one(self, document: ApiDocument) -> bytes:
-        """Encode one object."""
-        ...
+    def encode_one(self, document: ApiDocument) -> bytes: ...
 
-    def encode_list(self, documents: Sequence[ApiDocument], metadata: Mapping[str, str | int]) -> bytes:
-        """Encode a list of objects; `metadata` is the list's."""
-        ...
+    def encode_list(self, documents: Sequence[ApiDocument], metadata: Mapping[str, str | int]) -> bytes: ...
 
     def encode_bookmark(self, metadata: Mapping[str, object]) -> bytes:
         """Encode the object of a bookmark, which only has metadata."""
-        ...
 
 
 class PlainRepresentation(Representation):

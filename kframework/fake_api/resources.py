@@ -32,7 +32,6 @@ from kframework.objects.label_selectors import label_selector
 
 SCALE = "autoscaling/v1"
 
-#: Metadata fields of a Scale.
 _METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -45,7 +44,6 @@ class ScalePaths(NamedTuple):
 
 
 def to_scale(paths: ScalePaths, data: Data) -> Data:
-    """Convert an object to its Scale."""
     metadata = {name: value for name, value in mapping(data, "metadata").items() if name in _METADATA}
     status: Data = {"replicas": number(data, paths.status)}
     selector = value(data, paths.selector)  # text in a custom resource
@@ -225,7 +223,6 @@ class BuiltInKind(NamedTuple):
 
 @cache
 def built_in_kinds() -> tuple[BuiltInKind, ...]:
-    """List the kinds, group by group."""
     kinds, api_version = [], ""
     for line in _BUILT_IN_KINDS.strip().splitlines():
         if not line.startswith(" "):
@@ -240,7 +237,6 @@ def built_in_kinds() -> tuple[BuiltInKind, ...]:
 
 
 def group_version_kind(api_version: str, name: str) -> Data:
-    """Return a kind as documents about the API describe it."""
     group, _, version = api_version.rpartition("/")
     return {"group": group, "version": version, "kind": name}
 
@@ -290,27 +286,22 @@ class ApiResource:
 
     @property
     def group(self) -> str:
-        """The API group, empty for the core."""
         return self.kind.api_version.rpartition("/")[0]
 
     @property
     def verbs(self) -> tuple[str, ...]:
-        """The supported verbs."""
         return CREATE_VERBS if self.is_review else self.read_verbs or _ALL_VERBS
 
     @property
     def version(self) -> str:
-        """The version within the group."""
         return self.kind.api_version.rpartition("/")[2]
 
     def body(self, document: ApiDocument) -> bytes:
-        """Return the JSON of an object in this view."""
         if self.is_live:
             return msgspec.json.encode(self.data(document))
         return document.body if self.to_view is identity else _encode_view(self, document.body)
 
     def data(self, document: ApiDocument) -> Data:
-        """Return an object in this view as plain data."""
         return self.to_view(document.data)
 
 
@@ -340,6 +331,5 @@ def built_in_resource(built: BuiltInKind) -> ApiResource:
 
 
 def declared_resource(kind: Kind[ApiObject]) -> ApiResource:
-    """Return the resource of a kind that a plugin has declared."""
     parts = frozenset({"status"} & set(kind.struct.__struct_fields__))
     return ApiResource(kind, kind, kind.name.lower(), kind.short_names, columns=kind.columns, subresources=parts)

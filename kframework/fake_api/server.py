@@ -1,8 +1,4 @@
-"""The fake API server: a cluster in memory behind Kubernetes' REST interface, without the network.
-
-Its interface is `answer` and `follow`; `kframework.fake_api.web` serves it over HTTP,
-`kframework.fake_api.embedded_server` inside the process.
-"""
+"""The fake API server: a cluster in memory behind Kubernetes' REST interface, without the network."""
 
 from __future__ import annotations
 
@@ -45,7 +41,6 @@ _MAX_AUDIENCES = 64
 
 
 def answer_review(call: ApiCall, authorizer: Authorizer, authenticator: Authenticator) -> Response:
-    """Answer a review; ClusterError 400 if its body is invalid."""
     body, kind = decode_object(call.request), call.resource.kind
     sender = call.request.user or ADMIN  # this process may do anything
     match kind.name:
@@ -77,7 +72,6 @@ def answer_review(call: ApiCall, authorizer: Authorizer, authenticator: Authenti
 
 
 def _token_status(body: Data, authenticator: Authenticator) -> Data:
-    """Return the user a token belongs to, for this server unless it names audiences."""
     token, wanted = text(body, "spec.token"), value(body, "spec.audiences")
     if not token:
         raise api_errors.bad_request("token is required for TokenReview in authentication")
@@ -117,10 +111,8 @@ class ApiServer:
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
     ) -> None:
         self.cluster: MemoryCluster = cluster
-        #: Decides about requests with a known user.
         self.authorizer: Authorizer = authorize(cluster)
         self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)
-        #: Identifies users by their tokens.
         self.authenticator: Authenticator = Authenticator(self.accounts)
         self._store = Store(cluster, clock, collect)
         #: Admission webhooks; called over HTTP only.
@@ -134,7 +126,6 @@ class ApiServer:
             self._store.collection(kind_of(kind))
 
     def documents(self) -> Iterator[ApiDocument]:
-        """Yield all stored documents, each in its storage version."""
         resources = self._store.catalogue.resources()
         for stored in dict.fromkeys(each.storage_kind for each in resources if not each.is_review):
             if self._store.cluster.objects(stored.struct):
@@ -149,7 +140,6 @@ class ApiServer:
             self._knows_fields = True
 
     def begin(self, request: Request) -> Response | WatchStream:
-        """Answer a request, or start the watch that it asks for."""
         answer = self._begin(request)
         if request.accept != JSON and isinstance(answer, Response) and negotiate_encoding(request.accept) == YAML:
             return to_yaml_response(answer)
@@ -183,7 +173,6 @@ class ApiServer:
             return failure(error, subject)
 
     async def answer(self, request: Request) -> Response:
-        """Answer a request as a whole; a watch is an error."""
         answer = self.begin(request)
         if isinstance(answer, WatchStream):
             return failure(api_errors.bad_request("a watch has no end: use follow"), NO_SUBJECT)
@@ -193,11 +182,11 @@ class ApiServer:
     async def follow(self, request: Request) -> AsyncIterator[Stream]:
         """Answer a request line by line: a watch until it ends, others at once."""
         answer = self.begin(request)
-        if isinstance(answer, Response):
-            yield Stream(answer.status, _stream_lines(answer), answer.headers)
-            return
+        status, headers = (
+            (answer.status, answer.headers) if isinstance(answer, Response) else (200, {"content-type": JSON})
+        )
         async with aclosing(_stream_lines(answer)) as lines:
-            yield Stream(200, lines, {"content-type": JSON})
+            yield Stream(status, lines, headers)
 
     def _answer_call(self, call: ApiCall) -> Response:
         part = call.path.subresource

@@ -38,7 +38,6 @@ class ResourceUsage:
         self._nodes: dict[str, Counter[str]] = {}
 
     def resources(self) -> tuple[ApiResource, ...]:
-        """Return the metrics resources: pods and nodes."""
         nodes = foreign_kind(API_VERSION, "NodeMetrics", "nodes", namespaced=False)
         pods = foreign_kind(API_VERSION, "PodMetrics", "pods", namespaced=True)
         pod_view = partial(_pod_metrics, self._cluster)
@@ -94,7 +93,6 @@ class Catalogue:
         cluster.subscribe([CustomResourceDefinition], self._invalidate)
 
     def find(self, api_version: str, plural: str) -> ApiResource | None:
-        """Find a resource; None if it is not served."""
         resource = self._resources.get((api_version, plural))
         if resource is None:
             self._resources = self._collect()  # a plugin may have declared it meanwhile
@@ -102,7 +100,6 @@ class Catalogue:
         return resource
 
     def resources(self) -> tuple[ApiResource, ...]:
-        """List all served resources, group by group, in the order for discovery."""
         self._resources = self._collect()
         return sort_for_discovery(
             self._resources.values(), lambda resource: bool(self._cluster.objects(resource.storage_kind.struct))
@@ -137,7 +134,6 @@ class Store:
         self._collections: dict[type[ApiObject], Collection] = {}
 
     def collection(self, kind: Kind[ApiObject]) -> Collection:
-        """Return the collection of a kind, created on first use."""
         collection = self._collections.get(kind.struct)
         if collection is None:
             collection = self._collections[kind.struct] = self._collect(kind, self.cluster)

@@ -20,13 +20,10 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.process.http.statuses import Subject, answered, status_of, success
 
-#: The annotation with the logs of a pod.
 LOGS_ANNOTATION = "kframework.dev/logs"
 
-#: The logs of a pod without the annotation.
 _NO_LOGS = f"no logs: nothing is executed here; set the annotation {LOGS_ANNOTATION} of the pod to show logs\n"
 
-#: Subresources that need a running process.
 PROCESS_SUBRESOURCES = frozenset({"attach", "exec", "portforward"})
 
 _PLAIN = "text/plain; charset=utf-8"
@@ -82,7 +79,6 @@ class _Eviction(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def bind_pod(cluster: MemoryCluster, call: ApiCall) -> Response:
-    """Bind a pod to a node; ClusterError 400, 404, 409 or 422 as an API server."""
     binding = read_body(call.request, _Binding)
     metadata, target = binding.metadata, binding.target
     namespace, name = call.path.namespace, call.path.name or metadata.name
@@ -107,7 +103,6 @@ def _invalid(name: str, path: str, why: str) -> ClusterError:
 
 
 def evict_pod(cluster: MemoryCluster, call: ApiCall) -> Response:
-    """Delete a pod within its budget; 429 if that does not allow it, ClusterError 404 or 409."""
     namespace, name = call.key
     options = read_body(call.request, _Eviction).delete_options
     uid = options.preconditions.uid

@@ -25,7 +25,6 @@ from kframework.in_memory.kind_store import Draft
 from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
 from kframework.process.http.statuses import answered, success
 
-#: Metadata that identifies an object and its version.
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _CONTAINERS = ("containers", "initContainers")
 #: Pod fields that admission keeps if an update omits them, and the keys of such tolerations.
@@ -69,7 +68,6 @@ def merge_part(resource: ApiResource, part: str, old: Data, new: Data, now: str)
 
 
 def _keep_admitted(old: Data, new: Data) -> Data:
-    """Return a pod spec with what admission added at creation."""
     filled = {field: value for field, value in old.items() if field in _ADMITTED_FIELDS} | new
     tolerations = entries(new, "tolerations")
     keys = {*_ADMITTED_TOLERATIONS} - {each.get("key") for each in tolerations}
@@ -125,28 +123,23 @@ class Verbs:
         self._form = form
 
     def get(self) -> Response:
-        """Return one object."""
         return self._answer(self._form.encode_one(self._require_existing()))
 
     def list(self) -> Response:
-        """Return the selected objects, paged if the client asks for it."""
         selection = ObjectSelection(self._resource, self._call.path.namespace, self._call.query)
         return self._answer(self._form.encode_list(*list_page(self._collection, selection, self._call.query)))
 
     def create(self) -> Response:
-        """Store a new object."""
         fields, manager = FieldValidation(self._call), FieldManager(self._call, self._cluster)
         return self._create(manager.create(fields.decode_body()), fields.headers)
 
     def update(self) -> Response:
-        """Replace an object."""
         fields = FieldValidation(self._call)
         manager, old = FieldManager(self._call, self._cluster), self._require_existing()
         new = manager.update(self._resource.data(old), self._merge_part(old, fields.decode_body()))
         return self._replace(old, new, fields.headers)
 
     def patch(self) -> Response:
-        """Patch an object."""
         old, fields = self._require_existing(), FieldValidation(self._call)
         manager = FieldManager(self._call, self._cluster)
         request = self._call.request
@@ -156,7 +149,6 @@ class Verbs:
         return self._replace(old, new, fields.headers)
 
     def apply(self) -> Response:
-        """Apply a configuration to an object, or create one."""
         manager, fields = FieldManager(self._call, self._cluster), FieldValidation(self._call)
         config = decode_json_object(self._call.request.body)
         old = self._collection.find(self._call.key)
@@ -220,7 +212,6 @@ class Verbs:
         return success(self._call.subject, subject.metadata.uid)
 
     def delete_all(self) -> Response:
-        """Delete the selected objects, and return them."""
         options = DeleteOptions.from_call(self._call)
         selection = ObjectSelection(self._resource, self._call.path.namespace, self._call.query)
         documents, metadata = list_page(self._collection, selection, self._call.query)

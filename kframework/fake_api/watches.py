@@ -21,7 +21,6 @@ from kframework.process.http.statuses import status_of
 #: Seconds between bookmarks for clients that ask for them.
 BOOKMARK_INTERVAL = 60.0
 DEFAULT_WATCH_SECONDS = 1800.0
-#: Objects to encode at once while many are sent.
 BATCH_SIZE = 500
 
 _INITIAL_EVENTS_END = {"annotations": {"k8s.io/initial-events-end": "true"}}
@@ -84,7 +83,6 @@ class WatchStream:
         return [document for document in documents if self._selection.matches(document)]
 
     def _encode_change(self, change: DocumentChange) -> Iterator[bytes]:
-        """Encode a change as seen by a client that sees only selected objects."""
         before, after = self._selection.matches(change.old), self._selection.matches(change.new)
         if after and change.new is not None:
             yield _encode_event(b"MODIFIED" if before else b"ADDED", self._form.encode_one(change.new))
@@ -107,12 +105,10 @@ class _WatchTimer:
         self._start()
 
     def take_due(self) -> bool:
-        """Return whether the interval has elapsed since the last call."""
         due, self._is_due = self._is_due, False
         return due
 
     def close(self) -> None:
-        """Stop the timer."""
         self._timer.cancel()
 
     def _start(self) -> None:

@@ -83,7 +83,6 @@ async def _handle(server: ApiServer, host: str, http_request: web.BaseRequest) -
 
 
 def _effective_user(server: ApiServer, http_request: web.BaseRequest) -> User:
-    """Return the user to answer as; ClusterError 401, or 403 if impersonation is not allowed."""
     sender = server.authenticator.authenticate(http_request.headers)
     other = impersonated_user(http_request.headers)
     if other is None:

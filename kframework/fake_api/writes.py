@@ -36,14 +36,12 @@ from kframework.objects.codec import convert
 
 
 def with_requester(data: Data, resource: ApiResource, user: User) -> Data:
-    """Return a new object with its requester, if it is a certificate request."""
     if resource.kind.name != "CertificateSigningRequest":
         return data
     return {**data, "spec": mapping(data, "spec") | user_info(user)}
 
 
 def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str, sent: Data) -> Draft:
-    """Return the draft of a new object; ClusterError 400, 403, 404, 409, 422 or 500 as an API server."""
     data = _to_stored(resource, sent, namespace)
     # A node is created with its status, because kubelets do that.
     if "status" in resource.subresources and resource.kind.struct is not Node:
@@ -90,7 +88,6 @@ def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument
 
 
 def check_name(sent: str, name: str) -> None:
-    """Raise ClusterError 400 if an object's name differs from the path's."""
     if sent != name:
         raise api_errors.bad_request(
             f"the name of the object ({sent:.253}) does not match the name on the URL ({name})"

@@ -157,12 +157,10 @@ class FieldChanges:
 
     @property
     def changed(self) -> set[Path]:
-        """The fields whose value was added or modified."""
         return self.added | self.modified
 
 
 def compare_values(shape: MergeShape, old: object, new: object) -> FieldChanges:
-    """Compare two versions of a value."""
     changes = FieldChanges()
     _compare_parts(shape, old, new, (), changes)
     return changes
@@ -299,7 +297,6 @@ class FieldManager:
         self._name = call.field_manager
 
     def create(self, data: Data) -> Data:
-        """Return a new object with managed fields, if its kind keeps them."""
         if self._resource.kind.struct in _LAZILY_MANAGED and "fieldManager" not in self._call.query:
             return with_managers(data, {}) if "managedFields" in mapping(data, "metadata") else data
         managers = {} if is_reset(data) else _managers(data)
@@ -374,16 +371,14 @@ def _managers(data: Data) -> dict[Owner, ManagedFields]:
 
 
 def conflict_error(fields: Mapping[Owner, Sequence[Path]]) -> ClusterError:
-    """Return the error for conflicting fields and their owners."""
+    conflicts = {owner: [format_field_path(path) for path in paths] for owner, paths in fields.items() if paths}
     causes = tuple(
-        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": format_field_path(path)}
-        for owner, paths in fields.items()
+        {"reason": "FieldManagerConflict", "message": f"conflict with {owner}", "field": path}
+        for owner, paths in conflicts.items()
         for path in paths
     )
-    conflicts = {owner: [format_field_path(path) for path in paths] for owner, paths in fields.items() if paths}
     if len(causes) == 1:
-        ((owner, (path,)),) = conflicts.items()
-        message = f"Apply failed with 1 conflict: conflict with {owner}: {path}"
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
     else:
         lines: list[str] = []
         for owner, paths in conflicts.items():

@@ -24,22 +24,18 @@ _ITSELF = "."
 
 
 def field_element(name: str) -> str:
-    """Return the path element of a field or map key."""
     return f"f:{name}"
 
 
 def key_element(keys: Data) -> str:
-    """Return the path element of a list element with these keys."""
     return f"k:{_encode(keys)}"
 
 
 def value_element(value: object) -> str:
-    """Return the path element of a set element."""
     return f"v:{_encode(value)}"
 
 
 def encode_fields(fields: Iterable[Path]) -> Data:
-    """Encode a set of fields as FieldsV1."""
     members = frozenset(fields)
     root: Data = {}
     for path in sorted(members):
@@ -117,7 +113,6 @@ class Owner(NamedTuple):
     subresource: str = ""
 
     def __str__(self) -> str:
-        """Format as in messages about conflicts."""
         name = msgspec.json.encode(self.manager).decode()
         if self.subresource:
             name = f'{name} with subresource "{self.subresource}"'
@@ -182,7 +177,6 @@ def with_managers(data: Data, managers: Managers) -> Data:
 
 
 def copy_managed_fields(source: Data, data: Data) -> Data:
-    """Return an object with the managed fields of another."""
     metadata = {field: value for field, value in mapping(data, "metadata").items() if field != "managedFields"}
     if entries := mapping(source, "metadata").get("managedFields"):
         metadata["managedFields"] = entries
@@ -190,7 +184,6 @@ def copy_managed_fields(source: Data, data: Data) -> Data:
 
 
 def cap_updaters(managers: Managers) -> dict[Owner, ManagedFields]:
-    """Merge the oldest updaters of each version if there are too many."""
     merged = dict(managers)
     updaters = sorted(
         (owner for owner in merged if owner.operation == UPDATE), key=lambda each: (merged[each].time, each)

@@ -20,7 +20,6 @@ class ValuePart(NamedTuple):
     is_named: bool = False
 
 
-#: The value of an absent part.
 ABSENT: Final = object()
 
 
@@ -32,7 +31,6 @@ class MergeShape:
         return None
 
     def child(self, element: str) -> ValuePart:
-        """Return the part of a path element, without its value."""
         return ValuePart(UNTYPED, ABSENT)
 
     def implied_value(self, element: str) -> object:
@@ -40,16 +38,6 @@ class MergeShape:
         return ABSENT
 
 
-class UntypedShape(MergeShape):
-    """A value without a known type: maps are merged, lists are atomic."""
-
-    def parts(self, value: object) -> dict[str, ValuePart] | None:
-        if isinstance(value, dict):
-            return {field_element(name): ValuePart(self, item) for name, item in value.items()}
-        return {} if value is ABSENT else None
-
-
-UNTYPED: Final = UntypedShape()
 ATOMIC: Final = MergeShape()
 
 
@@ -87,8 +75,12 @@ class StructShape(MergeShape):
 
 
 def map_shape(shape: MergeShape) -> StructShape:
-    """Return the shape of a map with such values."""
     return StructShape(lambda _: None, shape)
+
+
+#: A value without a known type: maps are merged, lists are atomic.
+UNTYPED: Final = map_shape(ATOMIC)
+UNTYPED.others = UNTYPED
 
 
 class ListShape(MergeShape):
@@ -198,9 +190,8 @@ def _implied_value(name: str, field: str) -> object:
 
 
 def _with_metadata(shape: MergeShape) -> MergeShape:
-    """Add the fields that all objects have, which a schema need not contain."""
     known = {"apiVersion": ATOMIC, "kind": ATOMIC, "metadata": _definition_shape(OBJECT_META)}
-    rest = shape if isinstance(shape, StructShape) else map_shape(UNTYPED)
+    rest = shape if isinstance(shape, StructShape) else UNTYPED
     return StructShape(lambda name: known.get(name) or rest.find_field(name), rest.others)
 
 

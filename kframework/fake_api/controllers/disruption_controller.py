@@ -99,7 +99,6 @@ def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, 
 
 
 def budget_selector(budget: PodDisruptionBudget) -> Selector:
-    """Compile the selector of a budget; an invalid one matches nothing."""
     try:
         return label_selector(budget.spec.selector)
     except SelectorError:
@@ -107,7 +106,6 @@ def budget_selector(budget: PodDisruptionBudget) -> Selector:
 
 
 def _expected_pods(pods: Iterable[Pod], scales: dict[str, int]) -> int:
-    """Return the expected number of pods: the scale of their controllers, plus pods without a known one."""
     controllers: set[str] = set()
     alone = 0
     for pod in pods:

@@ -73,7 +73,6 @@ class ServicePod(NamedTuple):
 
 
 def has_endpoints(service: Service) -> bool:
-    """Return whether the endpoints of a service come from its selector."""
     return service.spec.selector is not None and service.spec.type != "ExternalName"
 
 
@@ -82,7 +81,6 @@ def selects(service: Service, pod: Pod) -> bool:
 
 
 def endpoint_labels(service: Service, own: dict[str, str]) -> dict[str, str]:
-    """Return the labels of a service's endpoints."""
     headless = {HEADLESS: ""} if service.spec.cluster_ip in ("", "None") else {}
     return {key: text for key, text in service.metadata.labels.items() if key != HEADLESS} | headless | own
 
@@ -132,7 +130,6 @@ class _ServiceLoop(ControlLoop):
             self._queue.add_after(key, 0.0 if isinstance(change.subject, Service) else _BATCH_DELAY)
 
     def _service_pods(self, service: Service) -> list[ServicePod]:
-        """List the running pods of a service, with their addresses."""
         return [
             ServicePod(pod, pod_address(pod), _ports(service, pod))
             for pod in self._cluster.objects(Pod, service.metadata.namespace)

@@ -42,7 +42,6 @@ def definition_causes(definition: Data) -> list[Cause]:
 
 
 def fill_names(definition: Data) -> Data:
-    """Return a definition with default names derived from its kind."""
     spec = mapping(definition, "spec")
     names = mapping(spec, "names")
     if not (kind := text(names, "kind")):
@@ -210,9 +209,7 @@ def _junctor_causes(schema: Schema, path: str) -> Iterator[Cause]:
         yield from _junctor_causes(items, f"{path}.items")
 
 
-class CustomNames(ApiStruct, frozen=True, kw_only=True):
-    """The names of a kind."""
-
+class _CustomNames(ApiStruct, frozen=True, kw_only=True):
     kind: str = ""
     plural: str = ""
     singular: str = ""
@@ -221,7 +218,7 @@ class CustomNames(ApiStruct, frozen=True, kw_only=True):
     categories: tuple[str, ...] = ()
 
 
-class ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
+class _ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
     """Paths to the desired and the actual number of replicas."""
 
     spec_replicas_path: str = ""
@@ -229,44 +226,36 @@ class ScaleSubresource(ApiStruct, frozen=True, kw_only=True):
     label_selector_path: str = ""
 
 
-class Subresources(ApiStruct, frozen=True, kw_only=True):
-    """The subresources of a version."""
-
+class _Subresources(ApiStruct, frozen=True, kw_only=True):
     status: dict[str, object] | None = None
-    scale: ScaleSubresource | None = None
+    scale: _ScaleSubresource | None = None
 
 
-class Validation(ApiStruct, frozen=True, kw_only=True):
-    """The schema of a version."""
-
+class _Validation(ApiStruct, frozen=True, kw_only=True):
     open_api_v3_schema: dict[str, object] | None = msgspec.field(default=None, name="openAPIV3Schema")
 
 
-class CustomVersion(ApiStruct, frozen=True, kw_only=True):
-    """A version of a kind."""
-
+class _CustomVersion(ApiStruct, frozen=True, kw_only=True):
     name: str = ""
     served: bool = False
     storage: bool = False
-    schema: Validation = Validation()
-    subresources: Subresources = Subresources()
+    schema: _Validation = _Validation()
+    subresources: _Subresources = _Subresources()
     additional_printer_columns: tuple[PrinterColumn, ...] = ()
 
 
-class Specification(ApiStruct, frozen=True, kw_only=True):
-    """The `spec` of a definition."""
-
+class _Specification(ApiStruct, frozen=True, kw_only=True):
     group: str = ""
-    names: CustomNames = CustomNames()
+    names: _CustomNames = _CustomNames()
     scope: str = ""
-    versions: tuple[CustomVersion, ...] = ()
+    versions: tuple[_CustomVersion, ...] = ()
 
 
 @kind("apiextensions.k8s.io/v1", "customresourcedefinitions", namespaced=False)
 class CustomResourceDefinition(ApiObject, frozen=True, kw_only=True):
     """The definition of a custom kind."""
 
-    spec: Specification = Specification()
+    spec: _Specification = _Specification()
     status: dict[str, object] = msgspec.field(default_factory=dict)
 
 
@@ -343,8 +332,7 @@ def establish(definition: Data, now: str, others: Iterable[CustomResourceDefinit
     return {**definition, "status": status}
 
 
-def _name_conflict(spec: Data, served: Iterable[Specification]) -> tuple[str, str]:
-    """Find a name that another definition uses; reason and message are those of the naming controller."""
+def _name_conflict(spec: Data, served: Iterable[_Specification]) -> tuple[str, str]:
     resources, kinds = set[str](), set[str]()
     for other in served:
         resources |= {other.names.plural, other.names.singular, *other.names.short_names}

@@ -31,21 +31,18 @@ class CustomKind:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The schema as text, to compare it with others."""
         return msgspec.json.encode(self.schema).decode()
 
     def openapi_schema(self, metadata: Data) -> Data:
-        """Return the schema for OpenAPI documents, with the fields of all objects."""
         strings = {name: {"type": "string"} for name in ("apiVersion", "kind")}
         properties = {**mapping(self.schema, "properties"), **strings, **metadata}
         return {"type": "object", **self.schema, "properties": properties}
 
     def unknown_fields(self, data: Data) -> list[FieldPath]:
         """List the fields of an object that the schema does not have; they are not stored."""
-        return unknown_paths(self.schema, data)
+        return list(_unknown_paths({**self.schema, "x-kubernetes-embedded-resource": True}, data, ()))
 
     def with_defaults(self, data: Data) -> Data:
-        """Return an object with the schema's defaults."""
         return cast("Data", apply_defaults(self.schema, data)) if self._has_defaults else data
 
     @cached_property
@@ -57,7 +54,6 @@ class CustomKind:
         return compile_rules(self.schema)
 
     def rule_violations(self, data: Data, old: Data | None, causes: list[Cause]) -> list[Cause]:
-        """List the rules that an object violates; `causes` are its schema violations, `old` is its previous version."""
         if self._rules is None:
             return []
         from kframework.fake_api.custom.rules.tree import violations
@@ -65,7 +61,6 @@ class CustomKind:
         return violations(self._rules, data, old, causes)
 
     def causes(self, data: Data) -> list[Cause]:
-        """List why an object violates the schema; its metadata is validated elsewhere."""
         own_fields = {name: value for name, value in data.items() if name != "metadata"}
         schema = self.schema
         if (needed := schema.get("required")) and isinstance(needed, list):
@@ -73,13 +68,7 @@ class CustomKind:
         return [*causes(schema, own_fields), *duplicate_elements(schema, own_fields)]
 
 
-#: Fields of every object, which a schema need not contain.
 _COMMON_FIELDS = ("apiVersion", "kind", "metadata")
-
-
-def unknown_paths(schema: Schema, data: dict[str, object]) -> list[FieldPath]:
-    """List the fields of a whole object that a schema does not have, in their order."""
-    return list(_unknown_paths({**schema, "x-kubernetes-embedded-resource": True}, data, ()))
 
 
 def _unknown_paths(schema: Schema | None, value: object, path: FieldPath) -> Iterator[FieldPath]:
@@ -108,7 +97,6 @@ def _as_schema(value: object) -> Schema | None:
 
 
 def duplicate_elements(schema: Schema, value: object, path: str = "") -> Iterator[Cause]:
-    """Yield duplicate elements of sets and maps."""
     if isinstance(value, dict):
         known, others = mapping(schema, "properties"), schema.get("additionalProperties")
         for name, item in value.items():

@@ -19,13 +19,11 @@ from kframework.objects.openapi.definitions import OBJECT_META, Schema, definiti
 
 _Map = dict[str, object]
 _List = list[object]
-#: Identifies a list element.
 _Name = str | int | float
 
 
 #: The merge key of a list of distinct scalars.
 _SET = ""
-#: The schema of kinds that are not Kubernetes' own.
 _UNKNOWN_KIND = Schema(properties={"metadata": reference_to(OBJECT_META)})
 
 
@@ -337,7 +335,6 @@ def _too_large_error(why: str) -> ClusterError:
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
-#: Server-side apply, see `kframework.fake_api.apply`.
 APPLY_PATCH = "application/apply-patch+yaml"
 
 #: Kubernetes' own groups, whose types define how lists merge; those of custom resources do not.

@@ -18,7 +18,6 @@ from kframework.fake_api.printers.layouts import Cell, TableLayout, format_elaps
 from kframework.fake_api.wire.documents import Data
 from kframework.objects import PrinterColumn
 
-#: Returns the values below a value.
 Step = Callable[[object], Iterator[object]]
 
 _STEP = re.compile(

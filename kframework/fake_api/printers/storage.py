@@ -52,23 +52,22 @@ def _modes(driver: Data, now: float) -> str:
     return ",".join(map(str, modes)) if isinstance(modes, list) and modes else "Persistent"
 
 
-_OF_VOLUMES: dict[str, CellReader] = {
+_VOLUME_COLUMNS: dict[str, CellReader] = {
     "Access Modes": lambda volume, now: _short(value(volume, "spec.accessModes")),
     **{"Status": _phase, "Claim": _claim, "StorageClass": _storage_class},
 }
-#: By apiVersion and kind.
 STORAGE = {
     ("v1", "PersistentVolume"): lay_out(
         "Name, Capacity=spec.capacity.storage|0, Access Modes, "
         "Reclaim Policy=spec.persistentVolumeReclaimPolicy|Retain, Status, Claim, StorageClass, "
         "VolumeAttributesClass=spec.volumeAttributesClassName|<unset>, Reason=status.reason, Age, "
         "(VolumeMode)=spec.volumeMode|Filesystem",
-        _OF_VOLUMES,
+        _VOLUME_COLUMNS,
     ),
     ("v1", "PersistentVolumeClaim"): lay_out(
         "Name, Status, Volume=spec.volumeName, Capacity, Access Modes, StorageClass, "
         "VolumeAttributesClass=spec.volumeAttributesClassName|<unset>, Age, (VolumeMode)=spec.volumeMode|Filesystem",
-        _OF_VOLUMES | {"Capacity": _capacity, "Access Modes": _access_modes},
+        _VOLUME_COLUMNS | {"Capacity": _capacity, "Access Modes": _access_modes},
     ),
     ("storage.k8s.io/v1", "StorageClass"): lay_out(
         "Name, Provisioner=provisioner, ReclaimPolicy=reclaimPolicy|Delete, "
@@ -112,7 +111,6 @@ def _state(claim: Data, now: float) -> str:
     return ",".join(states)
 
 
-#: By apiVersion and kind.
 DEVICES = {
     (_GROUP, "DeviceClass"): lay_out("Name, Age"),
     (_GROUP, "ResourceClaim"): lay_out("Name, State, Age", {"State": _state}),

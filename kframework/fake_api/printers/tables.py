@@ -35,20 +35,20 @@ def _count(field: str) -> CellReader:
 def _quota(limits: bool) -> CellReader:
     """Return a reader of a quota's usage: of limits, or of everything else."""
 
-    def fill(quota: Data, now: float) -> str:
+    def read_cell(quota: Data, now: float) -> str:
         hard, used = mapping(quota, "status.hard"), mapping(quota, "status.used")
         names = sorted(name for name in hard if name.startswith("limits.") is limits)
         return ", ".join(f"{name}: {used.get(name, '0')}/{hard[name]}" for name in names)
 
-    return fill
+    return read_cell
 
 
 def _subjects(kind: str) -> CellReader:
-    def fill(binding: Data, now: float) -> str:
+    def read_cell(binding: Data, now: float) -> str:
         subjects = [each for each in entries(binding, "subjects") if text(each, "kind") == kind]
         return ", ".join("/".join(filter(None, (text(each, "namespace"), text(each, "name")))) for each in subjects)
 
-    return fill
+    return read_cell
 
 
 _BINDING = lay_out(
@@ -81,7 +81,6 @@ def _available(served: Data, now: float) -> str:
 
 _WEBHOOKS = lay_out("Name, Webhooks:integer, Age", {"Webhooks": _count("webhooks")})
 
-#: By apiVersion and kind.
 CONFIGURATION = {
     ("v1", "ConfigMap"): lay_out("Name, Data:integer, Age", {"Data": _data}),
     ("v1", "Secret"): lay_out("Name, Type=type, Data:integer, Age", {"Data": _data}),
@@ -167,7 +166,6 @@ def _parameters(kind: Data, now: float) -> str:
 
 _GROUP = "networking.k8s.io/v1"
 
-#: By apiVersion and kind.
 NETWORKING = {
     ("v1", "Endpoints"): lay_out("Name, Endpoints, Age", {"Endpoints": _endpoints}),
     ("discovery.k8s.io/v1", "EndpointSlice"): lay_out(
@@ -234,11 +232,11 @@ _ROLE = "node-role.kubernetes.io/"
 
 
 def _address(kind: str) -> CellReader:
-    def fill(node: Data, now: float) -> str:
+    def read_cell(node: Data, now: float) -> str:
         addresses = entries(node, "status.addresses")
         return next((text(each, "address") for each in addresses if text(each, "type") == kind), "<none>")
 
-    return fill
+    return read_cell
 
 
 def _kernel(node: Data, now: float) -> str:
@@ -301,7 +299,6 @@ _EVENTS = TableLayout(
     parse_columns("Last Seen, Type, Reason, Object, (Subobject), (Source), Message, (First Seen), (Count), (Name)"),
     _event,
 )
-#: By apiVersion and kind.
 _LAYOUTS: dict[tuple[str, str], TableLayout] = {
     **STORAGE,
     **DEVICES,

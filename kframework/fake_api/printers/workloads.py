@@ -231,7 +231,6 @@ _REPLICAS = (
     "Name, Desired:integer=spec.replicas|1, Current:integer=status.replicas, Ready:integer=status.readyReplicas, Age, "
     "(Containers), (Images), (Selector)"
 )
-#: By apiVersion and kind.
 WORKLOADS = {
     ("v1", "ReplicationController"): lay_out(_REPLICAS, _CONTAINERS | {"Selector": format_selector_labels}),
     ("v1", "PodTemplate"): lay_out(

@@ -1,4 +1,1 @@
-"""Schemas of objects: OpenAPI documents, decoding, defaults, validation.
-
-Fields and types come from Kubernetes' OpenAPI document (`kframework.objects.openapi`).
-"""
+"""Schemas of objects: OpenAPI documents, decoding, defaults, validation."""

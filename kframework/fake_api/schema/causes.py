@@ -34,13 +34,11 @@ class InvalidObjectError(ClusterError):
 
 
 def field_cause(problem: Problem, path: str) -> Cause:
-    """Return the cause for a problem below a path."""
     steps = (f"[{step}]" if isinstance(step, int) or "/" in step else f".{step}" for step in problem.path)
     return Cause(path + "".join(steps), problem.message, cause_reason(problem.message))
 
 
 def required(field: str, detail: str = "") -> Cause:
-    """Return the cause for a missing field."""
     return _cause(field, "Required value", detail)
 
 
@@ -49,12 +47,10 @@ def invalid(field: str, value: object, detail: str) -> Cause:
 
 
 def invalid_type(field: str, value: object, detail: str) -> Cause:
-    """Return the cause for a value of the wrong type."""
     return invalid(field, value, detail)._replace(reason="FieldValueTypeInvalid")
 
 
 def forbidden(field: str, detail: str) -> Cause:
-    """Return the cause for a field that must not be set, or changed."""
     return _cause(field, "Forbidden", detail)
 
 
@@ -63,12 +59,10 @@ def duplicate(field: str, value: object) -> Cause:
 
 
 def not_found(field: str, value: object) -> Cause:
-    """Return the cause for a reference to something that does not exist."""
     return _cause(field, "Not found", "", format_value(value))
 
 
 def unsupported(field: str, value: object, supported: Iterable[str]) -> Cause:
-    """Return the cause for a value that is not one of those supported."""
     choices = ", ".join(map(_quote, supported))
     return _cause(field, "Unsupported value", f"supported values: {choices}" if choices else "", format_value(value))
 
@@ -79,12 +73,10 @@ def too_long(field: str, longest: int) -> Cause:
 
 
 def too_many(field: str, count: int, most: int) -> Cause:
-    """Return the cause for a list or map with too many items."""
     return _cause(field, "Too many", f"must have at most {most} items", str(count))
 
 
 def format_value(value: object) -> str:
-    """Format a value as in messages."""
     if isinstance(value, str):
         return _quote(value)
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

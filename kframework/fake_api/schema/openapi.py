@@ -34,7 +34,6 @@ _PARAMETERS = [
 _COMPONENT = "#/components/schemas/"
 #: Definitions in the documents of all groups.
 _COMMON_DEFINITIONS = tuple(f"io.k8s.apimachinery.pkg.apis.meta.v1.{name}" for name in ("DeleteOptions", "Status"))
-#: Definitions that differ in version 3.
 _V3_DEFINITIONS: dict[str, Data] = {
     "io.k8s.apimachinery.pkg.api.resource.Quantity": {"oneOf": [{"type": "string"}, {"type": "number"}]},
     "io.k8s.apimachinery.pkg.util.intstr.IntOrString": {
@@ -172,7 +171,6 @@ def _to_v3(schema: Schema) -> Data:
 
 
 def _custom_schemas(members: Iterable[ApiResource], path: str) -> dict[str, Data]:
-    """Return the schemas of custom kinds; `prefix` is the path of all schemas."""
     schemas: dict[str, Data] = {}
     for each in members:
         if each.custom is not None:

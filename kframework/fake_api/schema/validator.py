@@ -28,7 +28,6 @@ _MAC = re.compile(r"[0-9A-Fa-f]{2}([:-][0-9A-Fa-f]{2}){5}")
 
 
 def has_format(name: str, text: str) -> bool:
-    """Return whether a text has a format; unknown formats accept any."""
     check = _CHECKS.get(name)
     return check is None or check(text)
 
@@ -73,7 +72,6 @@ _MAX_DEPTH = 200
 
 
 def causes(schema: Schema, value: object, path: str = "") -> list[Cause]:
-    """List why a value is invalid; `path` is its path in the object."""
     return list(_causes(schema, value, path, 0))
 
 
@@ -238,7 +236,6 @@ def _format_number(number: float) -> str:
 
 
 def has_defaults(schema: object) -> bool:
-    """Return whether any part of a schema has a default."""
     if isinstance(schema, dict):
         return "default" in schema or any(has_defaults(each) for each in schema.values())
     return isinstance(schema, list) and any(has_defaults(each) for each in schema)

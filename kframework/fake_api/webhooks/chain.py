@@ -48,9 +48,7 @@ class _AnswerStatus(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-class WebhookAnswer(msgspec.Struct, frozen=True, rename="camel"):
-    """The response of a webhook."""
-
+class _WebhookAnswer(msgspec.Struct, frozen=True, rename="camel"):
     uid: str = ""
     allowed: bool = False
     status: _AnswerStatus = _AnswerStatus()
@@ -60,7 +58,7 @@ class WebhookAnswer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _Review(msgspec.Struct, frozen=True):
-    response: WebhookAnswer | None = None
+    response: _WebhookAnswer | None = None
 
 
 class WebhookCallError(Exception):
@@ -91,7 +89,6 @@ def admission_request(subject: ReviewedWrite, uid: str = "") -> Data:
 
 
 def call_failed(hook: Webhook, why: WebhookCallError) -> ClusterError:
-    """Return the error for a webhook that could not be called."""
     message = f'Internal error occurred: failed calling webhook "{hook.name}": {why}'
     return ClusterError(message, status=500, reason="InternalError")
 
@@ -119,8 +116,8 @@ class Webhooks:
     async def review(self, request: Request) -> tuple[Request, Mapping[str, str]]:
         """Return a write as changed by webhooks, and warning headers; ClusterError if it is rejected."""
         objects = self._store.cluster.objects
-        is_calls = request.is_write and (objects(self._mutating.struct) or objects(self._validating.struct))
-        subject = self._subject(request) if is_calls else None
+        has_webhooks = request.is_write and (objects(self._mutating.struct) or objects(self._validating.struct))
+        subject = self._subject(request) if has_webhooks else None
         if subject is None:
             return request, {}
         warnings: list[str] = []
@@ -191,7 +188,7 @@ class Webhooks:
             if error is not None:
                 raise error
 
-    async def _answer(self, hook: Webhook, subject: ReviewedWrite, warnings: list[str]) -> WebhookAnswer:
+    async def _answer(self, hook: Webhook, subject: ReviewedWrite, warnings: list[str]) -> _WebhookAnswer:
         """Call a webhook; ClusterError if it rejects the write, WebhookCallError if the call fails."""
         self._calls += 1
         uid = str(uuid.UUID(int=self._calls))
@@ -229,7 +226,6 @@ class Webhooks:
 
 
 def _meets_conditions(hook: Webhook, subject: ReviewedWrite) -> bool:
-    """Return whether a webhook's conditions hold; ClusterError if that is undecided and its failure policy is Fail."""
     from kframework.fake_api.webhooks.match_conditions import UndecidedError, conditions_hold  # few webhooks have any
 
     try:
@@ -265,10 +261,9 @@ def _document(answer: object) -> Data | None:
     if not isinstance(answer, Response) or answer.status >= 300:
         return None
     try:
-        document: Data = msgspec.json.decode(answer.body, type=dict[str, object])
+        return msgspec.json.decode(answer.body, type=Data)
     except ValueError:
         return None
-    return document
 
 
 def _rewrite_request(request: Request, subject: ReviewedWrite) -> Request:

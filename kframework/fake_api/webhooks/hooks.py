@@ -14,7 +14,6 @@ from kframework.fake_api.wire.plain_data import entries, mapping, number, text
 from kframework.objects.label_selectors import SelectorError, label_selector
 from kframework.objects.meta import LabelSelector
 
-#: Default timeout of a webhook, in seconds.
 _DEFAULT_TIMEOUT = 10
 #: Resources that no webhook reviews; otherwise one that rejects everything could not be fixed.
 _UNREVIEWED = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
@@ -39,7 +38,6 @@ class Webhook:
         self.name: str = text(data, "name")
         #: Its URL; empty for a Service.
         self.url: str = text(data, "clientConfig.url")
-        #: Its timeout in seconds.
         self.seconds: int = number(data, "timeoutSeconds") or _DEFAULT_TIMEOUT
         #: Whether writes succeed if it cannot be called.
         self.may_fail: bool = text(data, "failurePolicy") == "Ignore"
@@ -70,7 +68,6 @@ class Webhook:
 
 
 def list_webhooks(configurations: Iterator[Data]) -> list[Webhook]:
-    """List the webhooks of all configurations, sorted by name."""
     ordered = sorted(configurations, key=lambda each: text(each, "metadata.name"))
     return [Webhook(hook) for each in ordered for hook in entries(each, "webhooks")]
 

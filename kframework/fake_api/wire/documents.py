@@ -34,22 +34,18 @@ class ApiDocument:
 
     @classmethod
     def from_struct(cls, subject: ApiObject) -> ApiDocument:
-        """Create the document of an object that has only its struct."""
         return cls(subject, encode(subject))
 
     @staticmethod
     def from_draft(draft: Draft, subject: ApiObject) -> ApiDocument:
-        """Create the document of a stored object from its draft."""
         return ApiDocument(subject, msgspec.json.encode(update_document(draft.data, draft.subject, subject)))
 
     @property
     def body(self) -> bytes:
-        """The JSON."""
         return self._body
 
     @property
     def data(self) -> Data:
-        """The JSON as plain data."""
         return _decode(self.body)
 
     def decode_parts(self, names: Collection[str]) -> Data:
@@ -59,7 +55,6 @@ class ApiDocument:
 
     @property
     def key(self) -> tuple[str, str]:
-        """Namespace and name."""
         metadata = self.subject.metadata
         return metadata.namespace, metadata.name
 
@@ -69,7 +64,6 @@ class ApiDocument:
         return ApiDocument.from_draft(Draft(self.subject, self.data), structs.replace(self.subject, metadata=metadata))
 
 
-#: Completes a document after each change.
 Completer = Callable[[ApiDocument], ApiDocument]
 
 
@@ -135,7 +129,6 @@ def _updated_value(shown: object, old: object, new: object) -> object:
 
 
 def _to_plain(value: object) -> object:
-    """Convert a value to plain data, with lists for tuples."""
     return msgspec.json.decode(msgspec.json.encode(value))
 
 

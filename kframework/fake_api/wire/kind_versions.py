@@ -21,7 +21,6 @@ _V2_ANNOTATIONS = {
     "autoscaling.alpha.kubernetes.io/current-metrics": ("status", "currentMetrics"),
 }
 _CURRENT_CPU, _TARGET_CPU = "currentCPUUtilizationPercentage", "targetCPUUtilizationPercentage"
-#: Default target, in percent.
 _DEFAULT_TARGET = 80
 
 
@@ -53,7 +52,6 @@ def to_v1(scaler: Data) -> Data:
 
 
 def from_v1(scaler: Data) -> Data:
-    """Convert an autoscaler from v1 to v2; invalid annotations are ignored."""
     metadata, annotations = mapping(scaler, "metadata"), mapping(scaler, "metadata.annotations")
     converted: Data = {**scaler, "apiVersion": "autoscaling/v2"}
     for part, field in (("spec", _TARGET_CPU), ("status", _CURRENT_CPU)):
@@ -79,7 +77,6 @@ def from_v1(scaler: Data) -> Data:
 
 
 def _cpu_utilization(metric: Data, side: str) -> object:
-    """Return the CPU utilization of a metric; None for another metric."""
     if metric.get("type") != "Resource" or text(metric, "resource.name") != "cpu":
         return None
     return value(metric, f"resource.{side}.averageUtilization")
@@ -107,12 +104,10 @@ _EMPTY_CORE: dict[str, object] = {"firstTimestamp": None, "lastTimestamp": None,
 
 
 def to_core(event: dict[str, object]) -> dict[str, object]:
-    """Convert an event from events.k8s.io/v1 to core/v1."""
     renamed = {_CORE_NAMES.get(name, name): value for name, value in event.items()}
     return {**_EMPTY_CORE, **renamed, "apiVersion": "v1"}
 
 
 def from_core(event: dict[str, object]) -> dict[str, object]:
-    """Convert an event from core/v1 to events.k8s.io/v1."""
     fields = {_NAMES.get(name, name): value for name, value in event.items() if value or name not in _EMPTY_CORE}
     return {**fields, "apiVersion": "events.k8s.io/v1"}

@@ -25,7 +25,6 @@ def number(document: object, path: str) -> int:
 
 
 def flag(document: object, path: str) -> bool:
-    """Return whether the value at a path is true."""
     return value(document, path) is True
 
 
@@ -35,7 +34,6 @@ def mapping(document: object, path: str) -> dict[str, object]:
 
 
 def entries(document: object, path: str) -> list[dict[str, object]]:
-    """Return the mappings in the list at a path."""
     result = value(document, path)
     return [entry for entry in result if isinstance(entry, dict)] if isinstance(result, list) else []
 

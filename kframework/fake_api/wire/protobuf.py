@@ -98,9 +98,6 @@ def _decode_value(raw: int | bytes, kind: str, depth: int) -> object:
     return message.get("items", []) if message_fields(kind).keys() == {1} and "items" in message else message
 
 
-# -- the encoding --------------------------------------------------------------------------------------------------
-
-
 def _split_fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     offset = 0
     while offset < len(data):
@@ -135,8 +132,6 @@ def _read_varint(data: bytes, offset: int) -> tuple[int, int]:
     raise ValueError("a number is too long")
 
 
-# -- the messages --------------------------------------------------------------------------------------------------
-
 _FILE = Path(__file__).with_name("protobuf_messages.txt")
 #: The fields of each message, as in the file: number, name and type (string by default). A star marks a repeated field,
 #: a question mark one that counts even if it is zero or empty; `map` is a map of strings, `map:T` one to T. The fields
@@ -144,12 +139,10 @@ _FILE = Path(__file__).with_name("protobuf_messages.txt")
 #: differ. Read at import, outside of event loops.
 _MESSAGES = dict(line.split(": ", 1) for line in _FILE.read_text(encoding="utf-8").splitlines())
 
-#: Field number -> name and type.
 Fields = dict[int, tuple[str, str]]
 
 
 def message_name(api_version: str, kind: str) -> str | None:
-    """Return the name of a kind's message; None if it is unknown."""
     group, _, version = api_version.rpartition("/")
     if "." in group and not group.endswith(".k8s.io"):
         return None

@@ -36,7 +36,6 @@ def to_json(body: bytes) -> bytes:
 
 
 def to_yaml(body: bytes) -> bytes:
-    """Convert a JSON body to YAML, with sorted fields."""
     if len(body) > MAX_YAML_BYTES:
         return body + b"\n"
     text: str = yaml.dump(msgspec.json.decode(body), Dumper=_Dumper, allow_unicode=True, width=2**31 - 1)
@@ -44,7 +43,6 @@ def to_yaml(body: bytes) -> bytes:
 
 
 def to_yaml_response(response: Response) -> Response:
-    """Convert a JSON response to YAML."""
     if response.headers.get("content-type") != JSON:
         return response
     headers = {**response.headers, "content-type": YAML}

@@ -14,14 +14,12 @@ _NEWLINE = re.compile(r"[\n\r]")
 
 
 def has_rules(schema: object) -> bool:
-    """Return whether any part of a schema has rules."""
     if isinstance(schema, dict):
         return bool(schema.get("x-kubernetes-validations")) or any(map(has_rules, schema.values()))
     return isinstance(schema, list) and any(map(has_rules, schema))
 
 
 def rule_spec_causes(rules: Sequence[Schema], schema: Schema, path: str) -> Iterator[Cause]:
-    """Yield problems in the text of rules; `path` is that of their list."""
     for index, rule in enumerate(rules):
         location = f"{path}[{index}]"
         expression, message = text(rule, "rule"), text(rule, "message")

@@ -34,12 +34,10 @@ class Rule:
 
     @property
     def is_transition(self) -> bool:
-        """Whether it compares a value with its previous version."""
         return isinstance(self.program, CelProgram) and "oldSelf" in self.program.names
 
     @property
     def title(self) -> str:
-        """The message, or the expression without one."""
         return (text(self.spec, "message") or text(self.spec, "rule")).strip()
 
 
@@ -56,7 +54,6 @@ class RuleTree:
 
 
 def compile_rules(schema: Schema) -> RuleTree | None:
-    """Compile the rules of a custom resource's schema; None if it has none."""
     root = with_object_fields(schema)
     return _build(root, root, "selfType", {})
 
@@ -71,10 +68,10 @@ def _build(schema: Schema, node: Schema, name: str, fields: Fields) -> RuleTree 
             subtree = _build(inner, own, f"{name}.{escape_name(property) or property}", fields)
             if subtree is not None:
                 properties[property] = subtree
-    type = declared_type(node, name, fields) if (written := entries(schema, "x-kubernetes-validations")) else None
+    type = declared_type(node, name, fields) if (specs := entries(schema, "x-kubernetes-validations")) else None
     tree = RuleTree(
         schema=node,
-        rules=compile_schema_rules(node, written, type, fields) if type is not None else (),
+        rules=compile_schema_rules(node, specs, type, fields) if type is not None else (),
         all_of=[each for part in entries(schema, "allOf") if (each := _build(part, node, name, fields)) is not None],
         properties=properties,
         others=_compile_inner(schema, node, "additionalProperties", f"{name}.@elem", fields),
@@ -88,12 +85,11 @@ def _compile_inner(schema: Schema, node: Schema, field: str, name: str, fields: 
     return _build(inner, own, name, fields) if isinstance(inner, dict) and isinstance(own, dict) else None
 
 
-def compile_schema_rules(schema: Schema, written: Sequence[Schema], type: Type, fields: Fields) -> list[Rule]:
-    """Compile rules of a schema for values of a type."""
+def compile_schema_rules(schema: Schema, specs: Sequence[Schema], type: Type, fields: Fields) -> list[Rule]:
     required_environment = build_environment({"self": type, "oldSelf": type}, fields)
     optional_environment = build_environment({"self": type, "oldSelf": optional_of(type)}, fields)
     rules: list[Rule] = []
-    for each in written:
+    for each in specs:
         declared = optional_environment if flag(each, "optionalOldSelf") else required_environment
         message = text(each, "messageExpression")
         rules.append(
@@ -108,7 +104,6 @@ def compile_schema_rules(schema: Schema, written: Sequence[Schema], type: Type, 
 
 
 def explain_error(error: CelError, prefix: str) -> str:
-    """Format a compile error, with the prefix if the error has a position."""
     return f"{prefix}{error}" if error.position is not None else error.text
 
 
@@ -139,14 +134,14 @@ def _schema_causes(schema: Schema, path: str, name: str, fields: Fields, loose: 
     if isinstance(items := schema.get("items"), dict):
         in_items = loose if schema.get("x-kubernetes-list-type") == "map" else path
         yield from _schema_causes(items, f"{path}.items", f"{name}.@idx", fields, in_items)
-    if written := entries(schema, "x-kubernetes-validations"):
+    if specs := entries(schema, "x-kubernetes-validations"):
         location = f"{path}.x-kubernetes-validations"
         type = declared_type(schema, name, fields)
         if type is None:
             message = "failed to construct type information for x-kubernetes-validations rules"
             yield Cause(location, f"Internal error: internal error: {message}", "InternalError")
             return
-        for index, rule in enumerate(compile_schema_rules(schema, written, type, fields)):
+        for index, rule in enumerate(compile_schema_rules(schema, specs, type, fields)):
             yield from _rule_causes(rule, f"{location}[{index}]", loose)
 
 

@@ -13,7 +13,6 @@ from kframework.cel.values import KeyedList
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.plain_data import mapping, text
 
-#: The fields of each object type.
 Fields = dict[Type, dict[str, Type]]
 
 _SCALARS = {"boolean": BOOL, "integer": INT, "number": DOUBLE, "string": STRING}

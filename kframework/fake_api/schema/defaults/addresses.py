@@ -44,7 +44,6 @@ def assign_addresses(data: Data, others: Iterable[ApiDocument]) -> Data:
 
 
 def _allocation_causes(spec: Data, others: list[Data]) -> Iterator[Cause]:
-    """Yield the requested addresses and ports that are taken or out of range."""
     address = text(spec, "clusterIP")
     if address not in ("", "None") and address in {text(each, "clusterIP") for each in others}:
         why = f"failed to allocate IP {address}: provided IP is already allocated"
@@ -80,7 +79,6 @@ def keep_addresses(old: Data, new: Data) -> Data:
 
 
 def _assign_node_port(port: Data, seed: str, taken: set[object]) -> Data:
-    """Assign a node port, unless it has one or none is free."""
     if port.get("nodePort") or len(taken) > _PORT_COUNT - _CHOSEN_PORT_COUNT:
         return port
     offset = _hash_number(f"{seed}/{port.get('port')}/{port.get('protocol')}")

@@ -75,7 +75,6 @@ _SPEC = _schema(
 
 
 def default_template_spec(spec: Data) -> Data:
-    """Return the spec of a pod template with its defaults."""
     filled = cast("Data", apply_defaults(_SPEC, spec))
     for field in _CONTAINERS:
         if isinstance(containers := filled.get(field), list):
@@ -110,7 +109,6 @@ def _with_pull_policy(container: Data) -> Data:
 
 
 def _fill_for_pod(container: Data, *, host: bool) -> Data:
-    """Derive requests from limits and, on the host network, host ports."""
     resources = mapping(container, "resources")
     limits, requests = mapping(resources, "limits"), mapping(resources, "requests")
     if limits.keys() - requests.keys():
@@ -159,7 +157,6 @@ _CRON_JOB = _schema(
 
 
 def default_deployment(data: Data) -> Data:
-    """Add the defaults of a Deployment."""
     spec = _default_spec(_DEPLOYMENT, data)
     strategy = {"type": "RollingUpdate"} | _without_empty(spec, "strategy")
     if strategy["type"] == "RollingUpdate":
@@ -169,7 +166,6 @@ def default_deployment(data: Data) -> Data:
 
 
 def default_daemon_set(data: Data) -> Data:
-    """Add the defaults of a DaemonSet."""
     spec = _default_spec(_DAEMON_SET, data)
     strategy = {"type": "RollingUpdate"} | _without_empty(spec, "updateStrategy")
     if strategy["type"] == "RollingUpdate":
@@ -178,7 +174,6 @@ def default_daemon_set(data: Data) -> Data:
 
 
 def default_stateful_set(data: Data) -> Data:
-    """Add the defaults of a StatefulSet."""
     spec = _default_spec(_STATEFUL_SET, data)
     strategy = _without_empty(spec, "updateStrategy")
     if "type" not in strategy:
@@ -197,12 +192,10 @@ def default_stateful_set(data: Data) -> Data:
 
 
 def default_replica_set(data: Data) -> Data:
-    """Add the defaults of a ReplicaSet."""
     return _with_template(data, _default_spec(_REPLICAS, data))
 
 
 def default_replication_controller(data: Data) -> Data:
-    """Add the defaults of a ReplicationController, including labels from its template."""
     spec = _default_spec(_REPLICAS, data)
     labels = mapping(spec, "template.metadata.labels")
     if labels and not spec.get("selector"):
@@ -331,7 +324,6 @@ _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
 
 
 def with_defaults(data: Data, api_version: str, kind: str) -> Data:
-    """Return an object with the defaults of its kind."""
     if fill := _BY_FUNCTION.get((api_version, kind)):
         return fill(data)
     schema = _BY_SCHEMA.get((api_version, kind))

@@ -12,7 +12,6 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 
 _LISTS = ("containers", "initContainers")
-#: Fields that ephemeral containers must not have.
 _NOT_EPHEMERAL = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy")
 _MUTABLE = ("cpu", "memory")
 _ONLY_RESOURCES = "only cpu and memory resources are mutable"
@@ -28,7 +27,6 @@ _CHANGEABLE_GATED = ("nodeSelector", "affinity")
 
 
 def update_causes(old: Data, new: Data) -> Iterator[Cause]:
-    """Yield forbidden changes of a pod's spec."""
     for field in _LISTS:
         if len(entries(old, field)) != len(entries(new, field)):
             yield forbidden(f"spec.{field}", "pod updates may not add or remove containers")
@@ -57,7 +55,6 @@ def _immutable_fields(spec: Data, changeable: tuple[str, ...]) -> Data:
 
 
 def ephemeral_causes(old: Data, new: Data) -> Iterator[Cause]:
-    """Yield problems of ephemeral containers."""
     path = "spec.ephemeralContainers"
     others = {text(each, "name") for field in _LISTS for each in entries(new, field)}
     volumes = {text(each, "name") for each in entries(new, "volumes")}
@@ -83,7 +80,6 @@ def ephemeral_causes(old: Data, new: Data) -> Iterator[Cause]:
 
 
 def resize_causes(old: Data, new: Data) -> Iterator[Cause]:
-    """Yield why a pod cannot be resized."""
     if qos_class(old) != qos_class(new):
         yield invalid("spec", qos_class(old), "Pod QOS Class may not change as a result of resizing")
     have_same_containers = True
@@ -123,7 +119,6 @@ def _immutable_container(container: Data) -> Data:
 
 _IMMUTABLE = "field is immutable"
 _WHEN_SET = "field is immutable when `immutable` is set"
-#: Immutable fields, by kind.
 _FIELDS = {
     ("apps/v1", "DaemonSet"): ("spec.selector",),
     ("apps/v1", "Deployment"): ("spec.selector",),
@@ -151,10 +146,10 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
     fields = _FIELDS.get((api_version, kind), ())
     if kind in ("ConfigMap", "Secret", "StatefulSet", "Service") or fields:
         old = with_defaults(old, api_version, kind)  # it may come from a file, without defaults
-    may_be_placed_anew = kind == "Job" and value(old, "spec.suspend") is True and not value(old, "status.startTime")
+    may_be_redirected = kind == "Job" and value(old, "spec.suspend") is True and not value(old, "status.startTime")
     for path in fields:
         before, after = value(old, path), value(new, path)
-        if path == "spec.template" and may_be_placed_anew:
+        if path == "spec.template" and may_be_redirected:
             before, after = _without_directives(mapping(old, path)), _without_directives(mapping(new, path))
         if before is not None and after is not None and before != after:
             yield invalid(path, after, _IMMUTABLE)
@@ -216,7 +211,6 @@ _CONDITIONS = "status.conditions"
 
 
 def certificate_request_causes(part: str, old: Data, new: Data) -> Iterator[Cause]:
-    """Yield problems of a change of status or approval."""
     yield from _condition_causes(entries(new, _CONDITIONS))
     for name in _PERMANENT_CONDITIONS:
         before, after = ([each for each in entries(one, _CONDITIONS) if each.get("type") == name] for one in (old, new))

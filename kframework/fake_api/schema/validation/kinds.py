@@ -41,7 +41,6 @@ _ZONE_PART = re.compile(r"(?!-|\.\.?$)[A-Za-z._0-9+-]{1,14}", re.ASCII)
 
 
 def cron_job_causes(data: Data) -> Iterator[Cause]:
-    """Yield problems of a CronJob."""
     spec = mapping(data, "spec")
     when = spec.get("schedule")
     if not isinstance(when, str) or not when:
@@ -93,7 +92,6 @@ _MAX_CONDITIONS = 64
 
 
 def webhook_causes(data: Data) -> Iterator[Cause]:
-    """Yield problems of mutating or validating webhooks."""
     for index, hook in enumerate(entries(data, "webhooks")):
         location, name = f"webhooks[{index}]", text(hook, "name")
         if not name:
@@ -143,7 +141,6 @@ _HIGHEST_PRIORITY = 1_000_000_000
 
 
 def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
-    """Yield problems of an object that has its defaults."""
     yield from metadata_causes(mapping(data, "metadata"), kind)
     match api_version, kind:
         case "v1", "Pod":
@@ -184,7 +181,6 @@ _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 
 
 def service_causes(data: Data) -> Iterator[Cause]:
-    """Yield problems of a Service."""
     spec = mapping(data, "spec")
     kind, ports = text(spec, "type"), entries(spec, "ports")
     if kind not in _TYPES:

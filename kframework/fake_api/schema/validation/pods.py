@@ -35,7 +35,6 @@ _PULLS = ("Always", "IfNotPresent", "Never")
 _HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc"})
 _SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
 PROTOCOLS = ("SCTP", "TCP", "UDP")
-#: Required fields of volume sources.
 _SOURCE_FIELDS = {
     "configMap": "name",
     "hostPath": "path",
@@ -158,7 +157,6 @@ def _environment_causes(variables: list[Data], path: str) -> Iterator[Cause]:
 
 
 def resources_causes(resources: Data, path: str) -> Iterator[Cause]:
-    """Yield problems of requests and limits."""
     limits = mapping(resources, "limits")
     for field in ("limits", "requests"):
         for name, quantity in mapping(resources, field).items():
@@ -184,7 +182,6 @@ _DNS_LABEL_KINDS = ("Namespace", "Service")
 
 
 def metadata_causes(metadata: Data, kind: str) -> Iterator[Cause]:
-    """Yield problems of an object's metadata."""
     name = text(metadata, "name")
     if kind in _DNS_LABEL_KINDS and name:
         yield from (invalid("metadata.name", name, each) for each in dns_label(name))
@@ -211,7 +208,6 @@ _NUMBERS = (
 
 
 def workload_causes(data: Data, kind: str) -> Iterator[Cause]:
-    """Yield problems of a Deployment, ReplicaSet, StatefulSet or DaemonSet."""
     spec = mapping(data, "spec")
     yield from negative_number_causes(spec, _NUMBERS)
     template = mapping(spec, "template")
@@ -231,7 +227,6 @@ def workload_causes(data: Data, kind: str) -> Iterator[Cause]:
 
 
 def job_causes(data: Data, path: str = "spec") -> Iterator[Cause]:
-    """Yield problems of a Job."""
     spec = mapping(data, "spec")
     yield from negative_number_causes(spec, _NUMBERS, path)
     template = mapping(spec, "template")
@@ -244,7 +239,6 @@ def job_causes(data: Data, path: str = "spec") -> Iterator[Cause]:
 
 
 def negative_number_causes(spec: Data, fields: Iterable[str], path: str = "spec") -> Iterator[Cause]:
-    """Yield fields with negative numbers."""
     for field in fields:
         if isinstance(number := spec.get(field), int) and number < 0:
             yield invalid(f"{path}.{field}", number, "must be greater than or equal to 0")
