@@ -12,7 +12,7 @@ from kframework_batch.config import parse
 from kframework_batch.engine import BatchEngine
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import Job, PodGroup, Queue
-from kframework_batch.program import Program, compile_program
+from kframework_batch.program import Program, compile_program, core_registry
 from kframework_batch.recording import ENGINES, recording_factory
 from kframework_batch.resource import Resource
 from kframework_batch.settings import ProgramSettings
@@ -77,7 +77,7 @@ class BatchRun(FaultyRun[BatchEngine]):
             self.faulty,
             self.clock,
             self.random(f"client {number}" if number else "client"),
-            registry=settings.registry,
+            registry=core_registry(),
             engine=recording_factory(settings, recorder),
             recorder=recorder,
         )

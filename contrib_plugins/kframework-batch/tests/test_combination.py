@@ -199,7 +199,7 @@ def test_disabled_flag_removes_plugin_from_order() -> None:
 
 #: Whom a plugin names; None abstains.
 NAMED = st.none() | st.lists(st.sampled_from(NAMES), unique=True)
-HOOKS = ("preemptable", "reclaimable", "unified_evictable")
+HOOKS = ("preemptable", "reclaimable")
 
 
 def victims(tiers: Sequence[Sequence[Sequence[str] | None]], hook: str = "preemptable") -> str:

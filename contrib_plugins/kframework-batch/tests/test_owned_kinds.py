@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import msgspec
-from kframework_batch.owned_kinds import (
+from kframework_batch.objects import (
     HeadlessServiceSpec,
     NetworkPolicy,
     NetworkPolicyIngressRule,

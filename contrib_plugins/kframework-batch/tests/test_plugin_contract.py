@@ -20,7 +20,7 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import PREEMPTABLE, TaskStatus
 from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
 
-PLUGINS = sorted(BatchRegistry.from_installed().plugins)
+PLUGINS = sorted(BatchRegistry.with_classes().plugins)
 
 _CONFIGURATION = """
 actions: looking

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.resource import Resource, dominant_share, share
+from kframework_batch.resource import Resource, dominant_share, format_amounts, share
 
 from kframework.objects.quantity import QuantityError
 
@@ -95,6 +95,5 @@ def test_dominant_share_is_the_largest_share() -> None:
     assert dominant_share({}, {}) == 0.0
 
 
-def test_repr_lists_amounts() -> None:
-    assert repr(Resource(cpu=1, memory=2)) == "<Resource cpu=1, memory=2>"
-    assert repr(Resource()) == "<Resource nothing>"
+def test_amounts_of_zero_are_not_listed() -> None:
+    assert format_amounts({"cpu": 1500, "memory": 0, "gpu": 2}) == "cpu 1500m, gpu 2"

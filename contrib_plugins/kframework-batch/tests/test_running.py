@@ -12,7 +12,7 @@ from urllib.request import urlopen
 import anyio
 import pytest
 from kframework_batch.config import parse
-from kframework_batch.program import ConfigurationFile, compile_program
+from kframework_batch.program import ConfigurationFile, compile_program, core_registry
 from kframework_batch.running import BatchObservers, controller_task, reload_task
 from kframework_batch.settings import ProgramSettings
 from kframework_batch.testing import make_gang, make_queue
@@ -89,7 +89,7 @@ def test_jobs_of_an_embedded_server_become_scheduled_pods() -> None:
             of.configuration,
             server,
             clock,
-            registry=of.registry,
+            registry=core_registry(),
             observers=Observers(until, engine=of.engine_factory()),
             companions=map(controller_task, of.controller_factories()),
         )
@@ -115,7 +115,7 @@ def test_a_dry_run_writes_nothing_and_reports() -> None:
             of.configuration,
             InMemory(cluster),
             clock,
-            registry=of.registry,
+            registry=core_registry(),
             observers=Observers(engine=of.engine_factory()),
             report=events.append,
         )
@@ -144,7 +144,7 @@ def test_changed_configuration_is_used_from_the_next_session(tmp_path: Path, cap
             of.configuration,
             InMemory(cluster),
             clock,
-            registry=of.registry,
+            registry=core_registry(),
             observers=Observers(until, engine=of.engine_factory()),
             companions=[reload_task(followed, told.append)],
         )
@@ -181,7 +181,7 @@ def test_metrics_and_page_are_served() -> None:
             of.configuration,
             InMemory(cluster),
             clock,
-            registry=of.registry,
+            registry=core_registry(),
             observers=BatchObservers(until, engine=of.engine_factory()),
             listener=Listener(port=0),
             tell=told.append,

@@ -111,7 +111,7 @@ def test_hooks_without_flag_are_those_of_volcano() -> None:
     flagged = {hook for hooks in FLAGS.values() for hook in hooks}
     lifecycle = {"on_session_open", "on_session_close", "allocated", "deallocated", "wakes_at"}
     assert flagged <= HOOKS
-    assert HOOKS - flagged == lifecycle | {"job_valid", "queue_account", "victim_queue_order", "unified_evictable"}
+    assert HOOKS - flagged == lifecycle | {"job_valid", "queue_account", "victim_queue_order"}
 
 
 def broken(name: str, hook: str, function: Callable[..., object], **options: Any) -> type[BatchPlugin]:

@@ -11,7 +11,7 @@ import anyio
 from kframework_batch.config import parse
 from kframework_batch.membership import GROUP_NAME
 from kframework_batch.objects import PodGroup
-from kframework_batch.program import Program, compile_program
+from kframework_batch.program import Program, compile_program, core_registry
 from kframework_batch.settings import ProgramSettings
 from kframework_batch.testing import make_gang, make_queue
 from msgspec.structs import replace
@@ -48,7 +48,7 @@ async def reload() -> list[str]:
     lends, takes_back = (ProgramSettings(program) for program in _programs())
     client = DelayedCluster(store, at_once=("record_event", "patch_pod_status", "patch_status"))
     scheduler = Scheduler(
-        lends.configuration, client, clock, registry=lends.registry, slice=0.0, engine=lends.engine_factory()
+        lends.configuration, client, clock, registry=core_registry(), slice=0.0, engine=lends.engine_factory()
     )
 
     def come() -> None:

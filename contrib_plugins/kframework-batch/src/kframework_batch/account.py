@@ -209,11 +209,9 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     took: tuple[int, ...] = ()
 
     def turns_of(self, job: str) -> tuple[Turn, ...]:
-        """Return the turns of a job, in order."""
         return tuple(turn for turn in self.turns if turn.job == job)
 
     def queue(self, name: str) -> QueueState | None:
-        """Return the state of a queue; None if there is no such queue."""
         return next((state for state in self.queues if state.queue == name), None)
 
 
@@ -231,7 +229,6 @@ class SessionObserver(Observer, ABC):
         pass
 
     def on_account(self, account: msgspec.Struct) -> None:
-        """Process an account, if it is that of a session."""
         if isinstance(account, SessionAccount):
             self.session_ended(account)
 
@@ -265,18 +262,15 @@ class SessionHistory(SessionObserver):
 
     @property
     def last(self) -> SessionAccount | None:
-        """The last session; None if there was none."""
         return next(iter(self._accounts), None)
 
     def __iter__(self) -> Iterator[SessionAccount]:
-        """Go through the sessions, the newest first."""
         return iter(self._accounts)
 
     def __len__(self) -> int:
         return len(self._accounts)
 
     def session(self, uid: str) -> SessionAccount | None:
-        """Return a session; None if it is not remembered."""
         return next((account for account in self._accounts if account.uid == uid), None)
 
     def last_turns(self, job: str) -> tuple[SessionAccount, list[Turn]] | None:

@@ -27,22 +27,18 @@ _TONES = {
 
 
 def columns(*titles: str | tuple[str, ColumnKind]) -> tuple[SectionColumn, ...]:
-    """Make the columns of a table, of plain cells or of a kind of them."""
     return tuple(SectionColumn(each) if isinstance(each, str) else SectionColumn(*each) for each in titles)
 
 
 def session_ref(account: SessionAccount) -> Ref:
-    """Name a session."""
     return Ref("session", account.uid)
 
 
 def tone_of(turn: Turn) -> Tone:
-    """Return how a job fared in a turn."""
     return _TONES[turn.outcome]
 
 
 def format_had(turn: Turn) -> str:
-    """Return how many tasks of a job had room or were promised it, of how many it needs."""
     return f"{turn.had} of {turn.minimum}"
 
 
@@ -70,7 +66,6 @@ def format_placement(turn: Turn) -> str:
 
 
 def subjob_name(name: str) -> str:
-    """Name a part of a job."""
     return f"subgroup {name}" if name else "tasks in no subgroup"
 
 
@@ -119,8 +114,6 @@ def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], sess
 
 
 def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
-    """Show sessions, each with what came of it."""
-
     def row(account: SessionAccount) -> Row:
         outcomes = Counter(turn.outcome.value for turn in account.turns)
         said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
@@ -172,12 +165,10 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
 
 
 def format_counts(tasks: Mapping[str, int]) -> str:
-    """Return the number of tasks by status."""
     return ", ".join(f"{count} {status}" for status, count in tasks.items()) or "none"
 
 
 def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
-    """Show the turns of a job."""
     rows = [
         Row(
             (
@@ -197,7 +188,6 @@ def job_turns(turns: Iterable[tuple[SessionAccount, Turn]]) -> Section:
 
 
 def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, TaskVerdict]]) -> Section:
-    """Show the verdicts on a pod."""
     rows = []
     for account, turn, verdict in verdicts:
         text = f"{verdict.node}, promised" if verdict.promised else ""

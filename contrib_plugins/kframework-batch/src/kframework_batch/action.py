@@ -97,7 +97,6 @@ class KeyedQueue(Generic[T]):
             self.put(thing)
 
     def put(self, thing: T) -> None:
-        """Put something in, by its key as it is now."""
         self._count += 1
         heapq.heappush(self._heap, (self._key(thing), self._count, thing))
 

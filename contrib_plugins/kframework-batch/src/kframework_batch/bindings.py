@@ -48,7 +48,6 @@ class Bindings:
 
     @property
     def is_busy(self) -> bool:
-        """Whether any task is being bound."""
         return bool(self._reservations) or self._runs > 0
 
     def bind_run(self, run: Run) -> None:
@@ -57,13 +56,11 @@ class Bindings:
         self._host.bind_run(run)
 
     def bind_each(self, run: Run) -> None:
-        """Start the binding cycle of each task of a run."""
         for place in range(len(run)):
             self._host.report_decision(run[place])
         self._start_cycles(run)
 
     def rebind_each(self, run: Run) -> None:
-        """Start the binding cycle of each task of a run that could not be bound at once."""
         self._runs -= 1
         self._start_cycles(run)
 
@@ -88,13 +85,11 @@ class Bindings:
         return run
 
     def _count_attempt(self, task: TaskInfo, now: float) -> tuple[int, float]:
-        """Count an attempt, and return how many of the task there were and when the first of them was."""
         self.attempts += 1
         tries = self._pod_attempts[task.uid] = self._pod_attempts.get(task.uid, 0) + 1
         return tries, self._first_attempts.setdefault(task.uid, now)
 
     def record_unschedulable(self, task: TaskInfo, message: str) -> None:
-        """Account for a task that found no node."""
         now, nodes = self._clock.now(), len(self._cluster.nodes)
         tries, first_tried = self._count_attempt(task, now)
         decision = Decision(
@@ -176,7 +171,6 @@ class BrokenGangs:
         self._deadlines: dict[JobInfo, float] = {}
 
     def add(self, job: JobInfo, now: float) -> None:
-        """Record that a task of the job was not bound."""
         if not job.is_ready and _has_bound_tasks(job):
             self._deadlines.setdefault(job, now + self._timeout)
 

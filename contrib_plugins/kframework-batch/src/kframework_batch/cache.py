@@ -108,7 +108,6 @@ class JobCache:
                 return True
 
     def job(self, group: GroupRef) -> JobInfo:
-        """Return the job of a pod group, a new one if nothing is known of it yet."""
         job = self.jobs.get(group.uid)
         if job is None:
             job = self.jobs[group.uid] = JobInfo(group.namespace, group.name)
@@ -116,7 +115,6 @@ class JobCache:
         return job
 
     def drop_if_empty(self, job: JobInfo) -> None:
-        """Forget a job that has neither pod group nor tasks."""
         if not job.has_group and not job.tasks:
             del self.jobs[job.uid]
 
@@ -248,7 +246,6 @@ class JobCache:
         return status
 
     def _update_status(self, uid: str) -> None:
-        """Update the status of a task."""
         task = self.tasks.get(uid)
         if task is not None:
             task.job.update_status(task, self._status(task.object))
@@ -274,29 +271,24 @@ class JobCache:
             self._put_task(task.object)
 
     def eviction_started(self, uid: str) -> None:
-        """Record that a victim is being evicted: it counts as terminating."""
         self.evicting.add(uid)
         self._update_status(uid)
 
     def eviction_failed(self, uid: str) -> None:
-        """Record that the eviction of a victim failed: it stays."""
         self.evicting.discard(uid)
         self._update_status(uid)
 
 
 def _pod_fields(pod: PodInfo) -> tuple[object, ...]:
-    """Return all that others on its node, or those who may push it out, see of a pod."""
     return (pod.node_name, pod.template, pod.label_class, pod.on_node, pod.priority, pod.claims, pod.claim_statuses)
 
 
 def _task_fields(task: TaskInfo) -> tuple[object, ...]:
-    """Return all that a session sees of a task."""
     metadata = task.object.metadata
     grouping = metadata.labels if task.job.subgroups else ()
     return (task.job, task.status, task.node_name, metadata.annotations, grouping, *_pod_fields(task.pod))
 
 
 def _queue_fields(queue: QueueInfo) -> tuple[object, ...]:
-    """Return all that a session sees of a queue."""
     metadata = queue.object.metadata
     return (queue.uid, queue.created, metadata.labels, metadata.annotations, queue.object.spec, queue.is_open)

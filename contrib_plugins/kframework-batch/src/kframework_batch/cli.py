@@ -250,7 +250,7 @@ def run(
     """
     from kframework.clock import SystemClock
     from kframework.engine import Process, with_overrides
-    from kframework_batch.program import ConfigurationFile, load_program
+    from kframework_batch.program import ConfigurationFile, core_registry, load_program
     from kframework_batch.running import BatchObservers, controller_task, reload_task
 
     embedded.refuse_alone(filenames)
@@ -280,7 +280,7 @@ def run(
             configuration,
             server_of(process, embedded, filenames, configuration, clock, requests, rights_command),
             clock,
-            registry=settings.registry,
+            registry=core_registry(),
             observers=observers,
             companions=companions,
             listener=process.listener(),

@@ -87,25 +87,21 @@ class CombinedPlugins:
             yield
 
     def close(self, took: DurationCallback = lambda plugin, nanoseconds: None) -> None:
-        """Run the close hook of every plugin."""
         for call in self.tiers.flat("on_session_close"):
             began = perf_counter_ns()
             call(self._session)
             took(call.plugin.name, perf_counter_ns() - began)
 
     def wakes_at(self) -> float | None:
-        """Return when the next session is wanted although nothing has changed, in seconds since 1970."""
         answers = (call(self._session) for call in cast("_Flat[float | None]", self.tiers.flat("wakes_at")))
         return min((moment for moment in answers if moment is not None), default=None)
 
     # -- orders ------------------------------------------------------------------------------------------------------
 
     def job_key(self, job: JobInfo) -> tuple[Key, ...]:
-        """Return what orders a job among those of its queue; no two jobs have the same."""
         return (*self._keys("job_order", job), job.created, job.uid)
 
     def subjob_key(self, subjob: SubJobInfo) -> tuple[Key, ...]:
-        """Return what orders a part of a job among all of it."""
         return (*self._keys("subjob_order", subjob), subjob.index, subjob.name)
 
     def task_key(self, task: TaskInfo) -> tuple[Key, ...]:
@@ -115,41 +111,30 @@ class CombinedPlugins:
         return (*keys, index is None, 0 if index is None else index, task.created, task.uid)
 
     def queue_key(self, queue: QueueInfo) -> tuple[Key, ...]:
-        """Return what orders a queue among all."""
         return (*self._keys("queue_order", queue), queue.created, queue.uid)
 
     def victim_queue_key(self, queue: QueueInfo, preemptor_queue: QueueInfo) -> tuple[Key, ...]:
-        """Return what orders a queue among those that give way to another; the last to be served is the first to go."""
         return (*self._keys("victim_queue_order", queue, preemptor_queue), Descending(self.queue_key(queue)))
 
     def hypernode_score(self, gang: GangInfo, hypernode: Domain) -> float:
-        """Return what a hypernode is worth to a job or a part of one, all plugins together."""
         calls = cast("_Flat[float]", self.tiers.flat("hypernode_order"))
         return sum((call(self._session, gang, hypernode) for call in calls), 0.0)
 
     # -- rejections --------------------------------------------------------------------------------------------------
 
     def job_valid(self, job: JobInfo) -> Status | None:
-        """Return the first rejection to a job being scheduled at all."""
         return _rejection(self.tiers.flat("job_valid"), self._session, job)
 
     def pre_predicate(self, task: TaskInfo) -> Status | None:
-        """Return the first rejection to a task going anywhere."""
         return _rejection(self._pre_predicate, self._session, task)
 
     # -- victims -----------------------------------------------------------------------------------------------------
 
     def preemptable(self, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these tasks a task may push out within its queue, in their order."""
         return self._agreed_victims("preemptable", preemptor, tasks)
 
     def reclaimable(self, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these tasks of other queues a task may take room back from, in their order."""
         return self._agreed_victims("reclaimable", reclaimer, tasks)
-
-    def unified_evictable(self, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these tasks a task may evict, from any queue, in their order."""
-        return self._agreed_victims("unified_evictable", evictor, tasks)
 
     def _agreed_victims(self, hook: str, evictor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         spared: list[tuple[str, list[TaskInfo]]] = []
@@ -166,7 +151,6 @@ class CombinedPlugins:
         return victims
 
     def victim_tasks(self, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
-        """Return which of these running tasks should be evicted without a preemptor, in their order."""
         for tier in cast("_Tiered[Sequence[TaskInfo]]", self.tiers.calls("victim_tasks")):
             named = {task.uid for call in tier for task in call(self._session, tasks)}
             if named:
@@ -176,22 +160,18 @@ class CombinedPlugins:
     # -- queues ------------------------------------------------------------------------------------------------------
 
     def overused_by(self, queue: QueueInfo) -> str:
-        """Return the first plugin that reports a queue as overused, "" if none does."""
         return next((call.plugin.name for call in self.tiers.flat("overused") if call(self._session, queue)), "")
 
     def allocatable(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether all plugins let a queue have room for this task too."""
         return not self.allocation_rejector(queue, task)
 
     def allocation_rejector(self, queue: QueueInfo, task: TaskInfo) -> str:
-        """Return the first plugin by which a queue may not have room for this task too, "" if none objects."""
         for call in self._allocatable:  # a loop, like the next: `next` and `all` take a generator for every task
             if not call(self._session, queue, task):
                 return call.plugin.name
         return ""
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
-        """Return whether all plugins let a queue reclaim room for this task."""
         return all(call(self._session, queue, task) for call in self.tiers.flat("preemptive"))
 
     # -- jobs --------------------------------------------------------------------------------------------------------
@@ -205,43 +185,34 @@ class CombinedPlugins:
         return "", None
 
     def enqueue_rejector(self, job: JobInfo) -> str:
-        """Return the plugin by which no pods of a job may be made yet, "" if they may."""
         return self._rejecting_plugin("job_enqueueable", job)
 
     def job_enqueued(self, job: JobInfo) -> None:
-        """Notify every plugin that pods of a job may be made."""
         self._notify("job_enqueued", job)
 
     def job_ready(self, job: JobInfo) -> bool:
-        """Return whether enough tasks of a job have room, for all plugins."""
         for call in self._job_ready:
             if not call(self._session, job):
                 return False
         return True
 
     def job_pipelined(self, job: JobInfo) -> bool:
-        """Return whether enough tasks of a job have room or are promised it."""
         return not self._rejecting_plugin("job_pipelined", job)
 
     def subjob_ready(self, subjob: SubJobInfo) -> bool:
-        """Return whether enough tasks of a part of a job have room, for all plugins."""
         return all(call(self._session, subjob) for call in self._subjob_ready)
 
     def subjob_pipelined(self, subjob: SubJobInfo) -> bool:
-        """Return whether enough tasks of a part of a job have room or are promised it."""
         return not self._rejecting_plugin("subjob_pipelined", subjob)
 
     def job_starving(self, job: JobInfo) -> bool:
-        """Return whether a job is starving, for all plugins of the first tier with this hook."""
         return any(all(call(self._session, job) for call in tier) for tier in self.tiers.calls("job_starving")[:1])
 
     def target_job(self, jobs: Sequence[JobInfo]) -> JobInfo | None:
-        """Return the job for which nodes are kept free."""
         chosen = (call(self._session, jobs) for call in cast("_Flat[JobInfo | None]", self.tiers.flat("target_job")))
         return next((job for job in chosen if job is not None), None)
 
     def reserved_nodes(self) -> None:
-        """Call every plugin that keeps nodes free for the target job."""
         self._notify("reserved_nodes")
 
     def _rejecting_plugin(self, hook: str, gang: GangInfo) -> str:
@@ -274,7 +245,6 @@ class CombinedPlugins:
         return None
 
     def deallocated(self, task: TaskInfo) -> None:
-        """Notify every plugin that a task lost its room or the promise of it."""
         self._notify("deallocated", task)
 
 

@@ -102,7 +102,6 @@ def parse(text: str, name: str = "<config>") -> BatchConfiguration:
 
 
 def default_configuration() -> BatchConfiguration:
-    """Return the configuration that holds without a file: Volcano's built-in one."""
     return parse(_DEFAULT, "<default>")
 
 

@@ -79,11 +79,9 @@ class CorePlugins:
 
     @staticmethod
     def pending(task: TaskInfo) -> PendingPod:
-        """Return the pod of a task that is still to be placed."""
         return task.pod  # type: ignore[return-value]  # a cast would be called some times for every task
 
     def plan(self, task: TaskInfo) -> Plan:
-        """Return what is remembered of tasks like this one, caught up with the nodes."""
         return self._task_plan(task).plan
 
     def cached_answers(self, task: TaskInfo) -> AnswerColumns | None:
@@ -156,11 +154,9 @@ class CorePlugins:
         return self._last_search[1]
 
     def new_search(self, task: TaskInfo) -> AllNodesSearch:
-        """Return a search that has asked nothing yet, for one node."""
         return self._create_search(task, self.plan(task))
 
     def cycle(self, task: TaskInfo) -> Cycle:
-        """Return by what a task has found its node: as plugins were last asked about it."""
         cycle = self._cycles.get(task.uid)
         if cycle is None:
             plan = self.plan(task)

@@ -131,8 +131,6 @@ class BatchEngine(Engine, SessionEffects):
 
     @classmethod
     def factory(cls: type[B], program: Program, period: float, default_queue: str) -> EngineFactory[B]:
-        """Return what makes a Scheduler's engine; its configuration comes from `core_configuration`."""
-
         def make(
             configuration: Configuration,
             clock: Clock,
@@ -161,9 +159,9 @@ class BatchEngine(Engine, SessionEffects):
         self._score_cache = ScoreCache()
 
     def reload(self, program: Program) -> None:
-        """Use another program, from the next session on."""
-        self._programs[program.text] = program
-        self.offer(Reconfigured(program.text))
+        text = program.configuration.text
+        self._programs[text] = program
+        self.offer(Reconfigured(text))
 
     @property
     def deadline(self) -> float | None:
@@ -237,7 +235,6 @@ class BatchEngine(Engine, SessionEffects):
 
     @property
     def is_between_sessions(self) -> bool:
-        """Whether no session is open, so that others may look on and try things."""
         return self._steps is None
 
     @property
@@ -337,7 +334,6 @@ class BatchEngine(Engine, SessionEffects):
 
     @property
     def can_bind_runs(self) -> bool:
-        """Whether the tasks of a gang may be bound at once."""
         return self.host.can_bind_runs
 
     def bind_individually(self, run: Run) -> None:

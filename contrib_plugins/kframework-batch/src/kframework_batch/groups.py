@@ -25,7 +25,6 @@ class Priorities:
         self._default = min((each.value for each in known if each.global_default), default=0)
 
     def value(self, name: str) -> int:
-        """Return the value of a class, that of the default class if there is no such class."""
         return self._values.get(name, self._default)
 
 
@@ -93,7 +92,6 @@ group_fields: Callable[[JobInfo], tuple[object, ...]] = attrgetter(
 
 
 def phase_of(group: GroupObject) -> Phase:
-    """Return the phase in the status, in Volcano's words; "" if it has none."""
     match group:
         case PodGroup(status=status):
             return status.phase

@@ -43,27 +43,22 @@ class Lifecycle(Protocol):
         It may be a generator, which is run to its end: where it yields the scheduler may do other work, so that
         thousands of jobs (`session_view.in_batches`) do not block it. Nothing changes meanwhile.
         """
-        ...
 
     @hookspec
     def on_session_close(self, session: SessionView) -> None:
         """Look at the result; called after the last action, before the session's tasks are reset."""
-        ...
 
     @hookspec
     def allocated(self, session: SessionView, task: TaskInfo) -> Status | None:
         """Account for room that a task got, or is promised; a Status rejects it, and the operation is undone."""
-        ...
 
     @hookspec
     def deallocated(self, session: SessionView, task: TaskInfo) -> None:
         """Account for room, or the promise of it, that a task lost: it is evicted, or an operation is undone."""
-        ...
 
     @hookspec
     def wakes_at(self, session: SessionView) -> float | None:
         """Return when a session is wanted although nothing has changed, in seconds since 1970; the earliest counts."""
-        ...
 
 
 class Orders(Protocol):
@@ -72,27 +67,22 @@ class Orders(Protocol):
     @hookspec
     def job_order(self, session: SessionView, job: JobInfo) -> Key:
         """Return the key of a job among those of its queue; ties: creation, then uid."""
-        ...
 
     @hookspec
     def subjob_order(self, session: SessionView, subjob: SubJobInfo) -> Key:
         """Return the key of a subgroup of a job, whose subgroups that it needs go first anyway; ties: index, name."""
-        ...
 
     @hookspec
     def task_order(self, session: SessionView, task: TaskInfo) -> Key:
         """Return the key of a task among those of its job; ties: index, creation, uid."""
-        ...
 
     @hookspec
     def queue_order(self, session: SessionView, queue: QueueInfo) -> Key:
         """Return the key of a queue; ties: creation, then uid."""
-        ...
 
     @hookspec
     def victim_queue_order(self, session: SessionView, queue: QueueInfo, preemptor: QueueInfo) -> Key:
         """Return the key of a queue among those that give way to another; without any: the inverse of queue_order."""
-        ...
 
 
 class Predicate(Protocol):
@@ -101,22 +91,18 @@ class Predicate(Protocol):
     @hookspec
     def pre_predicate(self, session: SessionView, task: TaskInfo) -> Status | None:
         """Filter a task for all nodes at once."""
-        ...
 
     @hookspec
     def predicate(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
         """Filter one node for a task."""
-        ...
 
     @hookspec
     def predicate_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> Rows:
         """Filter many rows (int64, aligned with rows): 0 = it may go there, else a code for predicate_status."""
-        ...
 
     @hookspec
     def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
         """Put a code of predicate_nodes into words."""
-        ...
 
 
 class NodeOrdering(Protocol):
@@ -125,17 +111,14 @@ class NodeOrdering(Protocol):
     @hookspec
     def node_order(self, session: SessionView, task: TaskInfo, node: NodeInfo) -> float:
         """Return what a node is worth to a task."""
-        ...
 
     @hookspec
     def node_order_nodes(self, session: SessionView, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         """Return the same for many rows, which are all the candidates (float64, aligned with rows)."""
-        ...
 
     @hookspec
     def best_node(self, session: SessionView, task: TaskInfo, rows: Rows, scores: NDArray[np.float64]) -> int | None:
         """Choose a row; the first plugin that does decides, without any the best score does."""
-        ...
 
 
 class HyperNodeOrdering(Protocol):
@@ -144,7 +127,6 @@ class HyperNodeOrdering(Protocol):
     @hookspec
     def hypernode_order(self, session: SessionView, gang: GangInfo, hypernode: Domain) -> float:
         """Return what a hypernode is worth to a gang, which is tried in the best of the lowest tier first."""
-        ...
 
 
 class Victims(Protocol):
@@ -159,21 +141,12 @@ class Victims(Protocol):
         self, session: SessionView, preemptor: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Return which of these tasks a task may push out within its queue."""
-        ...
 
     @hookspec
     def reclaimable(
         self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]
     ) -> Sequence[TaskInfo] | None:
         """Return which of these tasks of other queues a task may take room back from."""
-        ...
-
-    @hookspec
-    def unified_evictable(
-        self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo] | None:
-        """Return which of these tasks a task may push out, whether they are of its queue or of another."""
-        ...
 
     @hookspec
     def victim_tasks(self, session: SessionView, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
@@ -181,7 +154,6 @@ class Victims(Protocol):
 
         All that the plugins of a tier name count; the first tier that names any task decides.
         """
-        ...
 
 
 class Fairness(Protocol):
@@ -190,17 +162,14 @@ class Fairness(Protocol):
     @hookspec
     def overused(self, session: SessionView, queue: QueueInfo) -> bool:
         """Return whether a queue has its due already; one plugin is enough."""
-        ...
 
     @hookspec
     def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may have room for this task too; all plugins must agree."""
-        ...
 
     @hookspec
     def preemptive(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:
         """Return whether a queue may take room back for this task; all plugins must agree."""
-        ...
 
     @hookspec
     def queue_account(self, session: SessionView, queue: QueueInfo) -> QueueAccount | None:
@@ -208,17 +177,14 @@ class Fairness(Protocol):
 
         It is called once for each queue, after `on_session_open`.
         """
-        ...
 
     @hookspec
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
         """Vote on whether pods of a job may be made."""
-        ...
 
     @hookspec
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
         """Account for a job whose pods may now be made."""
-        ...
 
 
 class GangHooks(Protocol):
@@ -227,27 +193,22 @@ class GangHooks(Protocol):
     @hookspec
     def job_valid(self, session: SessionView, job: JobInfo) -> Status | None:
         """Reject a job that cannot be scheduled at all; the first plugin that does decides."""
-        ...
 
     @hookspec
     def job_ready(self, session: SessionView, job: JobInfo) -> bool:
         """Return whether enough tasks of a job have room; all plugins must agree, then the job is committed."""
-        ...
 
     @hookspec
     def job_pipelined(self, session: SessionView, job: JobInfo) -> Vote:
         """Vote on whether enough tasks of a job have room or are promised it."""
-        ...
 
     @hookspec
     def subjob_ready(self, session: SessionView, subjob: SubJobInfo) -> bool:
         """Return whether enough tasks of a subgroup have room; all plugins must agree."""
-        ...
 
     @hookspec
     def subjob_pipelined(self, session: SessionView, subjob: SubJobInfo) -> Vote:
         """Vote on whether enough tasks of a subgroup have room or are promised it."""
-        ...
 
     @hookspec
     def job_starving(self, session: SessionView, job: JobInfo) -> bool:
@@ -255,17 +216,14 @@ class GangHooks(Protocol):
 
         Within a tier all must agree; the first tier with a plugin that has this hook decides, without any: no.
         """
-        ...
 
     @hookspec
     def target_job(self, session: SessionView, jobs: Sequence[JobInfo]) -> JobInfo | None:
         """Choose the job for which nodes are kept free; the first plugin that does decides."""
-        ...
 
     @hookspec
     def reserved_nodes(self, session: SessionView) -> None:
         """Keep nodes free for the target job."""
-        ...
 
 
 SPECIFICATIONS: tuple[type, ...] = (

@@ -32,7 +32,6 @@ class Domain(msgspec.Struct, frozen=True, eq=False, dict=True):
     rows: NDArray[np.int64]
 
     def contains_rows(self, rows: Iterable[int]) -> bool:
-        """Return whether all of these rows are among its own."""
         return self._members.issuperset(rows)
 
     @cached_property
@@ -70,7 +69,6 @@ class HyperNodes:
         self._warnings: set[str] = set()
 
     def domains(self) -> tuple[Domain, ...]:
-        """Return the hypernodes as of now."""
         objects = {obj.metadata.name: obj for obj in self._store}
         specs = {name: obj.spec for name, obj in objects.items()}
         if self._nodes_differ() or specs != {name: obj.spec for name, obj in self._objects.items()}:
@@ -98,7 +96,6 @@ class HyperNodes:
         return differs
 
     def _rows(self, name: str) -> NDArray[np.int64]:
-        """Return the rows of the nodes that are in a hypernode, or in one that is in it."""
         found: set[int] = set()
         seen, left = {name}, [name]
         while left:

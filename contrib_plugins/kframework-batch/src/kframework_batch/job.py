@@ -86,22 +86,15 @@ class TaskInfo:
 
     @property
     def key(self) -> str:
-        """The pod's namespace/name."""
         return f"{self.namespace}/{self.name}"
 
     @property
     def is_best_effort(self) -> bool:
-        """Whether it asks for nothing."""
         return self.request.is_empty
 
     @property
     def gangs(self) -> tuple[GangInfo, ...]:
-        """The gangs that it is in, the whole job first."""
         return (self.job,) if self.subjob is None else (self.job, self.subjob)
-
-    def __repr__(self) -> str:
-        where = f" on {self.node_name}" if self.node_name else ""
-        return f"<TaskInfo {self.key} {self.status.value}{where}>"
 
 
 def read_flag(annotations: Mapping[str, str], labels: Mapping[str, str], key: str, *, default: bool) -> bool:
@@ -115,7 +108,6 @@ _YES = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
 def _number(text: str | None) -> int | None:
-    """Read a whole number; None where there is none."""
     try:
         return int(text) if text else None
     except ValueError:
@@ -202,12 +194,10 @@ class GangInfo:
     # -- the arithmetic of gangs (Volcano's job_info.go and sub_job_info.go) -------------------------------------------
 
     def count(self, *statuses: TaskStatus) -> int:
-        """Return the number of tasks of these statuses."""
         return sum(len(self.with_status(status)) for status in statuses)
 
     @property
     def waiting_num(self) -> int:
-        """The number of tasks that are promised room."""
         return self.count(TaskStatus.PIPELINED)
 
     @property
@@ -222,12 +212,10 @@ class GangInfo:
 
     @property
     def is_ready(self) -> bool:
-        """Whether enough tasks have room for it to run."""
         return self.ready_num + self.best_effort_pending >= self.min_available
 
     @property
     def is_pipelined(self) -> bool:
-        """Whether enough tasks have room or are promised it."""
         return self.allocated_num >= self.min_available
 
 
@@ -248,7 +236,6 @@ class SubJobInfo(GangInfo):
 
     @property
     def priority(self) -> int:
-        """The highest of its tasks' priorities."""
         return max((task.priority for task in self.tasks.values()), default=0)
 
 
@@ -319,7 +306,6 @@ class JobInfo(GangInfo):
             self._join_subgroup(task)
 
     def remove(self, uid: str) -> TaskInfo | None:
-        """Remove a task; None if there is none of this uid."""
         task = self.tasks.pop(uid, None)
         if task is not None:
             self.gated_num -= task.is_gated
@@ -328,7 +314,6 @@ class JobInfo(GangInfo):
         return task
 
     def update_status(self, task: TaskInfo, status: TaskStatus) -> None:
-        """Change the status of a task."""
         before, task.status = task.status, status
         self._recount(task, before, status)
         if task.subjob is not None:
@@ -354,7 +339,6 @@ class JobInfo(GangInfo):
 
     @property
     def gangs(self) -> tuple[GangInfo, ...]:
-        """Itself, and its parts."""
         return (self, *self.subjobs.values())
 
     # -- its parts -----------------------------------------------------------------------------------------------------
@@ -401,7 +385,6 @@ class JobInfo(GangInfo):
 
     @property
     def is_broken(self) -> bool:
-        """Whether it holds room without being ready, as a gang that has lost members."""
         return not self.allocated.is_empty and not self.is_ready
 
     @property
@@ -414,7 +397,6 @@ class JobInfo(GangInfo):
 
     @property
     def is_starving(self) -> bool:
-        """Whether it has less than the minimum, promises included."""
         return self.waiting_num + self.ready_num < self.min_available
 
     def count_roles(self, *statuses: TaskStatus) -> dict[str, int]:
@@ -438,10 +420,6 @@ class JobInfo(GangInfo):
             if task.is_best_effort:
                 counts[task.role] = counts.get(task.role, 0) + 1
         return all(counts.get(role, 0) >= minimum for role, minimum in self.role_minimums.items())
-
-    def __repr__(self) -> str:
-        counts = ", ".join(f"{len(tasks)} {status.value}" for status, tasks in self._by_status.items() if tasks)
-        return f"<JobInfo {self.uid} of {self.queue}, min {self.min_available}: {counts or 'no tasks'}>"
 
 
 _is_ready: Callable[[SubJobInfo], bool] = attrgetter("is_ready")

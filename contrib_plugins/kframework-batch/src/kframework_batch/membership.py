@@ -60,7 +60,6 @@ def group_of(pod: Pod) -> GroupRef | None:
 
 
 def owners_of(group: GroupObject) -> dict[str, str]:
-    """Return the kinds of what a pod group belongs to, by name."""
     return {owner.name: owner.kind for owner in group.metadata.owner_references}
 
 
@@ -74,7 +73,6 @@ def owner_of(group: GroupObject) -> str:
 
 
 def ref_of(group: GroupObject) -> GroupRef:
-    """Name a pod group."""
     return GroupRef(type(group), group.metadata.namespace, group.metadata.name)
 
 
@@ -94,7 +92,6 @@ class SubGroups(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the policy."""
         return self.policy.name
 
     @property
@@ -104,7 +101,6 @@ class SubGroups(msgspec.Struct, frozen=True):
 
     @property
     def minimum(self) -> int:
-        """How many subgroups the job needs."""
         return self.policy.min_sub_groups or 0
 
     def values(self, labels: Mapping[str, str]) -> tuple[str, ...]:

@@ -61,7 +61,6 @@ def status_patch(status: ApiStruct) -> dict[str, object]:
 
 @cache  # msgspec computes this on each call, which takes 0.2 ms
 def _fields(kind: type[ApiStruct]) -> tuple[tuple[str, str], ...]:
-    """Return the fields of a struct with their names in the API."""
     return tuple((field.name, field.encode_name) for field in msgspec.structs.fields(kind))
 
 
@@ -158,7 +157,6 @@ def _gang_message(job: JobInfo) -> str:
 
 
 def _histogram(counts: Counter[str]) -> str:
-    """List the counts, sorted as text, as Volcano does."""
     return ", ".join(sorted(f"{count} {what}" for what, count in counts.items() if count or what == "minAvailable"))
 
 
@@ -264,11 +262,6 @@ def _without_time(condition: PodGroupCondition | ObjectCondition) -> PodGroupCon
 
 
 def queue_statuses(queues: Mapping[str, QueueInfo], jobs: Iterable[JobInfo]) -> dict[str, QueueStatus]:
-    """Return the changed statuses of queues, by name.
-
-    What a queue holds counts for the queues above it as well, as Volcano has it; all are below the root queue, if
-    there is one.
-    """
     inside: dict[str, list[JobInfo]] = {name: [] for name in queues}
     allocated = {name: Resource() for name in queues}
     for job in jobs:

@@ -69,7 +69,6 @@ class NodePlugins:
         return ask
 
     def feasible(self, task: TaskInfo, rows: Rows) -> NDArray[np.bool_]:
-        """Return which of many nodes all let the task in to (bool, aligned with rows)."""
         passing = np.ones(len(rows), dtype=np.bool_)
         for plugin in self._filtering:
             passing &= self._codes(plugin, task, rows, passing)[0] == 0
@@ -100,7 +99,6 @@ class NodePlugins:
         return codes, lambda code: list(said)[code - 1]
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
-        """Return what a node is worth to a task, all plugins together."""
         total = 0.0
         for ask in self._scores:
             total += ask(self._session, task, node)
@@ -111,7 +109,6 @@ class NodePlugins:
         return lambda session, task, node: float(scores(session, task, np.array([node.row]))[0])
 
     def scores(self, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
-        """Return the same for all candidates (float64, aligned with rows)."""
         totals = np.zeros(len(rows), dtype=np.float64)
         for plugin in self._ordering if len(rows) else ():
             asked = self._node_order_nodes.get(plugin)
@@ -177,7 +174,6 @@ class ScoreCache:
         self._generation = -1
 
     def get(self, signature: Hashable, nodes: NodeTable) -> NodeScores:
-        """Return the scores of a signature, new ones if there are none."""
         if nodes.generation != self._generation:
             self._scores.clear()
             self._generation = nodes.generation
@@ -189,9 +185,6 @@ class ScoreCache:
         else:
             self._scores.move_to_end(signature)
         return scores
-
-    def __len__(self) -> int:
-        return len(self._scores)
 
 
 class Placement:
@@ -240,7 +233,6 @@ class Placement:
         self.choices.pop(task.uid, None)
 
     def _best(self, task: TaskInfo, totals: Tournament, *, idle: bool) -> Choice | None:
-        """Return one of the best, drawn; None where no node passes."""
         best, ties = totals.best, totals.ties
         if not ties:
             return None
@@ -322,7 +314,6 @@ class Placement:
         return [int(row) for row in rows[np.argsort(-scores, kind="stable")]]
 
     def rejection(self, task: TaskInfo, row: int) -> Status | None:
-        """Return the predicates' rejection of a node in its current state; resources are not checked."""
         return self.node_plugins.rejection(task, self._nodes[row])
 
     def _fit_error(self, task: TaskInfo, rows: Rows) -> str:

@@ -136,5 +136,4 @@ class PodTemplateSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 def template_spec(spec: PodSpec) -> TemplatePodSpec:
-    """Make the `spec` of a template of that of a pod."""
     return msgspec.convert(msgspec.to_builtins(spec), TemplatePodSpec)

@@ -42,19 +42,11 @@ PLUGINS = "kframework.batch.plugins"
 
 
 class BatchRegistry:
-    """The actions and plugins that a scheduler configuration can name.
-
-    `BatchRegistry.from_installed()` finds installed ones; `BatchRegistry.of(...)` takes classes, for tests.
-    """
+    """The actions and plugins that a scheduler configuration can name."""
 
     def __init__(self, actions: Iterable[Offer], plugins: Iterable[Offer]) -> None:
         self.actions: Offers[Action] = Offers(actions, partial(_problem, Action))
         self.plugins: Offers[BatchPlugin] = Offers(plugins, partial(_problem, BatchPlugin))
-
-    @classmethod
-    def from_installed(cls) -> BatchRegistry:
-        """Offer the actions and plugins of every installed distribution, this one's among them."""
-        return cls.with_classes()
 
     @classmethod
     def with_classes(cls, *classes: type[Action] | type[BatchPlugin]) -> BatchRegistry:
@@ -103,11 +95,6 @@ class Program:
     tiers: Tiers
     notices: tuple[str, ...] = field(default=(), compare=False)
 
-    @property
-    def text(self) -> str:
-        """What its configuration was read from."""
-        return self.configuration.text
-
 
 def compile_program(configuration: BatchConfiguration, registry: BatchRegistry | None = None) -> Program:
     """Create what a configuration names, from the installed offers unless a registry is given.
@@ -115,9 +102,7 @@ def compile_program(configuration: BatchConfiguration, registry: BatchRegistry |
     Raises ConfigError for an unknown name and for arguments that a model rejects, ConfigErrors for several of
     them, PluginError for a class that breaks the contract.
     """
-    return _ProgramCompiler(
-        configuration, registry if registry is not None else BatchRegistry.from_installed()
-    ).program()
+    return _ProgramCompiler(configuration, registry or BatchRegistry.with_classes()).program()
 
 
 def load_program(file: str | None) -> Program:
@@ -135,7 +120,6 @@ class _OfferKind(Generic[N]):
     of_volcano: tuple[str, ...]
 
     def unknown(self, name: str) -> Problem:
-        """Return the problem of a name that no distribution offers."""
         if name in self.of_volcano:
             remedy = f"remove it, or install a distribution that offers it under {self.group}"
             return Problem((), f"{self.word} {name} is one of Volcano's that kframework-batch does not have; {remedy}")
@@ -332,6 +316,5 @@ def _enabled(names: Iterable[str]) -> dict[str, object]:
 
 
 def _plugins_at(point: str, plugins: Iterable[str]) -> list[str]:
-    """Return those of the plugins that extend a point of the core."""
     registry = core_registry()
     return [name for name in plugins if point in registry.points(name)]

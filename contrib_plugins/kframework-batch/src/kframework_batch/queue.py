@@ -60,7 +60,6 @@ class QueueTree:
         self.paths: dict[str, tuple[str, ...]] = {} if self.problem else paths
 
     def _resolve_path(self, name: str, paths: dict[str, tuple[str, ...]]) -> None:
-        """Find the paths of a queue and of those above it."""
         steps: dict[str, None] = {}
         while name not in paths:
             if name in steps:
@@ -120,7 +119,6 @@ class QueueAccount:
         self.default_capability = otherwise
 
     def add(self, job: JobInfo) -> None:
-        """Count a job in, in its current state."""
         self.allocated.add(job.allocated)
         self.requested.add(job.requested)
         for task in job.with_status(TaskStatus.RELEASING).values():
@@ -129,7 +127,6 @@ class QueueAccount:
         self.elastic.add(elastic_resources(job))
 
     def include(self, other: QueueAccount) -> None:
-        """Count in all that a queue below this one has."""
         self.allocated.add(other.allocated)
         self.requested.add(other.requested)
         self.inqueue.add(other.inqueue)
@@ -145,12 +142,10 @@ class QueueAccount:
 
     @property
     def is_overused(self) -> bool:
-        """Whether it has all that it is due."""
         held = self.allocated.get
         return all(held(name, 0) >= due for name, due in self.deserved.items())
 
     def has_room(self, request: Mapping[str, int]) -> bool:
-        """Return whether it may hold this too."""
         held, most, otherwise = self.allocated.get, self.capability.get, self.default_capability
         return all(held(name, 0) + more <= most(name, otherwise) for name, more in request.items() if more > 0)
 
@@ -192,12 +187,10 @@ class QueueAccount:
         return ", ".join(lacking)
 
     def admit(self, job: JobInfo) -> None:
-        """Keep what a job needs whose pods may be made now."""
         self.inqueue.add(inqueue_resources(job))
 
 
 def without_guarantees(whole: Resource, accounts: Iterable[QueueAccount]) -> Resource:
-    """Return what is left of the whole when each of these queues has its guarantee."""
     rest = Resource(whole)
     for account in accounts:
         rest.sub({name: amount for name, amount in account.guarantee.items() if name in whole})

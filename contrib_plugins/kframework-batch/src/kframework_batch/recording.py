@@ -83,7 +83,7 @@ class BatchEngines(EngineKind[BatchEngine]):
             settings.configuration,
             clock,
             host,
-            profiles_factory(settings.configuration, settings.registry, host),
+            profiles_factory(settings.configuration, core_registry(), host),
             settings.program,
             period=settings.period,
             default_queue=settings.default_queue,
@@ -114,10 +114,9 @@ ENGINES = BatchEngines()
 
 def recording_factory(settings: ProgramSettings, recorder: Recorder) -> EngineFactory[BatchEngine]:
     """Return what makes the engine of these settings, and has a recorder write what reaches it."""
+    text = settings.program.configuration.text
     make = RecordedBatchEngine.factory(settings.program, settings.period, settings.default_queue)
-    said = _SettingsHeader(
-        settings.program.text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed
-    )
+    said = _SettingsHeader(text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed)
     return ENGINES.recording_factory(recorder, make, lambda configuration: msgspec.json.encode(said).decode())
 
 

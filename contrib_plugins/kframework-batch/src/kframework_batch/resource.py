@@ -35,33 +35,27 @@ class Resource(dict[str, int]):
         return not any(self.values())
 
     def add(self, other: Mapping[str, int]) -> None:
-        """Add to it in place."""
         for name, amount in other.items():
             self[name] = self.get(name, 0) + amount
 
     def sub(self, other: Mapping[str, int]) -> None:
-        """Take from it in place, below zero too."""
         for name, amount in other.items():
             self[name] = self.get(name, 0) - amount
 
     def plus(self, other: Mapping[str, int]) -> Resource:
-        """Return the sum."""
         total = Resource(self)
         total.add(other)
         return total
 
     def minus(self, other: Mapping[str, int]) -> Resource:
-        """Return the difference, negative where `other` has more."""
         rest = Resource(self)
         rest.sub(other)
         return rest
 
     def times(self, factor: float) -> Resource:
-        """Return these amounts times the factor, rounded down."""
         return Resource((name, int(amount * factor)) for name, amount in self.items())
 
     def positive(self) -> Resource:
-        """Return it with zero in place of what is negative."""
         return Resource((name, max(amount, 0)) for name, amount in self.items())
 
     def fits(self, room: Mapping[str, int]) -> bool:
@@ -73,11 +67,7 @@ class Resource(dict[str, int]):
         return Resource((name, min(amount, limit.get(name, amount))) for name, amount in self.items())
 
     def at_least(self, floor: Mapping[str, int]) -> Resource:
-        """Return it raised to a floor."""
         return Resource((name, max(self.get(name, 0), floor.get(name, 0))) for name in {**self, **floor})
-
-    def __repr__(self) -> str:
-        return f"<Resource {', '.join(f'{name}={amount}' for name, amount in self.items()) or 'nothing'}>"
 
 
 def share(part: float, whole: int) -> float:
@@ -90,6 +80,11 @@ def share(part: float, whole: int) -> float:
 def dominant_share(allocated: Mapping[str, float], total: Mapping[str, int]) -> float:
     """Return the largest share over all resources that there are (dominant resource fairness, NSDI 2011)."""
     return max([share(allocated.get(name, 0), whole) for name, whole in total.items()], default=0.0)
+
+
+def format_amounts(amounts: Mapping[str, int]) -> str:
+    """List what is not zero, as `cpu 2, memory 8Gi`."""
+    return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in amounts.items() if amount)
 
 
 def format_quantity(resource: str, amount: int) -> str:

@@ -58,8 +58,6 @@ class BatchObservers(Observers[BatchEngine]):
 
 
 def controller_task(make: ControllerFactory) -> SideTask[BatchEngine]:
-    """Return a companion that runs a controller with the scheduler, through its client."""
-
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
         await make(scheduler.cluster, scheduler.clock).run()
 

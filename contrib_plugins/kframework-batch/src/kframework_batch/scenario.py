@@ -117,12 +117,10 @@ class BatchScenarioResult(msgspec.Struct):
         return sum(_is_pod_of(stay.pod, job) and stay.started_at <= at <= stay.ended_at for stay in self.pod_runs)
 
     def phase(self, job: str) -> str:
-        """Return the phase of the pod group of a job, as it was in the end."""
         groups = self.cluster.objects(PodGroup)
         return next(group.status.phase for group in groups if group.metadata.name == f"{job}-job-{job}")
 
     def message(self, pod: str) -> str:
-        """Return why a pod waits in the end."""
         conditions = self.cluster.read(Pod, pod, "default").status.conditions
         return next(each.message for each in conditions if each.type == "PodScheduled")
 

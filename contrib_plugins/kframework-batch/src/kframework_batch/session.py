@@ -60,7 +60,6 @@ class Runnable(Protocol):
 
     def run(self, session: Session) -> Iterator[None]:
         """Do the work, and yield after each task."""
-        ...
 
 
 class Session(SessionView):
@@ -143,25 +142,21 @@ class Session(SessionView):
             raise PluginError(reason, plugin=action.name, hook="run") from error
 
     def statement(self) -> JobStatement:
-        """Open a statement for a job."""
         return JobStatement(self, self._statement.statement())
 
     # -- what is committed -------------------------------------------------------------------------------------------
 
     def bind(self, tasks: Sequence[TaskInfo]) -> None:
-        """Have tasks bound to the nodes that they are allocated on."""
         for task in tasks:
             task.job.update_status(task, TaskStatus.BINDING)
         self.log.log_bound(tasks)
         self._effects.bind(tasks)
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Have a victim sent away."""
         self.log.log_eviction(task, reason)
         self._effects.start_eviction(task, reason)
 
     def record_warning(self, job: JobInfo, reason: str, message: str) -> None:
-        """Record a warning about a pod group."""
         self._effects.record_warning(job, reason, message)
 
     def undo_allocation(self, task: TaskInfo) -> None:
@@ -208,7 +203,6 @@ class Session(SessionView):
         self.idle.close()
 
     def release(self, task: TaskInfo) -> None:
-        """Take a task that is not bound off the node that it is allocated on."""
         node_name = task.node_name
         _unassign(task)
         self.core.release(task, node_name)
@@ -287,7 +281,6 @@ class JobStatement:
 
     @property
     def has_allocations(self) -> bool:
-        """Whether it gave any task room, or promised it."""
         return bool(self.allocated or self.pipelined or self.reserved)
 
     # -- operations ------------------------------------------------------------------------------------------------
@@ -397,7 +390,6 @@ class JobStatement:
 
     @property
     def is_closed(self) -> bool:
-        """Whether it was committed, kept or discarded."""
         return self._statement.closed
 
     def __enter__(self) -> JobStatement:

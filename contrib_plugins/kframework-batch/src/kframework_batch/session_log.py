@@ -103,15 +103,12 @@ class SessionLog:
     # -- while a turn is under way -----------------------------------------------------------------------------------
 
     def log_rejection(self, task: TaskInfo, message: str, plugin: str = "") -> None:
-        """Note why a task found no room."""
         self._rejected.append(TaskVerdict(task.key, task.uid, message=message, plugin=plugin))
 
     def log_protected(self, plugin: str, tasks: Iterable[TaskInfo]) -> None:
-        """Note whom a plugin would not let go."""
         self._protected.setdefault(plugin, {}).update((task.uid, task) for task in tasks)
 
     def log_subjob_turn(self, turn: SubJobTurn) -> None:
-        """Note what became of a subgroup."""
         self._subjobs.append(
             msgspec.structs.replace(turn, rejected_hypernodes=turn.rejected_hypernodes[:_MAX_HYPERNODES])
         )
@@ -121,14 +118,12 @@ class SessionLog:
         return len(self._rejected), len(self._subjobs)
 
     def take_since(self, mark: tuple[int, int]) -> TurnRejections:
-        """Remove the rejections since the mark, and return them."""
         rejected, subjobs = mark
         said = TurnRejections(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
         del self._rejected[rejected:], self._subjobs[subjobs:]
         return said
 
     def restore(self, said: TurnRejections) -> None:
-        """Restore the rejections of a try."""
         self._rejected.extend(said.rejected)
         self._subjobs.extend(said.subjobs)
 
@@ -212,15 +207,12 @@ class SessionLog:
         self._queues.append(state)
 
     def log_bound(self, tasks: Iterable[TaskInfo]) -> None:
-        """Note that tasks are bound to the nodes that they are on."""
         self._bound += [(task.key, task.node_name) for task in tasks]
 
     def log_eviction(self, task: TaskInfo, reason: str) -> None:
-        """Note that a task is sent away."""
         self._evicted.append((task.key, reason))
 
     def log_job(self, job: JobInfo, phase: str, message: str) -> None:
-        """Note how a job is left whose phase was this in the beginning."""
         self._jobs[job.uid] = JobSummary(
             job=job.uid,
             queue=job.queue,
@@ -239,7 +231,6 @@ class SessionLog:
         self._gone.append(DeletedJob(job=ref_of(group).uid, owner=owner_of(group), phase=phase, tasks=tasks))
 
     def add_duration(self, kind: str, name: str, nanoseconds: int) -> None:
-        """Add to the time that a part of the session took."""
         self._parts[kind, name] = self._parts.get((kind, name), 0) + nanoseconds
 
     def build_account(

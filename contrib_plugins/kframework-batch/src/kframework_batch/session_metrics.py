@@ -36,7 +36,7 @@ from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.resource import dominant_share
 
 #: Histograms of milliseconds observe nanoseconds.
-_MILLISECONDS = 10**6
+_MILLISECONDS, _NANOSECONDS = 10**6, 10**9
 
 #: Statuses of tasks that count for the minimum of their job.
 _READY = ("Bound", "Binding", "Running", "Allocated", "Succeeded")
@@ -138,7 +138,6 @@ class SessionMetrics(SessionObserver):
 
     @property
     def capacity(self) -> Mapping[str, int]:
-        """What the cluster had in the last session."""
         return self._last.capacity
 
     def session_ended(self, account: SessionAccount) -> None:
@@ -283,9 +282,6 @@ class JobMetrics:
             )
         return self._jobs
 
-
-#: Histograms of milliseconds observe nanoseconds.
-_MILLISECONDS, _NANOSECONDS = 10**6, 10**9
 
 #: The actions that give tasks their places; what others promise is given by these.
 _PLACING = frozenset({"allocate", "backfill"})

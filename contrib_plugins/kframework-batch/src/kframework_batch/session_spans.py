@@ -28,7 +28,6 @@ class SessionSpans(SessionObserver):
 
 
 def span_of(account: SessionAccount) -> Span:
-    """Return the span of a session, with all that it consists of."""
     start = began = round(account.at * 1e9)
     turns: dict[str, list[tuple[Turn, int]]] = {}
     took = chain(account.took, repeat(0))  # early accounts have no durations

@@ -80,7 +80,6 @@ class NodeIdle:
         return not (self._terminating or self._evicted or self._pipelined)
 
     def fits_idle(self, task: TaskInfo, row: int) -> bool:
-        """Return whether a task fits a node now."""
         if self._evicted and _cell(self._evicted, _PODS, row):
             return False
         return all(amount <= self._free_now(resource, row) for resource, amount in task_resources(task))
@@ -153,7 +152,6 @@ def task_resources(task: TaskInfo) -> list[tuple[str, int]]:
 
 
 def _pod_resources(pod: PodInfo) -> list[tuple[str, int]]:
-    """List what a pod takes on its node."""
     return [*pod.on_node, (_PODS, 1)]
 
 

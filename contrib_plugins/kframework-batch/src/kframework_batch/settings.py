@@ -15,7 +15,6 @@ from kframework.engine import (
     EngineFactory,
     LeaderElectionSettings,
     MemoryCluster,
-    Registry,
     Scheduler,
     manifests,
 )
@@ -45,18 +44,11 @@ class ProgramSettings:
     period: float = SCHEDULE_PERIOD
     seed: int = 0
 
-    @property
-    def registry(self) -> Registry:
-        """What the configuration may name."""
-        return core_registry()
-
     @cached_property
     def configuration(self) -> Configuration:
-        """How the core is configured."""
         return core_configuration(self.program, self.scheduler_names, seed=self.seed)
 
     def engine_factory(self) -> EngineFactory[BatchEngine]:
-        """Return what makes the engine."""
         return BatchEngine.factory(self.program, self.period, self.default_queue)
 
     def controller_factories(self, *, simulated: bool = False) -> tuple[ControllerFactory, ...]:
@@ -88,7 +80,7 @@ def role_manifests(
     clock = SystemClock()
     cluster = MemoryCluster(clock)
     scheduler = Scheduler(
-        settings.configuration, cluster, clock, registry=settings.registry, engine=settings.engine_factory()
+        settings.configuration, cluster, clock, registry=core_registry(), engine=settings.engine_factory()
     )
     made = [make(cluster, clock) for make in controllers]
     watches = [*scheduler.engine.watches, *(watch for controller in made for watch in controller.watches)]

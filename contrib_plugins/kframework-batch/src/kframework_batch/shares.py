@@ -43,7 +43,6 @@ class ShareRecorder(SessionObserver):
             row.append(shares.get(name, 0.0))
 
     def write(self, file: TextIO) -> None:
-        """Draw what was noted, as SVG."""
         file.write(share_chart(self.times, self.shares))
 
 

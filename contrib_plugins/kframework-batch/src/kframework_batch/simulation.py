@@ -11,6 +11,7 @@ from kframework.simulation.controllers import STANDARD_CONTROLLERS, ControllerFa
 from kframework.simulation.records import Progress
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Job, PodGroup
+from kframework_batch.program import core_registry
 from kframework_batch.settings import ProgramSettings
 
 
@@ -31,7 +32,7 @@ def create_simulation(
     return Simulation(
         objects,
         settings.configuration,
-        registry=settings.registry,
+        registry=core_registry(),
         observers=observers,
         on_progress=on_progress,
         engine=engine or settings.engine_factory(),

@@ -45,7 +45,6 @@ READY: tuple[TaskStatus, ...] = (
 
 
 def task_status(pod: Pod) -> TaskStatus:
-    """Return the status of a pod by its object alone."""
     match pod.status.phase:
         case "Succeeded":
             return TaskStatus.SUCCEEDED
@@ -62,5 +61,4 @@ def task_status(pod: Pod) -> TaskStatus:
 
 
 def has_ended(pod: Pod) -> bool:
-    """Return whether a pod has run to its end."""
     return task_status(pod) in COMPLETED

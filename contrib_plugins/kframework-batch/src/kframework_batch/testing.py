@@ -216,7 +216,6 @@ class Stage(Host):
     # -- what happens ------------------------------------------------------------------------------------------------
 
     def put(self, obj: ApiObject) -> None:
-        """Create or update an object."""
         metadata = obj.metadata
         if not metadata.uid:
             obj = replace(obj, metadata=replace(metadata, uid=f"{type(obj).__name__}/{metadata.name}"))
@@ -253,11 +252,9 @@ class Stage(Host):
     # -- what came of it ---------------------------------------------------------------------------------------------
 
     def job(self, name: str) -> JobInfo:
-        """Return a job as the engine knows it."""
         return self.engine.cache.jobs[f"default/{name}"]
 
     def task(self, name: str) -> TaskInfo:
-        """Return a task as the engine knows it."""
         return next(task for task in self.engine.cache.tasks.values() if task.name == name)
 
     def phase(self, name: str) -> str:

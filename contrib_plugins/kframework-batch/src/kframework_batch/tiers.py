@@ -105,7 +105,6 @@ class HookCall(Generic[R_co]):
             raise self._fault(error) from error
 
     def _fault(self, error: Exception) -> PluginError:
-        """Return an error that lays the blame on this plugin at this hook."""
         reason, hook = f"{type(error).__name__}: {error}", self._function.__name__
         return PluginError(reason, plugin=self.plugin.name, hook=hook, distribution=self._distribution or None)
 
@@ -140,7 +139,6 @@ class Tiers:
         return self._calls[hook]
 
     def flat(self, hook: str) -> tuple[HookCall[object], ...]:
-        """Return the same without the borders of tiers."""
         return self._flat[hook]
 
 

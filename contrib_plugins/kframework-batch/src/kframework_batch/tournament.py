@@ -34,7 +34,6 @@ class Tournament:
         self._counts: list[list[int]] = []
 
     def put(self, row: int, score: float) -> None:
-        """Set the score of a row."""
         before = self._cells[row]
         if score == before:
             return
@@ -62,12 +61,10 @@ class Tournament:
 
     @property
     def ties(self) -> int:
-        """The number of rows with the highest score."""
         return self._counts[-1][0] if self.best > ABSENT else 0
 
     @property
     def count(self) -> int:
-        """The number of rows that take part."""
         if not self._bests:
             self._rebuild()
         return self._count

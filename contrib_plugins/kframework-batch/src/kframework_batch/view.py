@@ -218,8 +218,6 @@ _JOBS = columns("Job", "Queue", "Phase", "Ready", "Tasks", "Last turn", "Had", "
 
 
 def _task_section(job: JobInfo, history: History) -> Section:
-    """Show the tasks of a job, those first that wait."""
-
     def row(task: TaskInfo) -> Row:
         waits = task.status in _WAITING
         decisions = history.for_pod(task.uid).decisions if waits else ()
@@ -247,7 +245,6 @@ def _waiting_tasks(job: JobInfo) -> Iterator[TaskInfo]:
 
 
 def _is_waiting(job: JobInfo) -> bool:
-    """Return whether a job has tasks that wait, or is itself waiting to be let in."""
     return bool(job.count(*_WAITING)) or not job.tasks
 
 

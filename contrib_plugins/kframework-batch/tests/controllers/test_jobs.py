@@ -11,10 +11,11 @@ from kframework_batch.objects import (
     JobPolicy,
     JobState,
     JobStatus,
+    NetworkPolicy,
     PodGroup,
     PodGroupStatus,
+    Secret,
 )
-from kframework_batch.owned_kinds import NetworkPolicy, Secret
 from kframework_batch.pod_templates import template_spec
 from msgspec.structs import replace
 

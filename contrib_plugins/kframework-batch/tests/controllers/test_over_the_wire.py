@@ -10,8 +10,7 @@ from kframework_batch.controllers.controller import Reconciler
 from kframework_batch.controllers.jobs import VolcanoJobController
 from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
-from kframework_batch.objects import Job, JobPolicy, JobSpec, PodGroup, Queue, TaskSpec
-from kframework_batch.owned_kinds import NetworkPolicy, Secret
+from kframework_batch.objects import Job, JobPolicy, JobSpec, NetworkPolicy, PodGroup, Queue, Secret, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, template_spec
 from msgspec.structs import replace
 

@@ -33,7 +33,7 @@ TASKS = [
 ]
 
 
-@pytest.mark.parametrize("hook", [PLUGIN.preemptable, PLUGIN.reclaimable, PLUGIN.unified_evictable])
+@pytest.mark.parametrize("hook", [PLUGIN.preemptable, PLUGIN.reclaimable])
 def test_critical_pods_are_protected(hook: object) -> None:
     assert callable(hook)
     named = hook(cast("Session", None), task("preemptor"), TASKS)

@@ -70,7 +70,13 @@ def opened(session: Session) -> Proportion:
 
 def deserved(session: Session) -> dict[str, dict[str, int]]:
     plugin = opened(session)
-    return {name: dict(plugin.deserved(name)) for name in session.queues}
+    return {name: deserved_by(plugin, session, queue) for name, queue in session.queues.items()}
+
+
+def deserved_by(plugin: Proportion, session: Session, queue: QueueInfo) -> dict[str, int]:
+    account = plugin.queue_account(session, queue)
+    assert account is not None
+    return dict(account.deserved)
 
 
 @pytest.mark.parametrize(
@@ -259,6 +265,5 @@ def test_accounts_are_recomputed_in_every_session() -> None:
     plugin = opened(first)
     second = session_of({"cpu": 4}, [queue_of("b")], job_of("b", (PENDING, {"cpu": 5})))
     list(plugin.on_session_open(second))
-    assert plugin.deserved("b") == {"cpu": 4}
-    with pytest.raises(KeyError):
-        plugin.deserved("a")
+    assert deserved_by(plugin, second, second.queues["b"]) == {"cpu": 4}
+    assert plugin.queue_account(second, first.queues["a"]) is None

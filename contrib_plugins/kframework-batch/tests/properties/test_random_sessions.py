@@ -376,11 +376,14 @@ def judge_queues(world: World, books: Books) -> None:
         said = Resource.parse(queue.status.allocated)
         held = books.held_by(queue.metadata.name)
         assert said.minus(held).is_empty, f"{queue.metadata.name} says {said}, but holds {held}"
-    for plugin in world.engine._session.plugins.tiers.plugins:
+    session = world.engine._session
+    for plugin in session.plugins.tiers.plugins:
         if isinstance(plugin, Proportion):
             due = Resource()
             for name in books.queues:
-                due.add(plugin.deserved(name))
+                account = plugin.queue_account(session, session.queues[name])
+                assert account is not None
+                due.add(account.deserved)
             assert all(amount <= books.total.get(name, 0) for name, amount in due.items())
 
 

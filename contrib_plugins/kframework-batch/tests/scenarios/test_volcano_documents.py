@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import pytest
 import yaml
-from kframework_batch.objects import Command, Job
-from kframework_batch.owned_kinds import Secret
+from kframework_batch.objects import Command, Job, Secret
 from kframework_batch.scenario import BatchScenario, BatchScenarioResult
 from kframework_batch.testing import make_hypernode
 from msgspec.structs import replace

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kframework_batch.job import JobInfo, TaskInfo, TopologyRequirement
 from kframework_batch.membership import SubGroups, compile_subgroups
 from kframework_batch.objects import NetworkTopology, SubGroupPolicy
-from kframework_batch.resource import Resource
 from kframework_batch.task_status import READY, TaskStatus
 
 from kframework.state.pods import PodInfo, TemplateInterner
@@ -119,14 +118,6 @@ def test_tasks_are_counted_by_role() -> None:
     job = job_of([(R, "a", 1), (P, "b", 1), (B, "a", 1)])
     assert job.count_roles(R, B) == {"a": 2}
     assert job.count_roles(P) == {"b": 1}
-
-
-def test_repr_counts_tasks_by_status() -> None:
-    job = job_of(plain(P, P, R), minimum=2)
-    job.queue = "q"
-    assert repr(job) == "<JobInfo default/j of q, min 2: 2 Pending, 1 Running>"
-    assert repr(JobInfo("n", "g")) == "<JobInfo n/g of , min 0: no tasks>"
-    assert isinstance(job.allocated, Resource)
 
 
 def by_part(*keys: str, size: int = 1, needed: int = 0) -> tuple[SubGroups, ...]:

@@ -92,9 +92,3 @@ def test_resized_pod_takes_what_it_has_now() -> None:
 def test_task_with_scheduling_gates_is_gated() -> None:
     assert task(make_pod(gates=["wait"])).is_gated
     assert not task(make_pod()).is_gated
-
-
-def test_repr_has_the_name_of_the_pod() -> None:
-    named = task(make_pod("p", namespace="n", node_name="a"))
-    assert (named.key, named.node_name) == ("n/p", "a")
-    assert repr(named) == "<TaskInfo n/p Pending on a>"

@@ -46,7 +46,7 @@ def offer(name: str, loaded: object, distribution: str = "acme 1.0", target: str
 
 
 def test_offers_of_this_distribution_are_installed() -> None:
-    registry = BatchRegistry.from_installed()
+    registry = BatchRegistry.with_classes()
     assert {"enqueue", "allocate", "backfill", "preempt", "reclaim", "shuffle"} <= {*registry.actions}
     assert {"gang", "drf", "proportion", "predicates", "nodeorder"} <= {*registry.plugins}
     assert (registry.plugins.distribution("gang") or "").startswith("kframework-batch ")
@@ -59,7 +59,7 @@ def test_entry_points_are_imported_on_demand(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("kframework.core.runtime.registry.entry_points", entry_points)
     installed_offers.cache_clear()
     try:
-        registry = BatchRegistry.from_installed()
+        registry = BatchRegistry.with_classes()
         assert list(registry.actions) == ["rest"]
         assert list(registry.plugins) == []
         with pytest.raises(PluginError, match="cannot be imported: ModuleNotFoundError: No module named 'acme'"):

@@ -22,7 +22,7 @@ from kframework_batch.objects import (
     SigsPodGroup,
     SigsPodGroupSpec,
 )
-from kframework_batch.program import compile_program
+from kframework_batch.program import compile_program, core_registry
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import ControllerFactory, ProgramSettings, role_manifests
 from kframework_batch.testing import make_gang, make_queue, make_task
@@ -84,7 +84,7 @@ async def at_work(
     authorizer.server = InProcessTransport(ApiServer(memory, clock))
     client: Cluster = KubeCluster(authorizer, clock, random=Random(0))
     scheduler = Scheduler(
-        settings.configuration, client, clock, registry=settings.registry, engine=settings.engine_factory(), slice=0.0
+        settings.configuration, client, clock, registry=core_registry(), engine=settings.engine_factory(), slice=0.0
     )
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Kubelet(memory, clock).run)

@@ -11,7 +11,7 @@ from kframework_batch.controllers.pod_groups import PodGroupController
 from kframework_batch.controllers.queues import QueueController
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Queue
-from kframework_batch.program import compile_program
+from kframework_batch.program import compile_program, core_registry
 from kframework_batch.settings import ProgramSettings
 
 from kframework.clock import LoopClock, run_virtual
@@ -36,7 +36,7 @@ def test_engine_factory_uses_the_settings() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         of = settings(scheduler_names=("mine",), default_queue="main", period=5.0)
         scheduler = Scheduler(
-            of.configuration, MemoryCluster(clock), clock, engine=of.engine_factory(), registry=of.registry
+            of.configuration, MemoryCluster(clock), clock, engine=of.engine_factory(), registry=core_registry()
         )
         assert isinstance(scheduler.engine, BatchEngine)
         assert list(scheduler.engine.profiles) == ["mine"]

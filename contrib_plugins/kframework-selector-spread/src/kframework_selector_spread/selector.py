@@ -25,7 +25,6 @@ class LabelRequirement(NamedTuple):
     values: frozenset[str] = frozenset()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Return whether labels meet the condition."""
         match self.operator:
             case "In":
                 return labels.get(self.key) in self.values
@@ -42,7 +41,6 @@ Selector = frozenset[LabelRequirement]
 
 
 def matches(selector: Selector, labels: Mapping[str, str]) -> bool:
-    """Return whether labels meet all conditions."""
     for requirement in selector:  # quicker than all(), and this runs for every pod of a node that changed
         if not requirement.matches(labels):
             return False

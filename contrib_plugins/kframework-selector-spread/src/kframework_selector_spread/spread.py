@@ -135,7 +135,6 @@ def _matching_pods(node: NodeInfo, namespace: str, selector: Selector) -> int:
 
 
 def _first_label(node: NodeInfo, labels: tuple[str, ...]) -> str:
-    """Return the value of the first of these labels that the node has."""
     return next((node.labels[label] for label in labels if label in node.labels), "")
 
 

@@ -67,7 +67,6 @@ class Allocate(Action):
 
 
 def needs_allocation(task: TaskInfo) -> bool:
-    """Return whether `allocate` is to see to a pending task."""
     return not task.is_gated and not task.is_best_effort
 
 
@@ -95,12 +94,10 @@ class _SearchResult:
 
     @property
     def hypernode(self) -> str:
-        """The name of the hypernode; "" if it is none."""
         return "" if self.domain is None else self.domain.name
 
     @property
     def rejected_hypernodes(self) -> list[RejectedHypernode]:
-        """The hypernodes in which it has no room."""
         return [
             RejectedHypernode(each.domain.name, each.domain.tier, each.had, each.message)
             for each in self.attempts
@@ -160,7 +157,6 @@ class JobAllocation:
         return more and any(map(self._has_untried, self._tasks))
 
     def _has_untried(self, gang: GangInfo) -> bool:
-        """Return whether a gang has tasks that were not tried yet."""
         return gang in self._tasks and self._tried[gang] < len(self._tasks[gang])
 
     # -- one hypernode after the other ---------------------------------------------------------------------------------
@@ -174,10 +170,10 @@ class JobAllocation:
         Without a choice of hypernodes, the allocations stay in the statement, whatever the result.
         """
         session, job, tried = self._session, self._job, dict(self._tried)
-        found, broken = candidate_domains(session, gang, within), self._is_broken(gang)
+        found, was_broken = candidate_domains(session, gang, within), self._is_broken(gang)
         if len(found) == 1 and found[0] is within:
             yield from self._allocate_gang(statement, gang, queue, within)
-            outcome = self._outcome(gang, broken)
+            outcome = self._outcome(gang, was_broken)
             named = gang.topology is not None and outcome is not TurnOutcome.DISCARDED
             return _SearchResult(outcome, within if named else None)
         errors, places = dict(job.fit_errors), dict(job.tentative_nodes)
@@ -191,7 +187,7 @@ class JobAllocation:
             mark = session.log.mark()
             with statement.statement() as inner:
                 yield from self._allocate_gang(inner, gang, queue, domain)
-                outcome = self._outcome(gang, broken) if inner.has_allocations else TurnOutcome.DISCARDED
+                outcome = self._outcome(gang, was_broken) if inner.has_allocations else TurnOutcome.DISCARDED
                 if outcome is TurnOutcome.COMMITTED:
                     inner.commit()
                     return _SearchResult(outcome, domain, attempts=tries[:-1])
@@ -241,11 +237,10 @@ class JobAllocation:
 
     # -- whether it has enough -----------------------------------------------------------------------------------------
 
-    def _outcome(self, gang: GangInfo, broken: bool) -> TurnOutcome:
-        """Return the outcome of a gang's turn; `broken` as it was before."""
+    def _outcome(self, gang: GangInfo, was_broken: bool) -> TurnOutcome:
         if self._is_ready(gang):
             return TurnOutcome.COMMITTED
-        return TurnOutcome.KEPT if broken or self._is_pipelined(gang) else TurnOutcome.DISCARDED
+        return TurnOutcome.KEPT if was_broken or self._is_pipelined(gang) else TurnOutcome.DISCARDED
 
     def _is_broken(self, gang: GangInfo) -> bool:
         """Return whether a gang has lost members; of parts of a job others may do instead."""

@@ -48,7 +48,6 @@ def choose_node(session: Session, task: TaskInfo) -> Choice | str:
 
 
 def no_domain_reason(session: Session, gang: GangInfo) -> str:
-    """Return why there is no hypernode in which a gang may be placed."""
     closeness = gang.topology
     assert closeness is not None
     highest = _highest_tier(session, closeness)

@@ -36,7 +36,6 @@ class PreemptArguments(SearchArguments):
     at_most: int = Field(100, alias="maxCandidateNodesAbsolute", ge=1)
 
     def wanted(self, nodes: int) -> int:
-        """Return how many of a cluster's `nodes` are compared."""
         return min(max(nodes * self.percentage // 100, self.at_least, 1), self.at_most, nodes)
 
 

@@ -168,12 +168,10 @@ class VictimSelection:
                 self.commit(job, statement)
 
     def give_up(self, job: JobInfo, statement: JobStatement, task: TaskInfo) -> None:
-        """Record that no eviction makes room for a task."""
         self._session.log.log_rejection(task, NO_ROOM)
         self._log_turn(job, statement, TurnOutcome.DISCARDED)
 
     def pipeline_without_victims(self, statement: JobStatement, task: TaskInfo) -> bool:
-        """Pipeline a task to a node without victims; return whether there is one."""
         if not self._is_allocatable(task):
             return False
         choice = self._session.placement.choose(task)
@@ -215,7 +213,6 @@ class VictimSelection:
                 yield None
 
     def apply(self, statement: JobStatement, task: TaskInfo, candidate: VictimCandidate) -> bool:
-        """Evict the victims and promise the task their room; return whether the plugins agree."""
         with statement.statement() as on_node:
             self._evict(on_node, candidate.victims)
             if on_node.pipeline(task, self._session.nodes[candidate.row].name) is not None:
@@ -286,7 +283,6 @@ class VictimSelection:
             statement.evict(victim, self._reason)
 
     def _fits(self, task: TaskInfo, row: int) -> bool:
-        """Return whether a task may go to a node as the tables stand."""
         session = self._session
         if not session.idle.fits_future(task, row) or not self._is_allocatable(task):
             return False

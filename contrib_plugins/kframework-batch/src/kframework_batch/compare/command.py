@@ -124,7 +124,6 @@ def _pod_configuration(
 
 
 def _rows(*runs: Measures) -> list[tuple[str, ...]]:
-    """Return the rows of the table, a column for each run."""
     resource = runs[0].resource
     queues = {queue.queue: queue.weight for run in runs for queue in run.queues}
     rows = [

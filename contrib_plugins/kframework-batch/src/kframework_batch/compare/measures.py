@@ -55,11 +55,9 @@ class GangState(msgspec.Struct):
         return len(self.bound) + self.succeeded >= self.gang.minimum
 
     def waited(self, until: float) -> float:
-        """Return how long it waited for its minimum to run, which may not have ended by then."""
         return (until if self.complete_at is None else self.complete_at) - self.arrived
 
     def remove_pod(self, uid: str) -> int:
-        """Remove a pod from its place, and return what it held."""
         self.bound.discard(uid)
         return self.held_by_pod.pop(uid, 0)
 
@@ -84,7 +82,6 @@ class RunAnalysis:
         self._spans: defaultdict[str, float] = defaultdict(float)
 
     def run(self, until: float) -> None:
-        """Go through all that happened until then."""
         for moment in self._timeline.events:
             if moment.at > until:
                 break
@@ -172,7 +169,6 @@ class RunAnalysis:
             self._spans[queue] += span * self._capacity
 
     def _record_shares(self) -> None:
-        """Add the current state to the course, replacing an entry of the same moment."""
         course = self.history
         if not course.times or course.times[-1] < self._now:
             course.times.append(self._now)
@@ -197,7 +193,6 @@ class TimePercentiles(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_values(cls, values: Iterable[float]) -> TimePercentiles:
-        """Make it of values in any order."""
         ranked = sorted(values)
         p50, p99 = (ranked[max(ceil(part * len(ranked)) - 1, 0)] if ranked else None for part in (0.5, 0.99))
         return cls(p50, p99)

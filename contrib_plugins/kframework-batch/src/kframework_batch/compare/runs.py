@@ -49,7 +49,6 @@ class Trace:
 
     @property
     def capacity(self) -> Resource:
-        """What the nodes have."""
         total = Resource()
         for obj in self.objects:
             if isinstance(obj, Node):
@@ -67,7 +66,6 @@ class Trace:
         return max(parts, key=lambda name: parts[name], default="cpu")
 
     def arrival_script(self, cluster: MemoryCluster, clock: Clock) -> Script:
-        """Return the script by which the jobs arrive."""
         return Script(cluster, clock, [(seconds, create(job)) for seconds, job in self.arrivals])
 
 
@@ -87,7 +85,6 @@ class AdmitAllGroups(Reconciler):
 
 
 def run_sessions(trace: Trace, settings: ProgramSettings, duration: float | None) -> tuple[Measures, ShareHistory]:
-    """Run a trace through sessions of batches."""
     timeline = RunTimeline()
     simulation = create_simulation(trace.objects, settings, observers=[timeline], controllers=[trace.arrival_script])
     return _run_and_measure(trace, simulation, timeline, duration)
@@ -100,7 +97,6 @@ def run_pods(
     settings: ProgramSettings,
     duration: float | None,
 ) -> tuple[Measures, ShareHistory]:
-    """Run a trace through the pod engine, together with the batch controllers."""
     timeline = RunTimeline()
     simulation = Simulation(
         trace.objects,
@@ -120,7 +116,6 @@ def run_pods(
 def _run_and_measure(
     trace: Trace, simulation: Simulation[E], timeline: RunTimeline, duration: float | None
 ) -> tuple[Measures, ShareHistory]:
-    """Run a simulation in which the jobs of a trace arrive, and measure what comes of them."""
     timeline.follow(simulation.cluster, simulation.clock)
     began = process_time()
     with simulation:

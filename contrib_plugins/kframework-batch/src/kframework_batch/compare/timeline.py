@@ -154,7 +154,6 @@ class RunTimeline(Observer):
 
 
 def gang_of(job: Job) -> GangSummary:
-    """Return the gang that a job is, with the defaults of admission."""
     job = with_defaults(job, job.spec.scheduler_name)
     wanted = Resource()
     for task in job.spec.tasks:

@@ -42,7 +42,6 @@ class Mirror:
         self._deleted: dict[str, ApiObject] = {}  # by uid, as it was seen last
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
-        """Return an object, or None."""
         return cast("T | None", self._objects.get((kind, namespace, name)))
 
     def for_subject(self, subject: str, kind: type[T]) -> list[T]:
@@ -98,7 +97,6 @@ def _object_key(obj: ApiObject) -> _ObjectKey:
 
 
 def _is_newer(obj: ApiObject, old: ApiObject) -> bool:
-    """Return whether an object is later than another of its name, as far as their versions can be compared."""
     version, known = obj.metadata.resource_version, old.metadata.resource_version
     if obj.metadata.uid != old.metadata.uid or not (version.isdecimal() and known.isdecimal()):
         return version != known
@@ -141,7 +139,6 @@ class Reconciler(ABC):
 
     @property
     def kinds(self) -> tuple[type[ApiObject], ...]:
-        """The kinds that it watches."""
         return tuple(watch.kind for watch in self.watches)
 
     @abstractmethod
@@ -153,7 +150,6 @@ class Reconciler(ABC):
         """Put a subject in order; what it raises is logged, and a ClusterError is tried again."""
 
     def permanent_subjects(self) -> Iterable[str]:
-        """Name the subjects that are looked at even if there is no object that concerns them."""
         return ()
 
     def is_relevant(self, old: ApiObject, new: ApiObject) -> bool:
@@ -215,7 +211,6 @@ class Reconciler(ABC):
             self._apply(await self.cluster.patch_status(type(obj), name, patch, namespace, uid=uid))
 
     async def delete(self, obj: ApiObject) -> None:
-        """Delete the very object, if it is still there."""
         await delete_if_exists(self.cluster, obj)
 
     # -- the loop --------------------------------------------------------------------------------------------------
@@ -294,7 +289,6 @@ class Reconciler(ABC):
 
 
 async def delete_if_exists(cluster: Cluster, obj: ApiObject) -> None:
-    """Delete the very object, if it is still there."""
     try:
         await cluster.delete(type(obj), obj.metadata.name, obj.metadata.namespace, uid=obj.metadata.uid)
     except ClusterError as error:

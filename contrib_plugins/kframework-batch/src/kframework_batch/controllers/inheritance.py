@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kframework.objects import Pod, PodSpec, Quantity, ResourceList, on_node_requests
+from kframework.objects import Pod, PodSpec, ResourceList, on_node_requests
 from kframework_batch.job import POD_PREEMPTABLE
-from kframework_batch.resource import Resource
+from kframework_batch.resource import Resource, format_quantity
 
 _COOLDOWN = "volcano.sh/cooldown-time"
 _ZONE = "volcano.sh/revocable-zone"
@@ -14,13 +14,11 @@ _BUDGETS = ("volcano.sh/jdb-min-available", "volcano.sh/jdb-max-unavailable")
 
 
 def inherited_annotations(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return those about preemption and its times; of the two disruption budgets only the first."""
     budgets = [key for key in _BUDGETS if key in annotations]
     return _subset(annotations, POD_PREEMPTABLE, _COOLDOWN, _ZONE, *budgets[:1])
 
 
 def inherited_labels(labels: Mapping[str, str]) -> dict[str, str]:
-    """Return those about preemption and its times."""
     return _subset(labels, POD_PREEMPTABLE, _COOLDOWN)
 
 
@@ -36,10 +34,5 @@ def min_resources(pods: Iterable[tuple[PodSpec, int]]) -> ResourceList:
     total = Resource()
     for spec, number in pods:
         if number > 0:
-            total.add(Resource((name, amount * number) for name, amount in on_node_requests(Pod(spec=spec)).items()))
-    written: ResourceList = {}
-    for name, amount in total.items():
-        if amount:
-            nano = amount * (10**6 if name == "cpu" else 10**9)
-            written[name] = str(Quantity(nano, "BinarySI" if name == "memory" else "DecimalSI"))
-    return written
+            total.add(Resource(on_node_requests(Pod(spec=spec))).times(number))
+    return {name: format_quantity(name, amount) for name, amount in total.items() if amount}

@@ -39,7 +39,6 @@ _POD_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def with_defaults(job: Job, scheduler_name: str, queue: str = DEFAULT_QUEUE) -> Job:
-    """Fill in what a job leaves out, its scheduler and its queue among that."""
     tasks = []
     for index, task in enumerate(job.spec.tasks):
         policy, least = task.partition_policy, task.min_available
@@ -161,5 +160,4 @@ def _policy_problems(policies: Iterable[JobPolicy], path: str) -> Iterator[str]:
 
 
 def events_of(policy: JobPolicy) -> list[str]:
-    """List the events to which a policy applies, each once."""
     return list(dict.fromkeys((*policy.events, policy.event) if policy.event else policy.events))

@@ -41,7 +41,6 @@ PriorityOf = Callable[[str], int]
 
 
 def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:
-    """Make the pod group of a job that was filled in."""
     metadata, spec = job.metadata, job.spec
     return PodGroup(
         metadata=ObjectMeta(
@@ -76,7 +75,6 @@ def build_pod_group(job: Job, priority_of: PriorityOf) -> PodGroup:
 
 
 def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin] = ()) -> Pod:
-    """Make a pod of a task of a job that was filled in, with what plugins add to it."""
     metadata, template = job.metadata, task.template
     spec = replace(
         template.spec,
@@ -108,7 +106,6 @@ def build_pod(job: Job, task: TaskSpec, index: int, plugins: Iterable[JobPlugin]
 
 
 def unsupported_fields(job: Job) -> list[str]:
-    """Return the parts of a job that are not supported here."""
     return ["spec: volumes"] if job.spec.volumes else []
 
 
@@ -140,7 +137,6 @@ class PluginObjects:
         self._hosts: dict[str, dict[str, str]] = {}  # the data of a job's ConfigMap, by the job's uid
 
     def plugins(self, job: Job) -> Iterable[JobPlugin]:
-        """List the plugins of a job."""
         return create_plugins(job, self._random).values()
 
     async def create_missing(self, job: Job) -> dict[str, str]:
@@ -164,7 +160,6 @@ class PluginObjects:
         return marks
 
     async def delete_all(self, job: Job) -> None:
-        """Delete what was made for a job."""
         self._hosts.pop(job.metadata.uid, None)
         for plugin in self.plugins(job):
             for kind, name in plugin.object_names(job):

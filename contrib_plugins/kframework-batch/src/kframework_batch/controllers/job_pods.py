@@ -21,7 +21,6 @@ def pod_name(job: Job, task: TaskSpec, index: int) -> str:
 
 
 def owner_references(job: Job) -> tuple[OwnerReference, ...]:
-    """Name the job as the owner of something."""
     return (
         OwnerReference(
             api_version="batch.volcano.sh/v1alpha1",
@@ -125,11 +124,9 @@ class VolcanoJobPods:
                     yield task, index
 
     def tasks_short_of(self, counts: Callable[[Pod], bool]) -> list[str]:
-        """Name the tasks that have fewer pods that count than they want."""
         return [task.name for task in self._tasks if sum(map(counts, self.current[task.name])) < task.replicas]
 
     def partitions(self, task: str) -> dict[str, list[Pod]]:
-        """Return the pods of a task that count, by the number of their partition."""
         found: dict[str, list[Pod]] = {}
         for pod in self.current[task]:
             found.setdefault(pod.metadata.labels.get(PARTITION, ""), []).append(pod)
@@ -137,7 +134,6 @@ class VolcanoJobPods:
 
     @cached_property
     def counts(self) -> PodPhaseCounts:
-        """How many there are of each sort."""
         counts = dict.fromkeys(("Pending", "Running", "Succeeded", "Failed", "Unknown", "terminating"), 0)
         succeeded_of = dict.fromkeys(self.current, 0)
         counts["terminating"] = len(self.obsolete)
@@ -162,7 +158,6 @@ def _is_current(pod: Pod, status: JobStatus) -> bool:
 
 
 def is_staying(pod: Pod) -> bool:
-    """Return whether a pod is not being deleted."""
     return pod.metadata.deletion_timestamp is None
 
 

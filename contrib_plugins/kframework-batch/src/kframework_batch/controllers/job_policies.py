@@ -192,7 +192,6 @@ def _task_failed(task: TaskSpec, pods: Iterable[Pod]) -> Iterator[_JobEvent]:
 
 
 def _count_staying(counts: PodPhaseCounts | JobStatus) -> int:
-    """Add up the pods that are not being deleted."""
     return counts.pending + counts.running + counts.succeeded + counts.failed + counts.unknown
 
 
@@ -200,7 +199,6 @@ def _count_staying(counts: PodPhaseCounts | JobStatus) -> int:
 
 
 def unsupported_policies(job: Job) -> list[str]:
-    """Return the policies of a job that are ignored here."""
     policies = [("spec.policies", policy) for policy in job.spec.policies]
     policies += [(f"spec.tasks[{task.name}].policies", each) for task in job.spec.tasks for each in task.policies]
     found = []

@@ -39,8 +39,7 @@ from kframework_batch.controllers.job_pods import (
     is_stale,
 )
 from kframework_batch.controllers.job_policies import JobAction, Timeouts, next_action, unsupported_policies
-from kframework_batch.objects import Command, Job, JobStatus, PodGroup
-from kframework_batch.owned_kinds import NetworkPolicy, Secret
+from kframework_batch.objects import Command, Job, JobStatus, NetworkPolicy, PodGroup, Secret
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.task_status import has_ended
 
@@ -167,7 +166,6 @@ class VolcanoJobController(Reconciler):
                 self.expect_after(place, _COMMAND_TIMEOUT)
 
     async def _run_commands(self, job: Job) -> bool:
-        """Carry out the commands about a job, and return whether one of them began an action."""
         for command in self.mirror.for_subject(f"{job.metadata.namespace}/{job.metadata.name}", Command):
             action = commanded_action(job, command)
             if action is NoAction.LATER:
@@ -257,7 +255,6 @@ class VolcanoJobController(Reconciler):
 
 
 def _relevant_fields(obj: ApiObject) -> object:
-    """Return all that is read of an object."""
     marks = obj.metadata.annotations.get(VERSION), obj.metadata.annotations.get(RESTARTED_BY)
     match obj:
         case Pod(metadata=metadata, status=status):

@@ -66,7 +66,6 @@ def explain_by_name(
 
 
 def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> list[web.RouteDef]:
-    """Return the route that explains a job or a pod."""
     cluster = scheduler.engine.cluster
 
     async def explained(namespace: str, name: str) -> EngineExplanation:
@@ -111,7 +110,6 @@ def explain_steps(
 def _state_of(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None
 ) -> JobExplanation:
-    """Return the state of a job or task, and the result of the last session in which the job had turns."""
     last = next((account for account in sessions if account.turns_of(job.uid)), sessions[0] if sessions else None)
     explanation = JobExplanation(
         job=job.uid,
@@ -164,7 +162,6 @@ def explain_ended_steps(
 
 
 def _turns(account: SessionAccount, ended: EndedJob) -> tuple[Turn, ...]:
-    """Return the turns of a job in a session; of a task those with a verdict on it."""
     turns = account.turns_of(ended.job)
     if not ended.pod:
         return turns
@@ -184,7 +181,6 @@ def _add_notes(explanation: JobExplanation, *notes: str) -> JobExplanation:
 
 
 def _add_session(explanation: JobExplanation, session: SessionAccount, turns: tuple[Turn, ...]) -> JobExplanation:
-    """Add the result of a session in which the job had these turns."""
     return replace(
         explanation,
         queue=session.queue(explanation.queue_name),

@@ -21,7 +21,7 @@ from kframework.engine import (
 )
 from kframework_batch.account import QueueState, RejectedHypernode, SubJobTurn, TaskVerdict, Turn, TurnOutcome, Victim
 from kframework_batch.account_rows import format_counts, subjob_name
-from kframework_batch.resource import format_quantity
+from kframework_batch.resource import format_amounts
 
 
 class JobRemedy(msgspec.Struct, frozen=True):
@@ -131,14 +131,10 @@ def _head(explanation: JobExplanation) -> dict[str, str]:
         "Phase": explanation.phase or "Pending",
         "Priority": str(explanation.priority or ""),
         "Gang": f"{explanation.minimum} were needed" if gone else had,
-        "Requests": _amounts(explanation.requests),
+        "Requests": format_amounts(explanation.requests),
         "Status": "" if only is None else f"{only.status}{f' on {only.node}' if only.node else ''}",
         "Message": explanation.message,
     }
-
-
-def _amounts(resources: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in resources.items() if amount)
 
 
 def _history(explanation: JobExplanation, layout: Layout) -> Iterator[str]:
@@ -169,15 +165,15 @@ def _queue(explanation: JobExplanation) -> Iterator[str]:
         return
     held, wanted, due = state.allocated, state.requested, state.deserved
     said = [
-        f"due to it, as plugin {state.plugin} has it: {_amounts(due) or 'nothing'}",
-        f"it held {_amounts(held) or 'nothing'}, and asked for {_amounts(wanted) or 'nothing'} in all",
+        f"due to it, as plugin {state.plugin} has it: {format_amounts(due) or 'nothing'}",
+        f"it held {format_amounts(held) or 'nothing'}, and asked for {format_amounts(wanted) or 'nothing'} in all",
     ]
     over = {name: held.get(name, 0) - amount for name, amount in due.items()}
     if above := {name: amount for name, amount in over.items() if amount > 0}:
-        said.append(f"it was over its due by {_amounts(above)}")
+        said.append(f"it was over its due by {format_amounts(above)}")
     below = {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}
     if lacked := {name: amount for name, amount in below.items() if amount > 0}:
-        said.append(f"it was short of its due by {_amounts(lacked)}")
+        said.append(f"it was short of its due by {format_amounts(lacked)}")
     yield from format_list(said)
 
 
@@ -207,7 +203,6 @@ def _turns(explanation: JobExplanation, layout: Layout) -> Iterator[str]:
 
 
 def format_outcome(turn: Turn) -> str:
-    """Return in words how a turn ended."""
     nothing = turn.outcome is TurnOutcome.COMMITTED and not any(verdict.node for verdict in turn.verdicts)
     words = [_NOTHING_MORE if nothing and not turn.victims else _OUTCOMES[turn.outcome]]
     if turn.verdicts or turn.outcome in (TurnOutcome.DISCARDED, TurnOutcome.KEPT, TurnOutcome.COMMITTED):
@@ -277,7 +272,6 @@ def _remedies(explanation: JobExplanation) -> Iterator[str]:
 
 
 def _format_span(seconds: float) -> str:
-    """Write how long ago something was."""
     if seconds < 60:
         return f"{seconds:.3g}s"
     minutes, rest = divmod(int(seconds), 60)

@@ -117,7 +117,6 @@ def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, T
 
 
 def job_name(job: JobInfo) -> str:
-    """Return the name of what a job's pod group belongs to, if that is one thing, else of its pod group."""
     return (job.object and owner_of(job.object)) or f"pod group {job.uid}"
 
 

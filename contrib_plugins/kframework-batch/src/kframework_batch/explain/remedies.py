@@ -17,7 +17,7 @@ from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explanation import JobRemedy
 from kframework_batch.explain.history import job_name
 from kframework_batch.job import JobInfo
-from kframework_batch.resource import Resource, format_quantity
+from kframework_batch.resource import Resource, format_amounts, format_quantity
 from kframework_batch.task_status import TaskStatus
 
 
@@ -35,13 +35,8 @@ class TriedChange(NamedTuple):
     group: str = ""
 
 
-def _format_amounts(amounts: Mapping[str, int]) -> str:
-    return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in amounts.items())
-
-
 @contextmanager
 def _with_fields(thing: object, statement: Statement, **fields: object) -> Iterator[None]:
-    """Set fields to these values for the duration of the context."""
     before = {name: getattr(thing, name) for name in fields}
     try:
         for name, value in fields.items():
@@ -124,7 +119,6 @@ def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
 
 
 def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
-    """Return whether the next session will serve a job if nothing changes."""
     return _try_session(engine, job) is not None
 
 
@@ -141,7 +135,6 @@ def _try_session(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None
 
 
 def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[TriedChange]:
-    """Suggest changes, the smallest first."""
     had = max((turn.had for turn in turns), default=0)
     if 0 < had < job.min_available:
         text = f"let it start with fewer tasks: minAvailable {had} in place of {job.min_available}"
@@ -152,7 +145,7 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     # Where a plugin holds back the job or its tasks for the queue's sake.
     if queue is not None and any(turn.plugin or any(each.plugin for each in turn.verdicts) for turn in turns):
         if queue.capability:
-            text = f"let queue {queue.name} hold more than its capability ({_format_amounts(queue.capability)})"
+            text = f"let queue {queue.name} hold more than its capability ({format_amounts(queue.capability)})"
             yield TriedChange(text, partial(_with_fields, queue, capability=Resource()))
         for weight in (queue.weight * factor for factor in _FACTORS):
             text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
@@ -162,8 +155,8 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     holders.sort(key=lambda other: other.created, reverse=True)
     holders.sort(key=lambda other: other.priority)
     for other in holders[:_JOBS]:
-        held = {name: amount for name, amount in other.bound_resources.items() if amount}
-        text = f"end {job_name(other)} of queue {other.queue}, which holds {_format_amounts(held)}"
+        held = format_amounts(other.bound_resources)
+        text = f"end {job_name(other)} of queue {other.queue}, which holds {held}"
         yield TriedChange(text, partial(_with_job_ended, other))
     yield from _larger_nodes(engine, job, turns)
 
@@ -186,5 +179,5 @@ def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> I
     covered = np.minimum.reduce([free[each] / amount for each, amount in lacking.items() if amount > 0])
     for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
         node, more = nodes[int(rows[place])].name, {each: amount for each, amount in lacking.items() if amount}
-        text = f"add {_format_amounts(more)}: it was tried on node {node}"
+        text = f"add {format_amounts(more)}: it was tried on node {node}"
         yield TriedChange(text, partial(_with_larger_node, engine, node, more), "node")

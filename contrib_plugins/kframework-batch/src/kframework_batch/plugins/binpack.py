@@ -16,7 +16,7 @@ from kframework_batch.job import TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
 from kframework_batch.session_view import SessionView
 
-_MAX_SCORE = 100
+MAX_SCORE = 100
 
 
 class WeightedArguments(BatchArguments):
@@ -107,7 +107,7 @@ class Binpack(BatchPlugin):
     @property
     def _max_score(self) -> int:
         """What a node scores that would be full."""
-        return _MAX_SCORE * self.arguments.weight
+        return MAX_SCORE * self.arguments.weight
 
     def _weighted_requests(self, task: TaskInfo) -> Iterator[tuple[str, int, int]]:
         """Yield what the task asks for and what that weighs, where it has a weight."""

@@ -26,12 +26,6 @@ class Conformance(BatchPlugin):
     def reclaimable(self, session: SessionView, reclaimer: TaskInfo, tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
         return _non_critical(tasks)
 
-    @hookimpl
-    def unified_evictable(
-        self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo]:
-        return _non_critical(tasks)
-
 
 def _non_critical(tasks: Sequence[TaskInfo]) -> Sequence[TaskInfo]:
     return [

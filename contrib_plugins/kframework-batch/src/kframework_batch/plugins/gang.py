@@ -94,7 +94,6 @@ class _Surplus:
         self._wholes = {groups.name: counts[groups.name] - groups.minimum for groups in job.subgroups}
 
     def take(self, task: TaskInfo) -> bool:
-        """Take a task if it can be spared."""
         left, subjob = self._roles.get(task.role), task.subjob
         if self._tasks <= 0 or (left is not None and left <= 0):
             return False

@@ -13,11 +13,9 @@ from kframework_batch.hookspecs import Rows
 from kframework_batch.hypernodes import Domain, occupied_rows
 from kframework_batch.job import GangInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, hookimpl
-from kframework_batch.plugins.binpack import WeightedArguments
+from kframework_batch.plugins.binpack import MAX_SCORE, WeightedArguments
 from kframework_batch.session_view import SessionView
 from kframework_batch.task_status import TaskStatus
-
-_MAX_SCORE = 100
 
 
 class NetworkTopologyAwareArguments(WeightedArguments):
@@ -77,7 +75,7 @@ class NetworkTopologyAware(BatchPlugin):
     @property
     def _max_score(self) -> int:
         """What a hypernode scores that would be full."""
-        return _MAX_SCORE * (1 if self.arguments.weight < 0 else self.arguments.weight)
+        return MAX_SCORE * (1 if self.arguments.weight < 0 else self.arguments.weight)
 
 
 def _topology_gang(task: TaskInfo) -> GangInfo | None:

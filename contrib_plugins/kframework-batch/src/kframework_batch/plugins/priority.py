@@ -37,12 +37,5 @@ class Priority(BatchPlugin):
         return [task for task in tasks if (task.priority < own if task.job is job else task.job.priority < others)]
 
     @hookimpl
-    def unified_evictable(
-        self, session: SessionView, evictor: TaskInfo, tasks: Sequence[TaskInfo]
-    ) -> Sequence[TaskInfo]:
-        job = evictor.job
-        return [task for task in tasks if task.job.queue != job.queue or task.job.priority < job.priority]
-
-    @hookimpl
     def job_starving(self, session: SessionView, job: JobInfo) -> bool:
         return job.ready_num + job.waiting_num < len(job.tasks)

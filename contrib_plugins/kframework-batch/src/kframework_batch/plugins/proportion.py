@@ -8,7 +8,6 @@ from typing import ClassVar
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.queue import QueueAccount, QueueInfo, without_guarantees
-from kframework_batch.resource import Resource
 from kframework_batch.session_view import SessionView, in_batches
 from kframework_batch.water_filling import Claim, fill
 
@@ -106,7 +105,3 @@ class Proportion(BatchPlugin):
     @hookimpl
     def job_enqueued(self, session: SessionView, job: JobInfo) -> None:
         self._accounts[job.queue].admit(job)
-
-    def deserved(self, queue: str) -> Resource:
-        """Return what a queue is due in this session."""
-        return self._accounts[queue].deserved

@@ -60,7 +60,6 @@ class Reservation(BatchPlugin):
             self._rows = _rows_for(session, self._target)
 
     def sign(self, session: SessionView, task: TaskInfo) -> Hashable | None:
-        """Return the kept rows as the signature, except for the job that they are kept for."""
         return () if task.job is self._target else self._rows
 
     @hookimpl

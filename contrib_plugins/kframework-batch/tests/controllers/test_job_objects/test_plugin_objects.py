@@ -8,8 +8,7 @@ from random import Random
 
 import pytest
 from kframework_batch.controllers.job_objects import PluginObjects
-from kframework_batch.objects import Job, JobSpec, JobStatus, TaskSpec
-from kframework_batch.owned_kinds import NetworkPolicy, Secret
+from kframework_batch.objects import Job, JobSpec, JobStatus, NetworkPolicy, Secret, TaskSpec
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 from kframework_batch.controllers.job_admission import find_problems
 from kframework_batch.controllers.job_plugins.ssh import Ssh, draw_key_pair
-from kframework_batch.objects import Job, JobSpec, TaskSpec
-from kframework_batch.owned_kinds import Secret
+from kframework_batch.objects import Job, JobSpec, Secret, TaskSpec
 from kframework_batch.pod_templates import TemplateContainer, TemplatePodSpec
 
 from kframework.objects import ObjectMeta

@@ -21,13 +21,14 @@ from kframework_batch.controllers.job_plugins.job_plugin import (
 )
 from kframework_batch.controllers.job_plugins.ssh import Ssh
 from kframework_batch.controllers.job_pods import JOB_NAME, JOB_NAMESPACE, pod_name
-from kframework_batch.objects import Job, TaskSpec
-from kframework_batch.owned_kinds import (
+from kframework_batch.objects import (
     HeadlessServiceSpec,
+    Job,
     NetworkPolicy,
     NetworkPolicyIngressRule,
     NetworkPolicyPeer,
     NetworkPolicySpec,
+    TaskSpec,
 )
 from kframework_batch.pod_templates import ConfigMapSource, EnvVar, TemplatePodSpec, TemplateVolume, VolumeMount
 
@@ -60,7 +61,6 @@ class Svc(JobPlugin):
 
     @staticmethod
     def arguments(texts: tuple[str, ...]) -> Arguments:
-        """Read its arguments."""
         return Arguments("svc", texts, {_NOT_READY: False, _NO_POLICY: False, _HOSTS_ENV: True})
 
     def objects(self, job: Job) -> list[ApiObject]:
@@ -132,7 +132,6 @@ INSTALLED = ("env", "ssh", "svc")
 
 
 def create_plugins(job: Job, chance: Random) -> dict[str, JobPlugin]:
-    """Make the plugins of a job, by name."""
     made: dict[str, JobPlugin] = {}
     for name, texts in job.spec.plugins.items():
         match name:

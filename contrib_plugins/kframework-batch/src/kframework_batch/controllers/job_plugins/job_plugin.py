@@ -32,7 +32,6 @@ class JobPlugin(ABC):
         return []
 
     def object_names(self, job: Job) -> list[tuple[type[ApiObject], str]]:
-        """Name what belongs to the job."""
         return [(type(made), made.metadata.name) for made in self.objects(job)]
 
     @abstractmethod
@@ -67,11 +66,9 @@ class Arguments:
                     self._values[name] = read
 
     def flag(self, name: str) -> bool:
-        """Return one that is true or false."""
         return self._values[name] is True
 
     def number(self, name: str) -> int:
-        """Return a whole number."""
         found = self._values[name]
         return found if isinstance(found, int) else 0
 
@@ -80,7 +77,6 @@ class Arguments:
 
 
 def _value(text: str, known: bool | int | str) -> bool | int | str | None:
-    """Read a value of the type of the one that is known."""
     if isinstance(known, bool):
         return True if text in _TRUE else False if text in _FALSE else None
     if isinstance(known, int):
@@ -89,7 +85,6 @@ def _value(text: str, known: bool | int | str) -> bool | int | str | None:
 
 
 def object_metadata(job: Job, name: str) -> ObjectMeta:
-    """Make the metadata of what belongs to a job."""
     return ObjectMeta(name=name, namespace=job.metadata.namespace, owner_references=owner_references(job))
 
 
@@ -108,7 +103,6 @@ def add_to_containers(
     mounts: Iterable[VolumeMount] = (),
     volumes: Iterable[TemplateVolume] = (),
 ) -> TemplatePodSpec:
-    """Add variables and mounts to all containers, and the volumes to the pod."""
     env, mounts = tuple(env), tuple(mounts)
 
     def given(container: TemplateContainer) -> TemplateContainer:

@@ -22,8 +22,7 @@ from kframework_batch.controllers.job_plugins.job_plugin import (
     hosts,
     object_metadata,
 )
-from kframework_batch.objects import Job, TaskSpec
-from kframework_batch.owned_kinds import Secret
+from kframework_batch.objects import Job, Secret, TaskSpec
 from kframework_batch.pod_templates import KeyToPath, SecretSource, TemplatePodSpec, TemplateVolume, VolumeMount
 
 _PATH = "ssh-key-file-path"
@@ -61,7 +60,6 @@ class Ssh(JobPlugin):
 
     @staticmethod
     def arguments(texts: tuple[str, ...]) -> Arguments:
-        """Read its arguments."""
         return Arguments("ssh", texts, {_PATH: _ROOTS, _PRIVATE: "", _PUBLIC: "", _PORT: _DEFAULT_PORT})
 
     @staticmethod
@@ -95,7 +93,6 @@ class Ssh(JobPlugin):
 
 
 def draw_key_pair(chance: Random) -> KeyPair:
-    """Draw a pair of Ed25519 keys, in the files of OpenSSH."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     kind, seed, check = b"ssh-ed25519", chance.randbytes(32), chance.randbytes(4)

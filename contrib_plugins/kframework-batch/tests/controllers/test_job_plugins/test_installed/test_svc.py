@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 from kframework_batch.controllers.job_plugins.installed import Svc, host_files
-from kframework_batch.objects import Job, JobSpec, TaskSpec
-from kframework_batch.owned_kinds import NetworkPolicy
+from kframework_batch.objects import Job, JobSpec, NetworkPolicy, TaskSpec
 from kframework_batch.pod_templates import PodTemplateSpec, TemplateContainer, TemplatePodSpec
 
 from kframework.objects import ConfigMap, ObjectMeta, Service
