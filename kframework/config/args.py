@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
-from kframework.config.configuration import Configuration, ProfileConfiguration, without_kind
+from kframework.config.configuration import Configuration, ProfileConfiguration, strip_type_meta
 from kframework.config.decode import ApiModel, decode
 from kframework.config.models import API_VERSION
 from kframework.config.problems import collect_errors, raise_collected
@@ -55,7 +55,7 @@ def _decode_profile(
             if issubclass(model, ApiArgs) and version != API_VERSION:
                 message = f'no kind "{name}Args" is registered for version {shown(version)}; want {API_VERSION}'
                 raise written.place.error(Problem(("apiVersion",), message))
-            args = decode(model, without_kind(written.value, name, written.place), written.place)
+            args = decode(model, strip_type_meta(written.value, name, written.place), written.place)
             if isinstance(args, ApiArgs) and (name in enabled or args.checked_when_disabled):
                 raise_collected([written.place.error(problem) for problem in args.problems()])
             decoded[name] = args

@@ -142,7 +142,7 @@ def plugin_references(
             yield entries / index / "name"
 
 
-def without_kind(args: Mapping[str, Json], plugin_name: str, place: YamlLocation) -> dict[str, Json]:
+def strip_type_meta(args: Mapping[str, Json], plugin_name: str, place: YamlLocation) -> dict[str, Json]:
     """Return args without their `apiVersion` and `kind`, which must be `<plugin>Args` if they are given."""
     wanted = f"{plugin_name}Args"
     kind = args.get("kind", wanted)

@@ -34,8 +34,8 @@ from kframework.objects.problem import FieldPath, Problem, required, shown
 
 def schema_type(**keywords: JsonValue) -> FieldInfo:
     """Return a field whose JSON Schema contains the rule that a validator checks in kube-scheduler's words."""
-    said: FieldInfo = Field(json_schema_extra=keywords)
-    return said
+    field: FieldInfo = Field(json_schema_extra=keywords)
+    return field
 
 
 Bool = Annotated[bool, Strict()]

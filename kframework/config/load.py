@@ -15,7 +15,7 @@ from kframework.config.configuration import (
     ProfileConfiguration,
     RawArgs,
 )
-from kframework.config.decode import decode
+from kframework.config.decode import M, decode
 from kframework.config.default_plugins import DEFAULT_PLUGINS, REMOVED_PLUGINS
 from kframework.config.document import Document, Json, YamlLocation, parse_documents, read_source
 from kframework.config.expand import merge_plugins
@@ -51,10 +51,10 @@ _POLICY = "Policy"
 KINDS: Mapping[str, str] = {KIND: API_VERSION, OPTIONS_KIND: OPTIONS_API_VERSION}
 
 #: The plugin that leaves resources to extenders.
-_FIT = "NodeResourcesFit"
+_NODE_RESOURCES_FIT = "NodeResourcesFit"
 
 #: The place of values that are in no file.
-_NOTHING = Document(None, {}, {}).at()
+_NO_FILE = Document(None, {}, {}).at()
 
 
 def load_configuration(source: str | Path | Mapping[str, object]) -> Configuration:
@@ -81,7 +81,7 @@ def _of_documents(parsed: Sequence[Document], file: str | None) -> Configuration
 
 def default_configuration() -> Configuration:
     """Return the configuration without a file."""
-    return _configuration(_NOTHING, _NOTHING)
+    return _configuration(_NO_FILE, _NO_FILE)
 
 
 def with_overrides(
@@ -95,20 +95,21 @@ def with_overrides(
 
     Raises ConfigError, or ConfigErrors for several errors.
     """
-    settings = configuration.settings.model_copy(
+    old = configuration.settings
+    settings = old.model_copy(
         update={
-            "leader_election": configuration.settings.leader_election.model_copy(update=_given(leader_election)),
-            "client_connection": configuration.settings.client_connection.model_copy(update=_given(client_connection)),
+            "leader_election": _with_fields(old.leader_election, leader_election),
+            "client_connection": _with_fields(old.client_connection, client_connection),
         }
     )
-    own = configuration.options.model_copy(update=_given(options))
+    own = _with_fields(configuration.options, options)
     problems = [*settings_problems(settings), *own.problems()]
-    raise_collected([_NOTHING.error(problem) for problem in problems])
+    raise_collected([_NO_FILE.error(problem) for problem in problems])
     return replace(configuration, settings=settings, options=own)
 
 
-def _given(fields: Mapping[str, object]) -> dict[str, object]:
-    return {name: value for name, value in fields.items() if value is not None}
+def _with_fields(block: M, fields: Mapping[str, object]) -> M:
+    return block.model_copy(update={name: value for name, value in fields.items() if value is not None})
 
 
 # --- documents --------------------------------------------------------------------------------------------------------
@@ -160,7 +161,7 @@ def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configurat
         own = _options(options)
     raise_collected(errors)
 
-    blocks = _named(written.profiles)
+    blocks = _with_default_name(written.profiles)
     profiles = [_profile(block, scheduler / "profiles" / index) for index, block in enumerate(blocks)]
     errors += [scheduler.error(problem) for problem in settings_problems(written)]
     errors += [scheduler.error(problem) for problem in profile_problems(profiles, blocks)]
@@ -168,7 +169,7 @@ def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configurat
 
     settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
-    warnings = tuple(str(notice) for profile in profiles for notice in _notices(profile))
+    warnings = tuple(str(notice) for profile in profiles for notice in _warnings(profile))
     return Configuration(settings, tuple(profiles), own, warnings)
 
 
@@ -189,7 +190,7 @@ def _strip_type_meta(document: YamlLocation) -> Json:
     return {name: value for name, value in document.value.items() if name not in ("apiVersion", "kind")}
 
 
-def _named(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
+def _with_default_name(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]:
     """Fill in the one name that has a default: that of an only profile."""
     only = blocks[0] if blocks else ProfileBlock()
     if len(blocks) > 1 or only.scheduler_name is not None:
@@ -213,15 +214,15 @@ def _without_managed_resources(profile: ProfileConfiguration, settings: Settings
     ignored: list[Json] = [resource.name for resource in managed if resource.ignored_by_scheduler]
     if not ignored:
         return profile
-    if _FIT not in profile.args and _FIT not in profile.plugins.enabled_names():
+    if _NODE_RESOURCES_FIT not in profile.args and _NODE_RESOURCES_FIT not in profile.plugins.enabled_names():
         message = "couldn't build extenders: can't find NodeResourcesFitArgs in plugin config"
         raise profile.place.error(Problem(("pluginConfig",), message))
-    written = profile.raw_args(_FIT)
+    written = profile.raw_args(_NODE_RESOURCES_FIT)
     changed = RawArgs({**written.value, "ignoredResources": ignored}, written.place)
-    return replace(profile, args={**profile.args, _FIT: changed})
+    return replace(profile, args={**profile.args, _NODE_RESOURCES_FIT: changed})
 
 
-def _notices(profile: ProfileConfiguration) -> Iterator[ConfigError]:
+def _warnings(profile: ProfileConfiguration) -> Iterator[ConfigError]:
     """Yield notices for parts of a profile that have no effect."""
     for key in PLACEMENT_POINTS:
         if profile.plugins.key(key).enabled:

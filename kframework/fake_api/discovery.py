@@ -11,7 +11,7 @@ from kframework.client import api_errors
 from kframework.client.transport import Request, Response
 from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_kinds, group_version_kind
 from kframework.fake_api.wire.documents import Data
-from kframework.process.http.health import PING, Check, health, health_of, plain
+from kframework.process.http.health import PING, Check, check_health, health_of, plain
 from kframework.process.http.statuses import NO_SUBJECT, answered, failure
 
 #: Answer to `GET /version`: the release whose API is served.
@@ -146,7 +146,7 @@ def answer_root_path(request: Request, served: Iterable[ApiResource]) -> Respons
     endpoint, _, name = request.path[1:].partition("/")
     checks = _CHECKS.get(endpoint, ())
     if request.path == f"/{endpoint}" and checks:
-        return health(endpoint, checks, request.query)
+        return check_health(endpoint, checks, request.query)
     return next((health_of(check) for check in checks if check.name == name), None)
 
 

@@ -18,7 +18,7 @@ from kframework.fake_api.http_server import ServerOptions, run_cluster
 from kframework.fake_api.server import ApiServer
 from kframework.objects.manifest import Manifest
 from kframework.objects.openapi.definitions import read_document
-from kframework.process.servers import Connect, Server, chance
+from kframework.process.servers import Connect, Server, per_process_random
 
 # At import, because it would block the loop, and virtual time cannot account for a thread.
 read_document()
@@ -81,4 +81,4 @@ class EmbeddedServer(Server):
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         async with self._running() as local:
-            yield KubeCluster(InProcessTransport(local.server), self._clock, random=chance())
+            yield KubeCluster(InProcessTransport(local.server), self._clock, random=per_process_random())

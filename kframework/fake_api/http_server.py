@@ -33,7 +33,7 @@ from kframework.fake_api.state_file import StateFile
 from kframework.fake_api.wire.plain_data import entries
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.manifest import Manifest
-from kframework.process.signals import signals
+from kframework.process.signals import handle_signals
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -235,6 +235,6 @@ async def serve_until_signal(
     state: StateFile | None = None,
 ) -> None:
     stop = asyncio.Event()
-    with signals(stop.set):
+    with handle_signals(stop.set):
         async with run_cluster(manifest, SystemClock(), options, on_kubeconfig, controllers, state):
             await stop.wait()

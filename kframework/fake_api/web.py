@@ -21,7 +21,7 @@ from kframework.errors import ClusterError
 from kframework.fake_api.authentication import impersonated_user
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.watches import WatchStream
-from kframework.process.http.connections import Connections, listening
+from kframework.process.http.connections import Connections, listen_at
 from kframework.process.http.statuses import NO_SUBJECT, failure
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ async def serve(
     connections = Connections(MAX_CONNECTIONS, lambda: tls)
 
     async def handle(http_request: web.BaseRequest) -> web.StreamResponse:
-        with connections.asked(http_request):
+        with connections.in_request(http_request):
             return await _handle(server, host, http_request)
 
     # Cancels the watch of a disconnected client at once, not at its next event.
     web_server = web.Server(handle, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(web_server, shutdown_timeout=_SHUTDOWN_TIMEOUT)
-    async with listening(runner, connections, host, port) as (_, bound_port):
+    async with listen_at(runner, connections, host, port) as (_, bound_port):
         yield bound_port
 
 

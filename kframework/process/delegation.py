@@ -32,10 +32,10 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: The timeout of requests to the API server, in seconds, as in kube-scheduler.
-PATIENCE = 10.0
+REQUEST_TIMEOUT = 10.0
 
 #: The maximum number of cached answers of each kind; clients can send any number of different requests.
-REMEMBERED = 1024
+MAX_CACHED_ANSWERS = 1024
 
 _BEARER = "bearer "
 _MASTERS, _AUTHENTICATED = "system:masters", "system:authenticated"
@@ -87,7 +87,7 @@ class _AccessReview(msgspec.Struct, frozen=True):
 
 
 @asynccontextmanager
-async def delegating(delegation: Delegation) -> AsyncIterator[Middleware]:
+async def delegate_access(delegation: Delegation) -> AsyncIterator[Middleware]:
     """Connect to the API servers, and yield a middleware that answers 401 or 403 to others; ConfigError."""
     tokens = await connect(delegation.authentication)
     try:
@@ -120,15 +120,15 @@ class DelegatedAuth:
                 request.path.startswith(path[:-1]) if path.endswith("*") else request.path == path
                 for path in self._delegation.always_allow_paths
             )
-            refused = None if is_open else await self._refusal(request)
+            refused = None if is_open else await self._reject(request)
             return await handler(request) if refused is None else refused
 
         return check
 
-    async def _refusal(self, request: web.Request) -> web.Response | None:
+    async def _reject(self, request: web.Request) -> web.Response | None:
         """Return the answer to an unauthorized request; None if it is authorized."""
         try:
-            user = await self._user(request.headers.get("Authorization", ""))
+            user = await self._authenticate(request.headers.get("Authorization", ""))
         except ClusterError as error:
             _log.warning("cannot authenticate the client of %s: %s", request.path, error)
             user = None
@@ -138,7 +138,7 @@ class DelegatedAuth:
             return None
         verb = request.method.lower()
         try:
-            verdict = await self._verdict(user, verb, request.path)
+            verdict = await self._authorize(user, verb, request.path)
         except ClusterError as error:
             _log.warning("cannot authorize %s to %s %s: %s", user.username, verb, request.path, error)
             text = f"Internal Server Error: {json.dumps(request.raw_path)}: {escape_text(str(error))}\n"
@@ -149,7 +149,7 @@ class DelegatedAuth:
         message = f"forbidden: {escape(what, quote=False)}{f': {verdict.reason}' if verdict.reason else ''}"
         return _answer(failure(ClusterError(message, status=403, reason="Forbidden"), NO_SUBJECT))
 
-    async def _user(self, authorization: str) -> AuthenticatedUser | None:
+    async def _authenticate(self, authorization: str) -> AuthenticatedUser | None:
         """Return the user of an Authorization header; None for an invalid token."""
         if not authorization[: len(_BEARER)].lower() == _BEARER:
             return ANONYMOUS
@@ -159,15 +159,15 @@ class DelegatedAuth:
             return known[0]
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
         path = "/apis/authentication.k8s.io/v1/tokenreviews"
-        status = (await _asked(self._tokens, path, review, _TokenReview)).status
+        status = (await _post_review(self._tokens, path, review, _TokenReview)).status
         user = None
         if status.authenticated:
             groups = dict.fromkeys((*status.user.groups, _AUTHENTICATED))
             user = msgspec.structs.replace(status.user, groups=tuple(groups))
-        self._users.keep(key, user, self._delegation.token_ttl)
+        self._users.put(key, user, self._delegation.token_ttl)
         return user
 
-    async def _verdict(self, user: AuthenticatedUser, verb: str, path: str) -> Verdict:
+    async def _authorize(self, user: AuthenticatedUser, verb: str, path: str) -> Verdict:
         spec = {
             "user": user.username,
             **{name: value for name, value in msgspec.to_builtins(user).items() if name != "username"},
@@ -178,9 +178,9 @@ class DelegatedAuth:
             return known[0]
         review = {"apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview", "spec": spec}
         path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-        verdict = (await _asked(self._accesses, path, review, _AccessReview)).status
+        verdict = (await _post_review(self._accesses, path, review, _AccessReview)).status
         delegation = self._delegation
-        self._verdicts.keep(key, verdict, delegation.authorized_ttl if verdict.allowed else delegation.unauthorized_ttl)
+        self._verdicts.put(key, verdict, delegation.authorized_ttl if verdict.allowed else delegation.unauthorized_ttl)
         return verdict
 
 
@@ -195,20 +195,20 @@ class _TtlCache(Generic[T]):
         until, answer = self._answers.get(key, (0.0, None))
         return (answer,) if asyncio.get_running_loop().time() < until else None  # type: ignore[return-value]  # it is there
 
-    def keep(self, key: bytes, answer: T, seconds: float) -> None:
+    def put(self, key: bytes, answer: T, seconds: float) -> None:
         self._answers.pop(key, None)
         self._answers[key] = asyncio.get_running_loop().time() + seconds, answer
-        if len(self._answers) > REMEMBERED:
+        if len(self._answers) > MAX_CACHED_ANSWERS:
             del self._answers[next(iter(self._answers))]
 
 
-async def _asked(transport: Transport, path: str, review: object, form: type[T]) -> T:
-    request = Request(method="POST", path=path, body=msgspec.json.encode(review), timeout=PATIENCE)
+async def _post_review(transport: Transport, path: str, review: object, form: type[T]) -> T:
+    request = Request(method="POST", path=path, body=msgspec.json.encode(review), timeout=REQUEST_TIMEOUT)
     try:
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(REQUEST_TIMEOUT):
             return msgspec.json.decode(await send_with_retries(transport, request), type=form)
     except TimeoutError as error:
-        raise ClusterError(f"POST {path}: no answer within {PATIENCE:g} s", status=0) from error
+        raise ClusterError(f"POST {path}: no answer within {REQUEST_TIMEOUT:g} s", status=0) from error
     except (ValueError, RecursionError) as error:
         raise ClusterError(f"POST {path}: cannot decode the response: {error}", status=0) from error
 

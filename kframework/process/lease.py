@@ -31,14 +31,14 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 #: The maximum jitter factor of the time between two tries to get the lease, so that candidates do not synchronize.
-JITTER = 1.2
+JITTER_FACTOR = 1.2
 
 #: How long a leader's lease may be expired before this process counts as unhealthy, in seconds.
-TOLERATED = 20.0
+RENEWAL_TOLERANCE = 20.0
 
 #: The time limit for releasing the lease, in seconds: without a network it expires anyway, and the end of this process,
 #: for example in a rolling update, waits for it.
-RELEASING = 3.0
+RELEASE_TIMEOUT = 3.0
 
 _NEVER = -math.inf
 
@@ -97,7 +97,7 @@ class LeaderElection:
     def problem(self) -> str | None:
         """Return an error if the leadership is long overdue to be renewed or ended; thread-safe."""
         overdue = self._clock.now() - self._expires
-        tolerated = self._settings.lease_duration - self._settings.renew_deadline + TOLERATED
+        tolerated = self._settings.lease_duration - self._settings.renew_deadline + RENEWAL_TOLERANCE
         if tolerated < overdue < math.inf:
             return f"failed election to renew leadership on lease {self._settings.resource_name}"
         return None
@@ -108,7 +108,7 @@ class LeaderElection:
         try:
             await self._acquire()
             self._on_started()
-            announcement = asyncio.create_task(self._announce("became leader"))
+            announcement = asyncio.create_task(self._record_event("became leader"))
             await self._renew()
         finally:
             if announcement is not None:
@@ -122,19 +122,19 @@ class LeaderElection:
         if not self._answered:
             _log.warning("not releasing lease %s: the server does not answer; it will expire", self._name)
             return
-        with anyio.move_on_after(RELEASING, shield=True):
+        with anyio.move_on_after(RELEASE_TIMEOUT, shield=True):
             if self._tried:
                 await self._release()
             if led:
-                await self._announce("stopped leading")
+                await self._record_event("stopped leading")
 
     async def _acquire(self) -> None:
         _log.info("attempting to acquire leader lease %s", self._name)
         freed = asyncio.Event()
         watching = asyncio.create_task(self._watch(freed))
         try:
-            while not await self._acquired():
-                with anyio.move_on_after(self._settings.retry_period * (1 + JITTER * self._random.random())):
+            while not await self._try_acquire():
+                with anyio.move_on_after(self._settings.retry_period * (1 + JITTER_FACTOR * self._random.random())):
                     await freed.wait()
                 freed.clear()
         finally:
@@ -144,21 +144,21 @@ class LeaderElection:
     async def _watch(self, freed: asyncio.Event) -> None:
         """Signal, until cancelled, when the lease is released; if watching is forbidden, polling has to suffice."""
 
-        def look(lease: Lease | None) -> None:
+        def on_change(lease: Lease | None) -> None:
             if lease is None or not lease.spec.holder_identity:
                 freed.set()
 
-        name, namespace, said = self._settings.resource_name, self._settings.resource_namespace, ""
+        name, namespace, logged = self._settings.resource_name, self._settings.resource_namespace, ""
         while True:
             try:
-                await self._cluster.follow(Lease, name, namespace, look)
+                await self._cluster.follow(Lease, name, namespace, on_change)
             except ClusterError as error:
-                if str(error) != said:
-                    said = str(error)
-                    _log.info("cannot watch lease %s, polling it instead: %s", self._name, said)
+                if str(error) != logged:
+                    logged = str(error)
+                    _log.info("cannot watch lease %s, polling it instead: %s", self._name, logged)
             await asyncio.sleep(self._settings.retry_period)
 
-    async def _acquired(self) -> bool:
+    async def _try_acquire(self) -> bool:
         """Acquire the lease if it is free; return whether it is ours now."""
         if not self._may_lead():
             return False
@@ -174,7 +174,7 @@ class LeaderElection:
                     return False
             expires = await self._write(found)
         except ClusterError as error:
-            self._complain(logging.ERROR, "failed to acquire lease %s: %s", error)
+            self._log_failure(logging.ERROR, "failed to acquire lease %s: %s", error)
             return False
         if self._clock.now() >= expires:
             return False
@@ -187,12 +187,12 @@ class LeaderElection:
             try:
                 async with asyncio.timeout(self._expires - self._clock.now()):
                     await asyncio.sleep(self._settings.retry_period)
-                    why = await self._renewed()
+                    why = await self._try_renew()
             except TimeoutError:
                 why = f"it was not renewed within {self._settings.renew_deadline}"
         _log.error("lost lease %s: %s", self._name, why)
 
-    async def _renewed(self) -> str | None:
+    async def _try_renew(self) -> str | None:
         """Try to renew the lease; return why it is lost, None if it is not, even if this try failed."""
         if not self._may_lead():
             return "the scheduler hangs"
@@ -201,13 +201,13 @@ class LeaderElection:
                 expires = await self._write(self._lease)  # optimistically, as if it were unchanged
             except ClusterError as error:
                 text = "failed to update lease %s optimistically, falling back to slow path: %s"
-                self._complain(logging.WARNING, text, error)
+                self._log_failure(logging.WARNING, text, error)
                 found = await self._read()
                 if found is not None and not self._is_ours(found):
                     return f"it is held by {found.spec.holder_identity or 'nobody'}"
                 expires = await self._write(found)
         except ClusterError as error:
-            self._complain(logging.ERROR, "failed to renew lease %s: %s", error)
+            self._log_failure(logging.ERROR, "failed to renew lease %s: %s", error)
             return None
         if not self.leading:
             return "the response to its renewal came too late"
@@ -218,22 +218,22 @@ class LeaderElection:
         """Release the lease, if it still is ours; otherwise, and if that fails, it expires."""
         try:
             try:
-                await self._give_up()
+                await self._clear_holder()
             except ClusterError as error:
                 if error.status != 409:
                     raise
-                await self._give_up()  # an abandoned renewal of ours came in between
+                await self._clear_holder()  # an abandoned renewal of ours came in between
         except ClusterError as error:
-            self._complain(logging.ERROR, "failed to release lease %s: %s", error)
+            self._log_failure(logging.ERROR, "failed to release lease %s: %s", error)
 
-    async def _give_up(self) -> None:
+    async def _clear_holder(self) -> None:
         found = await self._read()
         if found is not None and self._is_ours(found):
             now = rfc3339_micro(self._clock.now())
             nobody = structs.replace(
                 found.spec, holder_identity="", lease_duration_seconds=1, acquire_time=now, renew_time=now
             )
-            await self._asked(self._cluster.update(structs.replace(found, spec=nobody)))
+            await self._await_answer(self._cluster.update(structs.replace(found, spec=nobody)))
 
     @property
     def _name(self) -> str:
@@ -245,7 +245,7 @@ class LeaderElection:
     async def _read(self) -> Lease | None:
         name, namespace = self._settings.resource_name, self._settings.resource_namespace
         try:
-            return await self._asked(self._cluster.get(Lease, name, namespace))
+            return await self._await_answer(self._cluster.get(Lease, name, namespace))
         except ClusterError as error:
             if error.status == 404:
                 return None
@@ -258,10 +258,10 @@ class LeaderElection:
         if found is None:
             metadata = ObjectMeta(name=self._settings.resource_name, namespace=self._settings.resource_namespace)
             lease = Lease(metadata=metadata, spec=self._record(sent, None))
-            self._lease = await self._asked(self._cluster.create(lease))
+            self._lease = await self._await_answer(self._cluster.create(lease))
         else:
             lease = structs.replace(found, spec=self._record(sent, found))
-            self._lease = await self._asked(self._cluster.update(lease))
+            self._lease = await self._await_answer(self._cluster.update(lease))
         return sent + self._settings.renew_deadline
 
     def _record(self, now: float, found: Lease | None) -> LeaseSpec:
@@ -281,7 +281,7 @@ class LeaderElection:
             return structs.replace(record, acquire_time=old.acquire_time, lease_transitions=transitions)
         return structs.replace(record, lease_transitions=transitions + 1)
 
-    async def _announce(self, what: str) -> None:
+    async def _record_event(self, what: str) -> None:
         """Record an Event about the lease, in the older of the two APIs as every leader election does."""
         now, metadata = self._clock.now(), self._lease.metadata
         event = CoreEvent(
@@ -304,16 +304,16 @@ class LeaderElection:
             count=1,
         )
         try:
-            await self._asked(self._cluster.create(event))
+            await self._await_answer(self._cluster.create(event))
         except ClusterError as error:
-            self._complain(logging.WARNING, "could not record an event about lease %s: %s", error)
+            self._log_failure(logging.WARNING, "could not record an event about lease %s: %s", error)
 
-    def _complain(self, level: int, text: str, error: ClusterError) -> None:
+    def _log_failure(self, level: int, text: str, error: ClusterError) -> None:
         """Log an error with the lease, unless it is a missing permission, which is already logged."""
         if not is_denial(error.message):
             _log.log(level, text, self._name, error)
 
-    async def _asked(self, call: Coroutine[object, object, T]) -> T:
+    async def _await_answer(self, call: Coroutine[object, object, T]) -> T:
         """Await an answer for so long as a request may take."""
         try:
             async with asyncio.timeout(self._request_timeout):

@@ -24,10 +24,10 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
 from kframework.objects import Event
 from kframework.process.http.endpoints import Listener, scheduler_routes, serve
-from kframework.process.lease import RELEASING, LeaderElection, new_identity
+from kframework.process.lease import RELEASE_TIMEOUT, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
 from kframework.process.servers import Server, dry_run_configuration
-from kframework.process.signals import signals
+from kframework.process.signals import handle_signals
 from kframework.scheduler.gc_policy import IdleCollector, reduced_gc
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
@@ -97,7 +97,7 @@ class Process(Generic[E]):
             for notice in self.scheduler.profiles.warnings:
                 self._tell(notice)
             stack.enter_context(reduced_gc())
-            stack.enter_context(signals(self.stop))
+            stack.enter_context(handle_signals(self.stop))
             stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.count_slow_hook))
             leader = self._leader()
             await self._serve(stack, leader)
@@ -136,17 +136,17 @@ class Process(Generic[E]):
         routes = scheduler_routes(
             self.configuration,
             synced=lambda: self.scheduler.engine.synced,
-            starting=self._starting,
+            starting=self._starting_plugin,
             stopping=lambda: self._stopping,
             election=leader.problem if leader is not None else None,
             authorization=self._server.rights.problem,
-            checked=self._observers.metrics.health.count_check,
+            on_check=self._observers.metrics.health.count_check,
         )
         shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
         self._tell(f"status page at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
-    def _starting(self) -> str | None:
+    def _starting_plugin(self) -> str | None:
         starting = self.scheduler.starting
         if starting is None:
             return None
@@ -186,7 +186,7 @@ class Process(Generic[E]):
         election = self.configuration.settings.leader_election
         self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
         with self._leading:
-            await leader.won()
+            await leader.wait_until_elected()
             # After a long pause of the process the clock alone decides, before the election's thread runs.
             self._server.fence.only_while(lambda: leader.leading)
             self._tell(f"leading as {leader.identity}")
@@ -194,7 +194,7 @@ class Process(Generic[E]):
             async with anyio.create_task_group() as companions:
                 self._run_side_tasks(companions)
                 self._begin.set()
-                await leader.lost()
+                await leader.wait_until_lost()
                 raise LeadershipLost("Leaderelection lost")
 
     def _hand_over(self, leader: LeaderThread) -> None:
@@ -207,13 +207,13 @@ class Process(Generic[E]):
 _log = logging.getLogger(__name__)
 
 #: The interval of the scheduler loop's heartbeat, in seconds.
-BEAT = 1.0
+HEARTBEAT_INTERVAL = 1.0
 
 #: How much longer than the renew deadline the scheduler's loop may block before it counts as hung, in seconds.
-PATIENCE = 10.0
+HANG_TOLERANCE = 10.0
 
 #: The time the thread has at exit beyond the time for releasing the lease, in seconds.
-CLOSING = 1.0
+CLOSE_TIMEOUT = 1.0
 
 
 class LeaderThread:
@@ -239,7 +239,7 @@ class LeaderThread:
         self._connect = connect
         self._clock = clock
         self._on_lost = on_lost
-        self._beaten: float = 0.0
+        self._last_heartbeat: float = 0.0
         self._candidate = partial(
             LeaderElection,
             settings=settings,
@@ -250,7 +250,7 @@ class LeaderThread:
             on_started=self._started,
             on_stopped=self._stopped,
             # Whether the scheduler's loop runs.
-            may_lead=lambda: clock.now() - self._beaten <= settings.renew_deadline + PATIENCE,
+            may_lead=lambda: clock.now() - self._last_heartbeat <= settings.renew_deadline + HANG_TOLERANCE,
         )
         self._election: LeaderElection | None = None
         self._led = self._released = False
@@ -266,13 +266,13 @@ class LeaderThread:
         """Return an error if the leadership is long overdue to be renewed or ended; thread-safe."""
         return self._election.problem() if self._election is not None else None
 
-    async def won(self) -> None:
+    async def wait_until_elected(self) -> None:
         """Wait until this process leads; raises the error that ended the election before."""
         await self._won.wait()
         if self._failure is not None:
             raise self._failure
 
-    async def lost(self) -> None:
+    async def wait_until_lost(self) -> None:
         """Wait until this process no longer leads; the log has the reason."""
         await self._lost.wait()
 
@@ -285,14 +285,14 @@ class LeaderThread:
 
     def _end(self) -> None:
         with suppress(RuntimeError):  # the thread's loop is closed: it has ended already
-            self._loop.call_soon_threadsafe(self._contending.cancel)
+            self._loop.call_soon_threadsafe(self._candidacy.cancel)
 
     async def __aenter__(self) -> LeaderThread:
         self._scheduler_loop = asyncio.get_running_loop()
         self._loop = asyncio.new_event_loop()
-        self._contending = anyio.CancelScope()
-        self._beaten = self._clock.now()
-        self._beating = asyncio.create_task(self._is_heartbeat())
+        self._candidacy = anyio.CancelScope()
+        self._last_heartbeat = self._clock.now()
+        self._heartbeats = asyncio.create_task(self._send_heartbeats())
         # A daemon, so that a hung thread does not prevent the process from exiting.
         threading.Thread(target=self._run, name="leader-election", daemon=True).start()
         return self
@@ -300,22 +300,22 @@ class LeaderThread:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._beating.cancel()
+        self._heartbeats.cancel()
         self._end()
-        with anyio.move_on_after(RELEASING + CLOSING, shield=True):
+        with anyio.move_on_after(RELEASE_TIMEOUT + CLOSE_TIMEOUT, shield=True):
             await self._ended.wait()
 
-    async def _is_heartbeat(self) -> None:
+    async def _send_heartbeats(self) -> None:
         while True:
-            self._beaten = self._clock.now()
-            await asyncio.sleep(BEAT)
+            self._last_heartbeat = self._clock.now()
+            await asyncio.sleep(HEARTBEAT_INTERVAL)
 
     # -- in the election's thread ----------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
             with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-                runner.run(self._contend())
+                runner.run(self._compete())
         except Exception as error:
             self._failure = error
             if self._led:
@@ -324,10 +324,10 @@ class LeaderThread:
             for event in (self._won, self._ended) if self._released else (self._won, self._lost, self._ended):
                 self._tell(event)
 
-    async def _contend(self) -> None:
+    async def _compete(self) -> None:
         """Compete for the lease until it is lost; the client is closed even on cancellation."""
         async with AsyncExitStack() as closing:
-            with self._contending:
+            with self._candidacy:
                 cluster = await closing.enter_async_context(self._connect())
                 self._election = self._candidate(cluster)
                 await self._election.run()

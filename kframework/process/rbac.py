@@ -20,10 +20,10 @@ from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, ResourceClaim, kind_of
 
 #: The verbs to watch a kind.
-_SEEING = ("get", "list", "watch")
+_READ_VERBS = ("get", "list", "watch")
 
 #: The order in which verbs are written.
-_VERBS = (*_SEEING, *get_args(Verb))
+_VERBS = (*_READ_VERBS, *get_args(Verb))
 
 
 def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[PolicyRule]:
@@ -37,23 +37,23 @@ def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iter
         resource = f"{kind.plural}/{subresource}" if subresource else kind.plural
         granted[_group(kind), resource].update(verbs)
     # One rule for all resources of a group with the same verbs.
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
+    resources_by_verbs: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
     for (group, resource), allowed in sorted(granted.items()):
-        alike[group, tuple(sorted(allowed, key=_VERBS.index))].append(resource)
-    return [PolicyRule((group,), tuple(resources), verbs) for (group, verbs), resources in alike.items()]
+        resources_by_verbs[group, tuple(sorted(allowed, key=_VERBS.index))].append(resource)
+    return [PolicyRule((group,), tuple(resources), verbs) for (group, verbs), resources in resources_by_verbs.items()]
 
 
 def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
     """Yield the kinds, their subresources, and the verbs needed."""
     yield kind_of(Pod), "binding", ("create",)
     yield kind_of(Pod), "status", ("patch",)
-    yield kind_of(Pod), "", _SEEING
-    yield kind_of(Node), "", _SEEING
+    yield kind_of(Pod), "", _READ_VERBS
+    yield kind_of(Node), "", _READ_VERBS
     yield kind_of(Event), "", ("create", "patch")  # a series grows by patches
     of_plugins = (watch for _, plugin in profiles.plugins() for watch in plugin.watches)
     for watch in (*of_plugins, *watches):
         kind = kind_of(watch.kind)
-        yield kind, "", [*_SEEING, *(verb for verb in watch.verbs if verb != "patch_status")]
+        yield kind, "", [*_READ_VERBS, *(verb for verb in watch.verbs if verb != "patch_status")]
         if "patch_status" in watch.verbs:
             yield kind, "status", ("patch",)
             if watch.kind is ResourceClaim:
@@ -98,22 +98,22 @@ def manifests(
     """
     account = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
     return [
-        *_granted("ClusterRole", {"name": name}, [*cluster_rules(profiles, watches, reads), *reviews], account),
-        *_granted("Role", {"name": name, "namespace": election.resource_namespace}, lease_rules(election), account),
+        *_bound_role("ClusterRole", {"name": name}, [*cluster_rules(profiles, watches, reads), *reviews], account),
+        *_bound_role("Role", {"name": name, "namespace": election.resource_namespace}, lease_rules(election), account),
     ]
 
 
-def _granted(
+def _bound_role(
     role: str, metadata: dict[str, str], rules: list[PolicyRule], account: dict[str, str]
 ) -> Iterator[dict[str, object]]:
     """Yield a role with these rules and its binding to an account, or nothing without rules."""
     if rules:
         reference = {"apiGroup": RBAC_GROUP, "kind": role, "name": metadata["name"]}
-        yield {**_head(role, metadata), "rules": [msgspec.to_builtins(rule) for rule in rules]}
-        yield {**_head(f"{role}Binding", metadata), "roleRef": reference, "subjects": [dict(account)]}
+        yield {**_header(role, metadata), "rules": [msgspec.to_builtins(rule) for rule in rules]}
+        yield {**_header(f"{role}Binding", metadata), "roleRef": reference, "subjects": [dict(account)]}
 
 
-def _head(kind: str, metadata: dict[str, str]) -> dict[str, object]:
+def _header(kind: str, metadata: dict[str, str]) -> dict[str, object]:
     return {"apiVersion": f"{RBAC_GROUP}/v1", "kind": kind, "metadata": dict(metadata)}
 
 

@@ -77,13 +77,15 @@ class RealServer(Server):
             metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
             waited = partial(self._requests.observe_wait, transport.address)
-            yield KubeCluster(FlowControl(fenced, self._client, self._clock, waited), self._clock, random=chance())
+            yield KubeCluster(
+                FlowControl(fenced, self._client, self._clock, waited), self._clock, random=per_process_random()
+            )
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:
         """Open the client of the leader election, which nothing may slow down."""
         async with self._transport("leader-election") as transport:
-            yield KubeCluster(RightsTransport(transport, self.rights), self._clock, random=chance())
+            yield KubeCluster(RightsTransport(transport, self.rights), self._clock, random=per_process_random())
 
     @asynccontextmanager
     async def _transport(self, user: str) -> AsyncIterator[KubeTransport]:
@@ -95,7 +97,7 @@ class RealServer(Server):
             await transport.close()
 
 
-def chance() -> Random:
+def per_process_random() -> Random:
     """Return a generator that differs in every process, so that replicas spread."""
     return Seeds(0).generator(f"client of {new_identity()}")
 

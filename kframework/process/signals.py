@@ -16,7 +16,7 @@ REPEAT_WINDOW = 0.1
 
 
 @contextmanager
-def signals(first: Callable[[], None]) -> Iterator[None]:
+def handle_signals(first: Callable[[], None]) -> Iterator[None]:
     """Call back in the loop at the first SIGTERM or SIGINT, and exit the process with code 1 at the second.
 
     The second one does not wait for the loop, which may be what hangs. Two at once count as one.

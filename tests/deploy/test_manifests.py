@@ -12,9 +12,9 @@ import yaml
 
 from kframework.cli import app
 from kframework.config.load import load_configuration
-from kframework.process.http.endpoints import SHUTDOWN, scheduler_routes
-from kframework.process.lease import RELEASING
-from kframework.process.process import CLOSING
+from kframework.process.http.endpoints import SHUTDOWN_TIMEOUT, scheduler_routes
+from kframework.process.lease import RELEASE_TIMEOUT
+from kframework.process.process import CLOSE_TIMEOUT
 from kframework.scheduler.scheduler import EVENT_TIMEOUT
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.command_lines import parse
@@ -144,8 +144,8 @@ def test_it_is_given_the_time_that_its_end_may_take() -> None:
     configuration = load_configuration(CONFIG)
     closing = configuration.options.hook_timeouts.close
     scheduler = EVENT_TIMEOUT + closing + closing  # plugins, then extenders
-    lease = RELEASING + CLOSING
-    endpoints = 2 * SHUTDOWN  # requests under way are waited for, then cancelled and waited for
+    lease = RELEASE_TIMEOUT + CLOSE_TIMEOUT
+    endpoints = 2 * SHUTDOWN_TIMEOUT  # requests under way are waited for, then cancelled and waited for
     longest = scheduler + lease + endpoints
     assert f" {longest:g}.\n" in (DEPLOY / "deployment.yaml").read_text()
     assert POD["spec"]["terminationGracePeriodSeconds"] > longest

@@ -18,7 +18,7 @@ from kframework.client.transport import Request, Response, Stream, Transport
 from kframework.clock import VirtualTimeLoop
 from kframework.errors import ClusterError, ConfigError
 from kframework.process import delegation as module
-from kframework.process.delegation import PATIENCE, REMEMBERED, DelegatedAuth, Delegation
+from kframework.process.delegation import MAX_CACHED_ANSWERS, REQUEST_TIMEOUT, DelegatedAuth, Delegation
 from kframework.process.http import endpoints
 from kframework.process.http.endpoints import Listener, serve
 
@@ -197,29 +197,29 @@ async def test_an_answer_holds_for_some_seconds() -> None:
     delegated = DelegatedAuth(SETTINGS, reviewer, reviewer)
     for pause, asked in ((0, 1), (9.9, 1), (0.2, 2)):
         await asyncio.sleep(pause)
-        user = await delegated._user("bearer right")
+        user = await delegated._authenticate("bearer right")
         assert user is not None and user.username == PROMETHEUS["username"]
-        assert await delegated._user("Bearer wrong") is None
-        assert (await delegated._verdict(user, "get", "/metrics")).allowed
-        assert not (await delegated._verdict(user, "get", "/configz")).allowed
+        assert await delegated._authenticate("Bearer wrong") is None
+        assert (await delegated._authorize(user, "get", "/metrics")).allowed
+        assert not (await delegated._authorize(user, "get", "/configz")).allowed
         assert reviewer.paths.count(TOKENS) == reviewer.paths.count(ACCESSES) == 2 * asked
 
 
 async def test_no_more_is_remembered_than_fits() -> None:
     reviewer = Reviewer(KNOWN, MAY)
     delegated = DelegatedAuth(SETTINGS, reviewer, reviewer)
-    for number in range(REMEMBERED + 10):
-        await delegated._user(f"Bearer {number}")
-    assert len(delegated._users._answers) == REMEMBERED
-    assert not any(str(number).encode() in delegated._users._answers for number in range(REMEMBERED))
+    for number in range(MAX_CACHED_ANSWERS + 10):
+        await delegated._authenticate(f"Bearer {number}")
+    assert len(delegated._users._answers) == MAX_CACHED_ANSWERS
+    assert not any(str(number).encode() in delegated._users._answers for number in range(MAX_CACHED_ANSWERS))
 
 
 async def test_an_api_server_that_does_not_answer_has_its_time() -> None:
     reviewer, began = Reviewer(KNOWN, MAY), asyncio.get_running_loop().time()
     reviewer.answers.clear()
     with pytest.raises(ClusterError, match="no answer within 10 s"):
-        await DelegatedAuth(SETTINGS, reviewer, reviewer)._user("Bearer right")
-    assert asyncio.get_running_loop().time() == began + PATIENCE
+        await DelegatedAuth(SETTINGS, reviewer, reviewer)._authenticate("Bearer right")
+    assert asyncio.get_running_loop().time() == began + REQUEST_TIMEOUT
 
 
 async def test_tokens_are_not_asked_for_over_plain_http() -> None:
@@ -231,4 +231,4 @@ async def test_tokens_are_not_asked_for_over_plain_http() -> None:
 def test_the_times_are_kube_scheduler_s() -> None:
     assert (SETTINGS.token_ttl, SETTINGS.authorized_ttl, SETTINGS.unauthorized_ttl) == (10, 10, 10)
     assert SETTINGS.always_allow_paths == ("/healthz", "/readyz", "/livez")
-    assert set(endpoints.HEALTH) == {path[1:] for path in SETTINGS.always_allow_paths}
+    assert set(endpoints.HEALTH_ENDPOINTS) == {path[1:] for path in SETTINGS.always_allow_paths}

@@ -22,7 +22,7 @@ from kframework.config.models import LeaderElectionSettings
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, CoreEvent, Lease, LeaseSpec, ObjectMeta
-from kframework.process.lease import RELEASING, LeaderElection, new_identity
+from kframework.process.lease import RELEASE_TIMEOUT, LeaderElection, new_identity
 
 T = TypeVar("T", bound=ApiObject)
 R = TypeVar("R")
@@ -536,7 +536,7 @@ async def test_a_release_that_fails_ends_in_time(cluster: MemoryCluster, fate: F
     a.line.fate = lambda method: fate
     await a.stop()
     assert lease(cluster).spec.holder_identity == "a"
-    assert asyncio.get_running_loop().time() <= 1 + RELEASING
+    assert asyncio.get_running_loop().time() <= 1 + RELEASE_TIMEOUT
 
 
 async def test_a_release_with_slow_answers_ends_in_time(cluster: MemoryCluster) -> None:
@@ -545,7 +545,7 @@ async def test_a_release_with_slow_answers_ends_in_time(cluster: MemoryCluster) 
     a.line.fate = lambda method: Fate(back=1.4)
     await a.stop()
     assert lease(cluster).spec.holder_identity == ""
-    assert asyncio.get_running_loop().time() == 1 + RELEASING, "the event was not waited for"
+    assert asyncio.get_running_loop().time() == 1 + RELEASE_TIMEOUT, "the event was not waited for"
 
 
 async def test_no_release_is_tried_over_a_dead_network(

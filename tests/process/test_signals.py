@@ -10,15 +10,15 @@ import sys
 
 import pytest
 
-from kframework.process.signals import signals
+from kframework.process.signals import handle_signals
 
 
 def test_a_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:
     code = (
         "import asyncio, itertools\n"
-        "from kframework.process.signals import signals\n"
+        "from kframework.process.signals import handle_signals\n"
         "async def main():\n"
-        "    with signals(lambda: print('stopping')):\n"
+        "    with handle_signals(lambda: print('stopping')):\n"
         "        print('ready', flush=True)\n"
         "        for _ in itertools.count(): pass\n"
         "asyncio.run(main())\n"
@@ -40,7 +40,7 @@ def test_two_signals_at_once_are_one(later: float, code: int) -> None:
         "signals.monotonic = lambda: next(moments)\n"
         "async def main():\n"
         "    told = asyncio.Event()\n"
-        "    with signals.signals(told.set):\n"
+        "    with signals.handle_signals(told.set):\n"
         "        for _ in range(2): os.kill(os.getpid(), signal.SIGTERM)\n"
         "        await told.wait()\n"
         "asyncio.run(main())\n"
@@ -50,6 +50,6 @@ def test_two_signals_at_once_are_one(later: float, code: int) -> None:
 
 async def test_the_first_signal_is_told_in_the_loop() -> None:
     told = asyncio.Event()
-    with signals(told.set):
+    with handle_signals(told.set):
         os.kill(os.getpid(), signal.SIGTERM)
         await told.wait()

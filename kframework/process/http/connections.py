@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 #: The maximum number of connections. One without a complete request holds up to 1 MiB of headers.
-CONNECTIONS = 128
+MAX_CONNECTIONS = 128
 
 #: The time limits for the headers of a request including the handshake, and for an idle connection between two
 #: requests, in seconds, as in kube-scheduler.
-HEADERS, IDLE = 32.0, 90.0
+HEADER_TIMEOUT, IDLE_TIMEOUT = 32.0, 90.0
 
 #: The time limit for a peer to read a full buffer, some 64 KiB, in seconds.
-STALLED = 30.0
+STALL_TIMEOUT = 30.0
 
 
 class Connections:
@@ -34,7 +34,7 @@ class Connections:
     of the next connection, None for no TLS.
     """
 
-    def __init__(self, most: int = CONNECTIONS, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
+    def __init__(self, most: int = MAX_CONNECTIONS, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
         self._most = most
         self.tls: Callable[[], ssl.SSLContext | None] = tls
         self._open: dict[asyncio.BaseProtocol, _Connection] = {}
@@ -46,18 +46,18 @@ class Connections:
         return lambda: _Connection(self, server())
 
     @contextmanager
-    def asked(self, request: web.BaseRequest) -> Iterator[None]:
+    def in_request(self, request: web.BaseRequest) -> Iterator[None]:
         """Exempt the connection of a request from limits while inside."""
         connection = self._open.get(request.protocol)
         self.in_progress += 1
         if connection is not None:
-            connection.asks()
+            connection.start_request()
         try:
             yield
         finally:
             self.in_progress -= 1
             if connection is not None:
-                connection.lies_idle()
+                connection.end_request()
 
     def add(self, handler: asyncio.BaseProtocol, connection: _Connection) -> None:
         """Count a connection that waits for a request from now on."""
@@ -80,7 +80,7 @@ class Connections:
 
 
 @asynccontextmanager
-async def listening(
+async def listen_at(
     runner: web.BaseRunner, connections: Connections, address: str, port: int
 ) -> AsyncIterator[tuple[str, int]]:
     """Serve at an address while inside, and yield host and port; port 0 is any free one, OSError if it fails."""
@@ -112,16 +112,16 @@ class _Connection(asyncio.Protocol):
         #: Whether no request is in progress.
         self.waiting: bool = True
 
-    def asks(self) -> None:
+    def start_request(self) -> None:
         """A request is there: no time is kept while it is answered."""
         self.waiting = self._idle = False
-        self._end(self._deadline)
+        self._cancel(self._deadline)
 
-    def lies_idle(self) -> None:
+    def end_request(self) -> None:
         """The request is answered: the next one has its time, less of it once it has begun."""
         if not self._lost:
             self.waiting = self._idle = True
-            self._expect(IDLE)
+            self._set_deadline(IDLE_TIMEOUT)
             self._connections.add(self._handler, self)
 
     def abort(self) -> None:
@@ -129,11 +129,11 @@ class _Connection(asyncio.Protocol):
         self._connections.discard(self._handler)
         self._transport.abort()
 
-    def _expect(self, seconds: float) -> None:
-        self._end(self._deadline)
+    def _set_deadline(self, seconds: float) -> None:
+        self._cancel(self._deadline)
         self._deadline = self._loop.call_later(seconds, self.abort)
 
-    def _end(self, timer: asyncio.TimerHandle | None) -> None:
+    def _cancel(self, timer: asyncio.TimerHandle | None) -> None:
         if timer is not None:
             timer.cancel()
 
@@ -145,13 +145,15 @@ class _Connection(asyncio.Protocol):
             self._handler.connection_made(transport)
         else:
             transport.pause_reading()
-            self._handshake = self._loop.create_task(self._shake_hands(transport, tls))
-        self._expect(HEADERS)
+            self._handshake = self._loop.create_task(self._start_tls(transport, tls))
+        self._set_deadline(HEADER_TIMEOUT)
         self._connections.add(self._handler, self)
 
-    async def _shake_hands(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
+    async def _start_tls(self, transport: asyncio.Transport, tls: ssl.SSLContext) -> None:
         try:
-            secure = await self._loop.start_tls(transport, self, tls, server_side=True, ssl_handshake_timeout=HEADERS)
+            secure = await self._loop.start_tls(
+                transport, self, tls, server_side=True, ssl_handshake_timeout=HEADER_TIMEOUT
+            )
         except OSError:  # ssl.SSLError is one, and so is TimeoutError
             secure = None
         if secure is None or secure.is_closing():
@@ -164,18 +166,18 @@ class _Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         if self._idle:
             self._idle = False
-            self._expect(HEADERS)
+            self._set_deadline(HEADER_TIMEOUT)
         self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
         return self._handler.eof_received()
 
     def pause_writing(self) -> None:
-        self._stalled = self._loop.call_later(STALLED, self.abort)
+        self._stalled = self._loop.call_later(STALL_TIMEOUT, self.abort)
         self._handler.pause_writing()
 
     def resume_writing(self) -> None:
-        self._end(self._stalled)
+        self._cancel(self._stalled)
         self._handler.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -183,7 +185,7 @@ class _Connection(asyncio.Protocol):
             return
         self._lost = True
         self._connections.discard(self._handler)
-        self._end(self._deadline)
-        self._end(self._stalled)
+        self._cancel(self._deadline)
+        self._cancel(self._stalled)
         if self._handshake is None:
             self._handler.connection_lost(exc)

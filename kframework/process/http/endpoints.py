@@ -21,9 +21,9 @@ from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
 from kframework.core.runtime.registry import load_in_tree_args
 from kframework.errors import ConfigError
-from kframework.process.delegation import Delegation, delegating
-from kframework.process.http.connections import Connections, listening
-from kframework.process.http.health import PING, Check, Checked, health, health_of, nobody, plain
+from kframework.process.delegation import Delegation, delegate_access
+from kframework.process.http.connections import Connections, listen_at
+from kframework.process.http.health import PING, Check, CheckObserver, check_health, health_of, ignore_check, plain
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 #: The time limit for answers in progress at shutdown, in seconds.
-SHUTDOWN = 5.0
+SHUTDOWN_TIMEOUT = 5.0
 
 #: The maximum size of a request body, in bytes.
-LARGEST_BODY = 1 << 16
+MAX_BODY_BYTES = 1 << 16
 
 #: The maximum number of concurrent requests; loading the page takes a handful.
-REQUESTS = 64
+MAX_REQUESTS = 64
 
 #: The health endpoints, which a kubelet must reach even under load.
-HEALTH = ("healthz", "livez", "readyz")
+HEALTH_ENDPOINTS = ("healthz", "livez", "readyz")
 
-_WITHHELD = "--- REDACTED ---"
+_REDACTED = "--- REDACTED ---"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +69,7 @@ def scheduler_routes(
     stopping: Callable[[], bool],
     election: Callable[[], str | None] | None,
     authorization: Callable[[], str | None],
-    checked: Checked = nobody,
+    on_check: CheckObserver = ignore_check,
 ) -> list[web.RouteDef]:
     """Return the routes that every scheduler has.
 
@@ -82,22 +82,22 @@ def scheduler_routes(
     shutdown = Check("shutdown", lambda: "process is shutting down" if stopping() else None)
     handlers = Check("sched-handler-sync", lambda: None if synced() else "handlers are not fully synchronized")
     return [
-        *health_routes("healthz", elections or [PING], checked),
-        *health_routes("livez", [PING], checked),
-        *health_routes("readyz", [*elections, rights, shutdown, plugins, handlers], checked),
+        *health_routes("healthz", elections or [PING], on_check),
+        *health_routes("livez", [PING], on_check),
+        *health_routes("readyz", [*elections, rights, shutdown, plugins, handlers], on_check),
         configz_route(configuration),
     ]
 
 
-def health_routes(name: str, checks: Sequence[Check], checked: Checked = nobody) -> list[web.RouteDef]:
+def health_routes(name: str, checks: Sequence[Check], on_check: CheckObserver = ignore_check) -> list[web.RouteDef]:
     """Return the route of all checks, `/<name>`, and that of each, `/<name>/<check>`.
 
-    `checked` is called for checks of the combined route, as kube-scheduler counts them.
+    `on_check` is called for checks of the combined route, as kube-scheduler counts them.
     """
     from aiohttp import web
 
     async def answer_all(request: web.Request) -> web.Response:
-        return _answer(health(name, checks, [*request.query.items()], checked))
+        return _answer(check_health(name, checks, [*request.query.items()], on_check))
 
     def answer_of(check: Check) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def answer(request: web.Request) -> web.Response:
@@ -120,7 +120,7 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
 
     scheduler = effective(configuration, load_in_tree_args(configuration))
     documents = {"componentconfig": scheduler, "kframework": effective_options(configuration)}
-    shown = _without_keys({name: document for name, document in documents.items() if document is not None})
+    shown = _redact({name: document for name, document in documents.items() if document is not None})
 
     async def answer(request: web.Request) -> web.Response:
         return web.json_response(shown, headers={"X-Content-Type-Options": "nosniff"})
@@ -128,12 +128,12 @@ def configz_route(configuration: Configuration) -> web.RouteDef:
     return web.get("/configz", answer)
 
 
-def _without_keys(document: object) -> object:
+def _redact(document: object) -> object:
     """Remove private keys and passwords of extenders, since everyone who reaches the port may read this."""
     if isinstance(document, Mapping):
-        return {key: _WITHHELD if key == "keyData" else _without_keys(value) for key, value in document.items()}
+        return {key: _REDACTED if key == "keyData" else _redact(value) for key, value in document.items()}
     if isinstance(document, list):
-        return [_without_keys(each) for each in document]
+        return [_redact(each) for each in document]
     return without_password(document) if isinstance(document, str) else document
 
 
@@ -149,19 +149,19 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
     connections = Connections(tls=lambda: certificate.context if certificate is not None else None)
     async with AsyncExitStack() as stack:
         if listener.delegation is None:
-            who = _others_only_read()
+            who = _reject_remote_writes()
         elif not listener.tls_cert_file and not is_loopback(listener.bind_address):
             message = "clients would send their tokens over plain HTTP"
             remedy = "use --tls-cert-file and --tls-private-key-file, or a loopback --bind-address"
             raise ConfigError(f"{message}: {remedy}")
         else:
-            who = await stack.enter_async_context(delegating(listener.delegation))
-        middlewares = [_only_for_us(connections, listener.bind_address), who]
-        application = web.Application(client_max_size=LARGEST_BODY, middlewares=middlewares)
+            who = await stack.enter_async_context(delegate_access(listener.delegation))
+        middlewares = [_limit_requests(connections, listener.bind_address), who]
+        application = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=middlewares)
         application.add_routes(routes)
-        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN)
+        runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_TIMEOUT)
         try:
-            serving = listening(runner, connections, listener.bind_address, listener.port)
+            serving = listen_at(runner, connections, listener.bind_address, listener.port)
             host, port = await stack.enter_async_context(serving)
         except OSError as error:
             place = f"{listener.bind_address}:{listener.port}"
@@ -169,7 +169,7 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
             remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
             raise ConfigError(f"cannot listen on {place}: {why}; {remedy}") from error
         if certificate is not None:
-            stack.callback(asyncio.create_task(certificate.keep_up()).cancel)
+            stack.callback(asyncio.create_task(certificate.reload_periodically()).cancel)
         yield f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
@@ -178,14 +178,14 @@ def _certificate(listener: Listener) -> Certificate | None:
     return Certificate(certificate, key) if certificate or key else None
 
 
-def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
-    """Limit concurrent requests to REQUESTS, health checks excepted, and reject other hosts in the Host header."""
+def _limit_requests(connections: Connections, bind_address: str) -> Middleware:
+    """Limit concurrent requests to MAX_REQUESTS, health checks excepted, and reject other hosts in the Host header."""
     from aiohttp import web
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        with connections.asked(request):
-            if connections.in_progress > REQUESTS and request.path.split("/")[1] not in HEALTH:
+        with connections.in_request(request):
+            if connections.in_progress > MAX_REQUESTS and request.path.split("/")[1] not in HEALTH_ENDPOINTS:
                 return _answer(plain("too many requests, please try again later\n", 503))
             if not is_host_allowed(bind_address, request.host):
                 return _answer(plain(f"{MISDIRECTED}\n", 421))
@@ -194,7 +194,7 @@ def _only_for_us(connections: Connections, bind_address: str) -> Middleware:
     return check
 
 
-def _others_only_read() -> Middleware:
+def _reject_remote_writes() -> Middleware:
     """Reject requests from other machines that would change something."""
     from aiohttp import web
 
@@ -208,7 +208,7 @@ def _others_only_read() -> Middleware:
 
 
 #: The files are looked at so often, in seconds, as in kube-scheduler.
-PERIOD = 60.0
+RELOAD_INTERVAL = 60.0
 
 
 class Certificate:
@@ -222,10 +222,10 @@ class Certificate:
         #: The TLS context of the next connection.
         self.context: ssl.SSLContext = self._load()
 
-    async def keep_up(self) -> None:
+    async def reload_periodically(self) -> None:
         """Read the files again and again, until cancelled."""
         while True:
-            await asyncio.sleep(PERIOD)
+            await asyncio.sleep(RELOAD_INTERVAL)
             await asyncio.to_thread(self.renew)
 
     def renew(self) -> None:

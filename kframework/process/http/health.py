@@ -31,17 +31,17 @@ class Check(NamedTuple):
 
 
 #: Called for each check that ran, with the endpoint, the check's name, and its problem, None if it passed.
-Checked = Callable[[str, str, str | None], None]
+CheckObserver = Callable[[str, str, str | None], None]
 
 PING = Check("ping", lambda: None)
 
 
-def nobody(endpoint: str, check: str, problem: str | None) -> None:
+def ignore_check(endpoint: str, check: str, problem: str | None) -> None:
     """Take no notice of a check."""
 
 
-def health(
-    endpoint: str, checks: Sequence[Check], query: Sequence[tuple[str, str]], checked: Checked = nobody
+def check_health(
+    endpoint: str, checks: Sequence[Check], query: Sequence[tuple[str, str]], on_check: CheckObserver = ignore_check
 ) -> Response:
     """Answer whether all checks pass that are not excluded; withheld problems are only logged."""
     excluded = [value for name, value in query if name == "exclude"]
@@ -51,7 +51,7 @@ def health(
             lines.append(f"[+]{check.name} excluded: ok")
             continue
         problem = check.problem()
-        checked(endpoint, check.name, problem)
+        on_check(endpoint, check.name, problem)
         if problem is not None:
             lines.append(f"[-]{check.name} failed: {'reason withheld' if check.withheld else escape_text(problem)}")
             problems.append(f"{check.name}: {problem}")

@@ -33,7 +33,7 @@ def answered(data: object, status: int = 200) -> Response:
 
 
 def success(subject: Subject, uid: str = "", status: int = 200) -> Response:
-    details = _named(subject) | ({"uid": uid} if uid else {})
+    details = _details(subject) | ({"uid": uid} if uid else {})
     return answered(_status("Success") | ({"details": details} if details else {}), status)
 
 
@@ -47,7 +47,7 @@ def failure(error: ClusterError, subject: Subject) -> Response:
 
 def status_of(error: ClusterError, subject: Subject = NO_SUBJECT) -> Data:
     """Format an error as an API server does; clients match on reason and details."""
-    details: Data = {} if error.reason in _ABOUT_NOBODY else _named(_about(error, subject))
+    details: Data = {} if error.reason in _WITHOUT_SUBJECT else _details(_about(error, subject))
     if error.causes:
         details["causes"] = list(error.causes)
     elif error.reason == "Invalid" and " is invalid: " in error.message:
@@ -59,16 +59,16 @@ def status_of(error: ClusterError, subject: Subject = NO_SUBJECT) -> Data:
 
 
 #: Errors of a request itself, not of its object.
-_ABOUT_NOBODY = ("BadRequest", "Expired", "Timeout", "TooManyRequests", "Unauthorized")
+_WITHOUT_SUBJECT = ("BadRequest", "Expired", "Timeout", "TooManyRequests", "Unauthorized")
 #: The beginning of messages that name an object: `pods "web" not found`, `ReplicaSet.apps "web" is invalid`.
 _SUBJECT = re.compile(r'(?:Operation cannot be fulfilled on )?([A-Za-z0-9-]+)(?:\.([a-z0-9.-]+))? "([^"]*)"')
 
 
 def _about(error: ClusterError, subject: Subject) -> Subject:
     """Return the object of an error, which may be another one than the request's, or a new one."""
-    told = _SUBJECT.match(error.message)
-    if told is not None:
-        return Subject(told[2] or "", told[1], told[3])
+    found = _SUBJECT.match(error.message)
+    if found is not None:
+        return Subject(found[2] or "", found[1], found[3])
     return NO_SUBJECT if error.reason == "Invalid" else subject  # an invalid patch yields no object
 
 
@@ -76,7 +76,7 @@ def _status(status: str) -> Data:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": status}
 
 
-def _named(subject: Subject) -> Data:
+def _details(subject: Subject) -> Data:
     return {field: value for field, value in subject._asdict().items() if value}
 
 

@@ -11,7 +11,7 @@ from aiohttp import ClientSession, web
 
 from kframework.clock import VirtualTimeLoop, run_virtual
 from kframework.process.http import connections as module
-from kframework.process.http.connections import HEADERS, IDLE, STALLED, Connections, listening
+from kframework.process.http.connections import HEADER_TIMEOUT, IDLE_TIMEOUT, STALL_TIMEOUT, Connections, listen_at
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
@@ -81,10 +81,10 @@ class Port:
         self.connections = Connections(most, tls)
 
         async def answer(request: web.BaseRequest) -> web.StreamResponse:
-            with self.connections.asked(request):
+            with self.connections.in_request(request):
                 return await handle(request)
 
-        self.server = web.Server(answer, access_log=None, keepalive_timeout=10 * IDLE)
+        self.server = web.Server(answer, access_log=None, keepalive_timeout=10 * IDLE_TIMEOUT)
         self._make = self.connections.to(self.server)
 
     def connect(self) -> Wire:
@@ -104,8 +104,8 @@ def anyio_backend() -> object:
 async def test_a_peer_that_never_asks_is_cut() -> None:
     port, began = Port(), asyncio.get_running_loop().time()
     wire = port.connect()
-    await asyncio.sleep(10 * HEADERS)
-    assert wire.ended_at == began + HEADERS
+    await asyncio.sleep(10 * HEADER_TIMEOUT)
+    assert wire.ended_at == began + HEADER_TIMEOUT
     assert not len(port.connections)
     await port.close()
 
@@ -116,7 +116,7 @@ async def test_a_peer_that_sends_byte_by_byte_is_cut() -> None:
     for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"x" * 100:
         wire.peer_sends(bytes([byte]))
         await asyncio.sleep(1)
-    assert wire.ended_at == began + HEADERS
+    assert wire.ended_at == began + HEADER_TIMEOUT
     await port.close()
 
 
@@ -124,17 +124,20 @@ def test_a_peer_that_shakes_no_hands_is_cut() -> None:
     async def story() -> None:
         port = Port(tls=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         wire, began = port.connect(), asyncio.get_running_loop().time()
-        await asyncio.sleep(HEADERS - 1)
+        await asyncio.sleep(HEADER_TIMEOUT - 1)
         assert len(port.connections) == 1  # it counts before its handshake is done
-        await asyncio.sleep(10 * HEADERS)
-        assert wire.ended_at == began + HEADERS
+        await asyncio.sleep(10 * HEADER_TIMEOUT)
+        assert wire.ended_at == began + HEADER_TIMEOUT
         assert not len(port.connections)
         await port.close()
 
     run_virtual(story)  # which passes over what such a wire lacks
 
 
-@pytest.mark.parametrize(("first_byte", "ends"), [(None, IDLE), (5.0, 5.0 + HEADERS), (IDLE - 1, IDLE - 1 + HEADERS)])
+@pytest.mark.parametrize(
+    ("first_byte", "ends"),
+    [(None, IDLE_TIMEOUT), (5.0, 5.0 + HEADER_TIMEOUT), (IDLE_TIMEOUT - 1, IDLE_TIMEOUT - 1 + HEADER_TIMEOUT)],
+)
 async def test_a_connection_that_lies_idle_is_cut(first_byte: float | None, ends: float) -> None:
     """The next request has its time, and from its first byte on no more than a first one."""
     port = Port()
@@ -146,7 +149,7 @@ async def test_a_connection_that_lies_idle_is_cut(first_byte: float | None, ends
     if first_byte is not None:
         await asyncio.sleep(first_byte)
         wire.peer_sends(b"G")
-    await asyncio.sleep(10 * IDLE)
+    await asyncio.sleep(10 * IDLE_TIMEOUT)
     assert wire.ended_at == pytest.approx(answered + ends, abs=0.01)
     await port.close()
 
@@ -156,7 +159,7 @@ async def test_a_connection_that_asks_in_time_stays() -> None:
     wire = port.connect()
     for _ in range(5):
         wire.peer_sends(REQUEST)
-        await asyncio.sleep(IDLE - 1)
+        await asyncio.sleep(IDLE_TIMEOUT - 1)
     assert wire.ended_at is None
     assert wire.sent.count(b"HTTP/1.1 200") == 5
     await port.close()
@@ -167,14 +170,14 @@ async def streaming(request: web.BaseRequest) -> web.StreamResponse:
     await response.prepare(request)
     while True:
         await response.write(b"a line\n")
-        await asyncio.sleep(IDLE)
+        await asyncio.sleep(IDLE_TIMEOUT)
 
 
 async def test_a_long_stream_stays_as_long_as_it_is_read() -> None:
     port = Port(streaming)
     wire = port.connect()
     wire.peer_sends(REQUEST)
-    await asyncio.sleep(50 * IDLE)
+    await asyncio.sleep(50 * IDLE_TIMEOUT)
     assert wire.ended_at is None
     assert wire.sent.count(b"a line") >= 50
     await port.close()
@@ -185,14 +188,14 @@ async def test_a_peer_that_does_not_read_is_cut() -> None:
     wire, began = port.connect(), asyncio.get_running_loop().time()
     wire.deaf = True
     wire.peer_sends(REQUEST)
-    await asyncio.sleep(STALLED - 1)
+    await asyncio.sleep(STALL_TIMEOUT - 1)
     wire.peer_reads()  # just in time
-    await asyncio.sleep(IDLE)
+    await asyncio.sleep(IDLE_TIMEOUT)
     assert wire.ended_at is None
     wire.deaf = True
-    await asyncio.sleep(IDLE + STALLED)
+    await asyncio.sleep(IDLE_TIMEOUT + STALL_TIMEOUT)
     assert wire.ended_at is not None
-    assert (wire.ended_at - began) % IDLE == pytest.approx(STALLED)
+    assert (wire.ended_at - began) % IDLE_TIMEOUT == pytest.approx(STALL_TIMEOUT)
     await port.close()
 
 
@@ -228,11 +231,11 @@ async def test_a_port_of_ones_own() -> None:
     connections = Connections()
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
-        with connections.asked(request):
+        with connections.in_request(request):
             return await well(request)
 
     runner = web.ServerRunner(web.Server(answer, access_log=None))
-    async with listening(runner, connections, "127.0.0.1", 0) as (host, port):
+    async with listen_at(runner, connections, "127.0.0.1", 0) as (host, port):
         async with ClientSession() as session, session.get(f"http://{host}:{port}") as response:
             assert await response.text() == "ok"
         reader, writer = await asyncio.open_connection(host, port)
@@ -248,7 +251,7 @@ async def test_a_port_of_ones_own() -> None:
 async def test_a_silent_peer_makes_way() -> None:
     connections = Connections(most=1)
     runner = web.ServerRunner(web.Server(lambda request: well(request), access_log=None))
-    async with listening(runner, connections, "127.0.0.1", 0) as (host, port):
+    async with listen_at(runner, connections, "127.0.0.1", 0) as (host, port):
         reader, silent = await asyncio.open_connection(host, port)
         async with ClientSession() as session, session.get(f"http://{host}:{port}") as response:
             assert await response.text() == "ok"
@@ -257,4 +260,4 @@ async def test_a_silent_peer_makes_way() -> None:
 
 
 def test_the_times_are_kube_scheduler_s() -> None:
-    assert (module.HEADERS, module.IDLE) == (32, 90)
+    assert (module.HEADER_TIMEOUT, module.IDLE_TIMEOUT) == (32, 90)

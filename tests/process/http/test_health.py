@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.process.http.health import PLAIN, Check, health, health_of
+from kframework.process.http.health import PLAIN, Check, check_health, health_of
 
 
 def checks(**problems: str | None) -> list[Check]:
@@ -40,7 +40,7 @@ readyz check passed
     ],
 )
 def test_who_is_well_says_so(query: list[tuple[str, str]], text: str) -> None:
-    response = health("readyz", WELL, query)
+    response = check_health("readyz", WELL, query)
     assert (response.status, response.body.decode(), response.headers) == (200, text, PLAIN)
 
 
@@ -49,13 +49,13 @@ def test_who_is_well_says_so(query: list[tuple[str, str]], text: str) -> None:
     [([], "[+]log ok"), ([("exclude", "log")], "[+]log excluded: ok")],
 )
 def test_who_is_not_well_always_says_what_failed(query: list[tuple[str, str]], log: str) -> None:
-    response = health("readyz", ILL, query)
+    response = check_health("readyz", ILL, query)
     text = f"[+]ping ok\n[-]sched-handler-sync failed: reason withheld\n{log}\nreadyz check failed\n"
     assert (response.status, response.body.decode(), response.headers) == (500, text, PLAIN)
 
 
 def test_what_may_be_known_is_not_withheld() -> None:
-    response = health("readyz", [Check("plugins", lambda: "one is late", withheld=False)], [])
+    response = check_health("readyz", [Check("plugins", lambda: "one is late", withheld=False)], [])
     assert response.body == b"[-]plugins failed: one is late\nreadyz check failed\n"
 
 
@@ -69,16 +69,16 @@ def test_a_check_that_is_excluded_is_not_asked() -> None:
     def never() -> str | None:
         raise AssertionError
 
-    assert health("livez", [Check("costly", never)], [("exclude", "costly")]).status == 200
+    assert check_health("livez", [Check("costly", never)], [("exclude", "costly")]).status == 200
 
 
 def test_checks_that_are_asked_for_together_are_told() -> None:
     told: list[tuple[str, str, str | None]] = []
-    health("readyz", ILL, [("exclude", "log")], lambda *check: told.append(check))
+    check_health("readyz", ILL, [("exclude", "log")], lambda *check: told.append(check))
     assert told == [("readyz", "ping", None), ("readyz", "sched-handler-sync", "handlers are not fully synchronized")]
 
 
 def test_the_log_is_told_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="kframework"):
-        health("readyz", ILL, [])
+        check_health("readyz", ILL, [])
     assert caplog.messages == ["readyz check failed: sched-handler-sync: handlers are not fully synchronized"]

@@ -100,7 +100,7 @@ class Side:
 async def test_a_leader_leads_until_it_leaves() -> None:
     side = Side()
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         assert leader.leading
         await side.renewed()
         assert side.holder == "a"
@@ -116,11 +116,11 @@ async def test_a_leader_that_releases_its_lease_is_not_told_that_it_is_lost() ->
     first = Side("a")
     second = Side("b", first.cluster)
     async with first.leader:
-        await first.leader.won()
+        await first.leader.wait_until_elected()
         async with second.leader:
-            lost = asyncio.create_task(first.leader.lost())
+            lost = asyncio.create_task(first.leader.wait_until_lost())
             first.leader.release()
-            await second.leader.won()
+            await second.leader.wait_until_elected()
             assert (first.leader.leading, second.leader.leading) == (False, True)
             assert not lost.done() and "lost" not in first.log
             first.leader.release()
@@ -131,7 +131,7 @@ async def test_a_scheduler_that_crashes_gives_the_lease_up() -> None:
     side = Side()
     with pytest.raises(RuntimeError, match="out of luck"):
         async with side.leader as leader:
-            await leader.won()
+            await leader.wait_until_elected()
             raise RuntimeError("out of luck")
     assert (side.holder, side.log[-1]) == ("", "closed")
 
@@ -140,7 +140,7 @@ async def test_a_scheduler_that_is_cancelled_gives_the_lease_up() -> None:
     side, before = Side(), asyncio.all_tasks()
     with anyio.CancelScope() as scope:
         async with side.leader as leader:
-            await leader.won()
+            await leader.wait_until_elected()
             scope.cancel()
             await asyncio.sleep(0)
             raise AssertionError
@@ -153,20 +153,20 @@ async def test_the_next_one_leads_when_the_first_has_left() -> None:
     first = Side("a")
     second = Side("b", first.cluster)
     async with first.leader:
-        await first.leader.won()
+        await first.leader.wait_until_elected()
         async with second.leader:
-            won = asyncio.create_task(second.leader.won())
+            elected = asyncio.create_task(second.leader.wait_until_elected())
             await first.renewed()
-            assert not won.done()
+            assert not elected.done()
             await first.leader.__aexit__(None, None, None)
-            await won
+            await elected
             assert (first.leader.leading, second.leader.leading) == (False, True)
 
 
 async def test_a_lease_that_cannot_be_renewed_is_lost_on_time() -> None:
     side = Side()
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         side.before = lambda method: Fault(error=ClusterError("gone", status=503)) if method == "update" else None
         side.clock.time += 9.9
         await side.renewed()
@@ -174,7 +174,7 @@ async def test_a_lease_that_cannot_be_renewed_is_lost_on_time() -> None:
         side.clock.time += 0.1
         assert not leader.leading
         side.before = lambda method: None
-        await leader.lost()
+        await leader.wait_until_lost()
     log = [each for each in side.log if each != "get"]
     assert log[log.index("lost") :] == ["lost", "update", "closed"]
     assert side.holder == ""
@@ -189,9 +189,9 @@ async def test_a_lease_that_another_has_taken_is_lost() -> None:
         side.cluster.replace(replace(found, spec=replace(found.spec, holder_identity="b")))
 
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         side.before = steal
-        await leader.lost()
+        await leader.wait_until_lost()
         assert side.stopped.is_set()
     assert side.holder == "b"
 
@@ -200,11 +200,11 @@ async def test_a_lease_that_another_has_taken_is_lost() -> None:
 async def test_a_loss_is_told_before_the_lease_is_let_go() -> None:
     side, hold = Side(), threading.Event()
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         # The release begins by a look at the lease, and is not answered as long as the test likes.
         side.before = lambda method: _held(hold) if method == "get" and side.stopped.is_set() else None
         side.clock.time += 10
-        await leader.lost()
+        await leader.wait_until_lost()
         assert side.holder == "a"
         hold.set()
     assert side.holder == ""
@@ -217,26 +217,26 @@ def _held(hold: threading.Event) -> None:
 async def test_a_scheduler_that_hangs_loses_the_lease(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(process, "BEAT", 1e6)
+    monkeypatch.setattr(process, "HEARTBEAT_INTERVAL", 1e6)
     side = Side()
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         for _ in range(4):
             side.clock.time += 5  # up to the renew deadline and ten seconds more
             await side.renewed()
         assert leader.leading
         side.clock.time += 0.1
-        await leader.lost()
+        await leader.wait_until_lost()
         assert not leader.leading
     assert side.holder == ""
     assert "lost lease kube-system/kube-scheduler: the scheduler hangs" in caplog.messages
 
 
 async def test_a_scheduler_that_runs_keeps_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "BEAT", 0.0)
+    monkeypatch.setattr(process, "HEARTBEAT_INTERVAL", 0.0)
     side = Side()
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         for _ in range(10):
             side.clock.time += 9
             await asyncio.sleep(0)  # lets the heart beat
@@ -248,7 +248,7 @@ async def test_a_scheduler_that_runs_keeps_the_lease(monkeypatch: pytest.MonkeyP
 async def test_the_lease_goes_to_others_while_the_loop_is_still_blocked() -> None:
     side = Side()
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         released = threading.Event()
         # The event that comes last.
         side.before = lambda method: released.set() if method == "create" and side.stopped.is_set() else None
@@ -256,7 +256,7 @@ async def test_the_lease_goes_to_others_while_the_loop_is_still_blocked() -> Non
         assert side.stopped.wait(30)
         assert released.wait(30)
         assert side.holder == ""
-        await leader.lost()
+        await leader.wait_until_lost()
 
 
 async def test_whoever_waits_for_the_lease_is_told_why_there_is_no_election() -> None:
@@ -270,8 +270,8 @@ async def test_whoever_waits_for_the_lease_is_told_why_there_is_no_election() ->
     side.leader._connect = refuse
     async with side.leader as leader:
         with pytest.raises(ClusterError, match="Unauthorized"):
-            await leader.won()
-        await leader.lost()
+            await leader.wait_until_elected()
+        await leader.wait_until_lost()
         assert (leader.leading, leader.problem()) == (False, None)
     assert side.log == []
 
@@ -295,7 +295,7 @@ async def test_a_connection_that_hangs_is_given_up_on_leaving() -> None:
 
 
 async def test_a_client_that_does_not_close_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CLOSING", 0.1)
+    monkeypatch.setattr(process, "CLOSE_TIMEOUT", 0.1)
     side, close = Side(settings=SETTINGS.model_copy(update={"renew_deadline": Duration(0.1)})), asyncio.Event()
 
     @asynccontextmanager
@@ -305,7 +305,7 @@ async def test_a_client_that_does_not_close_keeps_nobody(monkeypatch: pytest.Mon
 
     side.leader._connect = hang
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
     assert not leader._ended.is_set()
     leader._loop.call_soon_threadsafe(close.set)
     await leader._ended.wait()
@@ -320,9 +320,9 @@ async def test_an_election_that_breaks_down_is_lost_and_logged(caplog: pytest.Lo
             raise RuntimeError("no such bug")
 
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         side.before = break_down
-        await leader.lost()
+        await leader.wait_until_lost()
         assert side.stopped.is_set()
     assert side.holder == ""
     (record,) = [each for each in caplog.records if each.levelno == logging.ERROR]
@@ -336,7 +336,7 @@ async def test_a_leadership_that_nobody_ended_is_a_problem() -> None:
     assert side.leader.problem() is None
     hold = threading.Event()
     async with side.leader as leader:
-        await leader.won()
+        await leader.wait_until_elected()
         assert leader.problem() is None
         entered = threading.Event()
 
@@ -350,5 +350,5 @@ async def test_a_leadership_that_nobody_ended_is_a_problem() -> None:
         side.clock.time += 100
         assert leader.problem() == "failed election to renew leadership on lease kube-scheduler"
         hold.set()
-        await leader.lost()
+        await leader.wait_until_lost()
         assert leader.problem() is None

@@ -12,7 +12,7 @@ import pytest
 
 from kframework.clock import run_virtual
 from kframework.errors import ConfigError
-from kframework.process.http.endpoints import PERIOD, Certificate
+from kframework.process.http.endpoints import RELOAD_INTERVAL, Certificate
 
 pytestmark = pytest.mark.tool("openssl")
 
@@ -95,9 +95,9 @@ def test_files_are_looked_at_once_a_minute(made: Path, used: Path) -> None:
     before = shown.context
 
     async def main() -> None:
-        keeping = asyncio.create_task(shown.keep_up())
+        keeping = asyncio.create_task(shown.reload_periodically())
         put(made, "new", used)
-        await asyncio.sleep(PERIOD - 1)
+        await asyncio.sleep(RELOAD_INTERVAL - 1)
         assert shown.context is before
         await asyncio.sleep(2)
         assert shown.context is not before

@@ -215,15 +215,15 @@ async def test_a_large_body_is_refused() -> None:
         return web.Response(text=str(len(await request.read())))
 
     async with serve([web.post("/", read)], FREE_PORT) as url, asking() as session:
-        sizes = (endpoints.LARGEST_BODY, endpoints.LARGEST_BODY + 1)
+        sizes = (endpoints.MAX_BODY_BYTES, endpoints.MAX_BODY_BYTES + 1)
         answers = [await (await session.post(url, data=b"x" * size)).text() for size in sizes]
-    assert answers[0] == str(endpoints.LARGEST_BODY)
+    assert answers[0] == str(endpoints.MAX_BODY_BYTES)
     assert "exceeded" in answers[1]
 
 
 @pytest.fixture
 def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "REQUESTS", 1)
+    monkeypatch.setattr(endpoints, "MAX_REQUESTS", 1)
 
 
 @pytest.mark.usefixtures("crowded")
@@ -263,7 +263,7 @@ async def test_others_change_nothing(method: str, remote: str, status: int) -> N
         return web.Response()
 
     request = make_mocked_request(method, "/metrics", headers={"Host": "scheduler"}).clone(remote=remote)
-    answer = await endpoints._others_only_read()(request, handler)
+    answer = await endpoints._reject_remote_writes()(request, handler)
     assert answer.status == status
 
 
@@ -331,7 +331,7 @@ async def test_an_answer_under_way_is_waited_for() -> None:
 
 
 async def test_an_answer_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(endpoints, "SHUTDOWN", 0.05)
+    monkeypatch.setattr(endpoints, "SHUTDOWN_TIMEOUT", 0.05)
     asked = asyncio.Event()
 
     async def never(request: web.Request) -> web.Response:
@@ -382,12 +382,12 @@ async def test_a_certificate_that_changes_is_shown_to_who_comes_next(
 ) -> None:
     changed, renewed = asyncio.Event(), asyncio.Event()
 
-    async def keep_up(certificate: Certificate) -> None:
+    async def reload_periodically(certificate: Certificate) -> None:
         await changed.wait()
         await asyncio.to_thread(certificate.renew)
         renewed.set()
 
-    monkeypatch.setattr(Certificate, "keep_up", keep_up)
+    monkeypatch.setattr(Certificate, "reload_periodically", reload_periodically)
     certificate, key = tmp_path / "tls.crt", tmp_path / "tls.pem"
     certificate.write_bytes((certificates / "key.crt").read_bytes())
     key.write_bytes((certificates / "key.pem").read_bytes())
