@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.commands import OpenGroup, OwnCommand
+from kframework.cli.commands import OpenGroup, built_in
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import HELP_OPTIONS, help_alone
@@ -36,17 +36,17 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 class _Commands(OpenGroup):
     own = (
-        OwnCommand("simulate", "kframework.cli.simulate:command"),
-        OwnCommand("run", "kframework.cli.run:command", GoFlagsCommand),
-        OwnCommand("fake-api", "kframework.cli.fake_api:command"),
-        OwnCommand("explain", "kframework.cli.explain:command"),
-        OwnCommand("replay", "kframework.cli.replay:command"),
-        OwnCommand("rbac", "kframework.cli.rbac:command"),
-        OwnCommand("conformance", "kframework.cli.conformance:command"),
-        OwnCommand("bench", "kframework.cli.bench:command"),
-        OwnCommand("new", "kframework.cli.new.command:command"),
-        OwnCommand("plugins", "kframework.cli.plugins:app"),
-        OwnCommand("config", "kframework.cli.config:app"),
+        built_in("simulate", "kframework.cli.simulate:command"),
+        built_in("run", "kframework.cli.run:command", GoFlagsCommand),
+        built_in("fake-api", "kframework.cli.fake_api:command"),
+        built_in("explain", "kframework.cli.explain:command"),
+        built_in("replay", "kframework.cli.replay:command"),
+        built_in("rbac", "kframework.cli.rbac:command"),
+        built_in("conformance", "kframework.cli.conformance:command"),
+        built_in("bench", "kframework.cli.bench:command"),
+        built_in("new", "kframework.cli.new.command:command"),
+        built_in("plugins", "kframework.cli.plugins:app"),
+        built_in("config", "kframework.cli.config:app"),
     )
 
 

@@ -6,7 +6,7 @@ An entry point of the group `kframework.commands` names a `typer.Typer`, or a fu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, partial
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, ClassVar
 
@@ -22,40 +22,39 @@ from kframework.verbosity import say
 GROUP = "kframework.commands"
 
 
-class OwnCommand(TyperCommand):
-    """A placeholder of a built-in command until it is called, or its help is requested.
+class LazyCommand(TyperCommand):
+    """A placeholder of a command until it is called, or its help is requested.
 
-    Loading all of them takes as long as loading what `run` needs of HTTP.
+    Loading all of them takes as long as loading what `run` needs of HTTP. With a summary, listing loads nothing.
     """
 
-    def __init__(self, name: str, where: str, cls: type[TyperCommand] = TyperCommand) -> None:
-        super().__init__(name)
-        self._where = EntryPoint(name, where, GROUP)
-        self._cls = cls
-
-    @cached_property
-    def loaded(self) -> TyperCommand | TyperGroup:
-        """The command itself."""
-        return _built(self._where.name, self._where.load(), self._cls)
+    def __init__(self, name: str, load: Callable[[], TyperCommand | TyperGroup], summary: str | None = None) -> None:
+        super().__init__(name, short_help=summary)
+        self._load = cache(load)
 
     def make_context(  # type: ignore[override]  # typer hides its base
         self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
     ) -> Context:
-        return self.loaded.make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
+        return self._load().make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        return self.loaded.get_short_help_str(limit)
+        return super().get_short_help_str(limit) if self.short_help else self._load().get_short_help_str(limit)
+
+
+def built_in(name: str, target: str, cls: type[TyperCommand] = TyperCommand) -> LazyCommand:
+    """Return one of our commands; `target` is written as in an entry point."""
+    return LazyCommand(name, lambda: _build(name, EntryPoint(name, target, GROUP).load(), cls))
 
 
 class OpenGroup(TyperGroup):
-    """Commands of our own, and behind them those that installed distributions offer."""
+    """A group of our own commands, followed by those that installed distributions offer."""
 
-    #: Our own.
-    own: ClassVar[Sequence[OwnCommand]] = ()
+    own: ClassVar[Sequence[LazyCommand]] = ()
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
-        self.commands.update({str(each.name): each for each in self.own})
+        self._own = {str(each.name): each for each in self.own}
+        self.commands.update(self._own)
 
     def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]  # typer hides its base
         """Return a command; entry points are only read for a name that is not built in."""
@@ -67,33 +66,17 @@ class OpenGroup(TyperGroup):
         """Return the names of all commands, built-in ones first; warn about offered ones that are ignored."""
         self._add_offered()
         for name, offers in _offered().items():
-            if not isinstance(self.commands[name], _Offered):
+            if name in self._own:
                 offering = " and ".join(map(_distribution, offers))
                 say("warning", f"{offering}: ignoring its command {name!r}, as kframework has one of this name")
         return super().list_commands(ctx)
 
     def _add_offered(self) -> None:
         for name, offers in _offered().items():
-            self.commands.setdefault(name, _Offered(name, offers))
-
-
-class _Offered(TyperCommand):
-    """A placeholder of a command of a distribution, until it is called.
-
-    In a list of commands its description is that of its distribution, so that listing loads nothing.
-    """
-
-    def __init__(self, name: str, offers: Sequence[EntryPoint]) -> None:
-        summary = f"Commands of {_distribution(offers[0])}."
-        if offers[0].dist is not None and "Summary" in offers[0].dist.metadata:
-            summary = offers[0].dist.metadata["Summary"]
-        super().__init__(name, short_help=summary)
-        self._offers = offers
-
-    def make_context(  # type: ignore[override]  # typer hides its base
-        self, info_name: str | None, args: list[str], parent: Context | None = None, **extra: object
-    ) -> Context:
-        return _load(self._offers).make_context(info_name, args, parent, **extra)  # type: ignore[return-value]  # typer hides its base
+            summary = f"Commands of {_distribution(offers[0])}."
+            if offers[0].dist is not None and "Summary" in offers[0].dist.metadata:
+                summary = offers[0].dist.metadata["Summary"]
+            self.commands.setdefault(name, LazyCommand(name, partial(_load, offers), summary))
 
 
 def _offered() -> Mapping[str, Sequence[EntryPoint]]:
@@ -117,10 +100,10 @@ def _load(offers: Sequence[EntryPoint]) -> TyperCommand | TyperGroup:
         raise KFrameworkError(f"{where}: cannot be loaded: {format_error(error)}") from error
     if not isinstance(loaded, typer.Typer) and not callable(loaded):
         raise KFrameworkError(f"{where}: {offer.value} is neither a typer.Typer nor a function")
-    return _built(name, loaded)
+    return _build(name, loaded)
 
 
-def _built(
+def _build(
     name: str, loaded: typer.Typer | Callable[..., object], cls: type[TyperCommand] = TyperCommand
 ) -> TyperCommand | TyperGroup:
     holder = typer.Typer(rich_markup_mode=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Annotated
@@ -10,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import DataForm, print_data, print_lines, print_table
-from kframework.errors import escape_text
+from kframework.cli.printing import DataForm, print_data, print_lines, print_table, progress_bar
 from kframework.observe.text_table import NONE
 
 if TYPE_CHECKING:
@@ -47,7 +45,7 @@ def command(
         _print_case(comparison, output)
         raise typer.Exit(1 if comparison.differences else 0)
     summary = ConformanceSummary()
-    for case in _watched(_cases(files)):
+    for case in _with_progress(_cases(files)):
         summary.add(replay(case, registry))
     _print(summary, output)
     raise typer.Exit(0 if summary.passed == summary.total else 1)
@@ -69,22 +67,11 @@ def _case(id: str, files: Sequence[str]) -> Case:
     raise InputError(f"there is no case {id!r}", file=", ".join(files))
 
 
-def _watched(cases: Iterator[Case]) -> Iterator[Case]:
-    """Show progress while the cases run, if stderr is a terminal."""
-    if not sys.stderr.isatty():
-        yield from cases
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn
-
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed} cases"), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
-        task = bar.add_task("", total=None)
-        for case in cases:
-            bar.update(task, description=escape_text(case.suite))
+def _with_progress(cases: Iterator[Case]) -> Iterator[Case]:
+    with progress_bar("cases") as update:
+        for done, case in enumerate(cases):
+            update(done, None)
             yield case
-            bar.advance(task)
 
 
 def _print(summary: ConformanceSummary, output: DataForm | None) -> None:

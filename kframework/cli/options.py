@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, get_type_hints
 
 import typer
 
@@ -187,3 +190,39 @@ def refuse_reading_stdin_twice(filenames: Iterable[str], config: str | None) -> 
     """Refuse that a configuration comes from stdin if cluster files do."""
     if config == STDIN and STDIN in filenames:
         raise typer.BadParameter("stdin is already read by -f -", param_hint="'--config'")
+
+
+def expand_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Expand the records among a command's parameters to their options, in place."""
+    given = inspect.signature(command, eval_str=True).parameters
+    records = {
+        name: parameter.annotation
+        for name, parameter in given.items()
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
+    }
+
+    @wraps(command)
+    def unfold(**arguments: object) -> None:
+        for name, record in records.items():
+            arguments[name] = record(**{field.name: arguments.pop(field.name) for field in fields(record)})
+        command(**arguments)
+
+    options: list[inspect.Parameter] = []
+    for name, parameter in given.items():
+        if name in records:
+            types = get_type_hints(records[name], include_extras=True)
+            options += [_option(each.name, types[each.name], _default(each)) for each in fields(records[name])]
+        else:
+            options.append(_option(name, parameter.annotation, parameter.default))
+    unfold.__annotations__ = {option.name: option.annotation for option in options}
+    unfold.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # read by typer
+    return unfold
+
+
+def _option(name: str, annotation: object, default: object) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
+
+
+def _default(field: Field[object]) -> object:
+    """Return a field's default; none for a list, whose option has its own."""
+    return inspect.Parameter.empty if field.default is MISSING else field.default

@@ -53,7 +53,6 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_json(data: object) -> None:
-    """Print data as JSON."""
     import msgspec
 
     lines = msgspec.json.format(msgspec.json.encode(data), indent=4).decode().split("\n")
@@ -79,17 +78,15 @@ def print_yaml(*documents: object) -> None:
 
 
 def print_names(kind: str, names: Iterable[str]) -> None:
-    """Print names as `kind/name`, one a line."""
     print_lines(*(f"{kind}/{name}" for name in names))
 
 
 def print_data(form: DataForm, data: object) -> None:
-    """Print data as JSON or YAML."""
     (print_json if form is DataForm.JSON else print_yaml)(data)
 
 
 @contextmanager
-def progress_bar(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int], None]]:
+def progress_bar(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int | None], None]]:
     """Show how much of the total is done, if `shown` and stderr is a terminal."""
     if not shown or not sys.stderr.isatty():
         yield lambda done, of: None

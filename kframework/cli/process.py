@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass
-from functools import wraps
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kframework.cli.fake_api import say_where
-from kframework.cli.options import Devices, Port, WriteKubeconfig, span
+from kframework.cli.options import Devices, Objects, Port, WriteKubeconfig, span
 from kframework.cli.printing import print_lines
 from kframework.errors import escape_text
 from kframework.simulation.inputs import read_cluster
@@ -36,6 +34,10 @@ LeaderElect = Annotated[
 ResourceName = Annotated[
     str | None, typer.Option("--leader-elect-resource-name", metavar="NAME", help="Name of the Lease.")
 ]
+
+
+def _time_option(flag: str, help: str) -> object:
+    return typer.Option(flag, metavar="TIME", parser=span, help=help)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,30 +69,19 @@ class ProcessOptions:
     leader_elect: LeaderElect = None
     lease_duration: Annotated[
         float | None,
-        typer.Option(
-            "--leader-elect-lease-duration",
-            metavar="TIME",
-            parser=span,
-            help="How long other replicas wait for a renewal before they take over.",
+        _time_option(
+            "--leader-elect-lease-duration", "How long other replicas wait for a renewal before they take over."
         ),
     ] = None
     renew_deadline: Annotated[
         float | None,
-        typer.Option(
-            "--leader-elect-renew-deadline",
-            metavar="TIME",
-            parser=span,
-            help="How long the leader tries to renew the Lease before it gives up.",
+        _time_option(
+            "--leader-elect-renew-deadline", "How long the leader tries to renew the Lease before it gives up."
         ),
     ] = None
     retry_period: Annotated[
         float | None,
-        typer.Option(
-            "--leader-elect-retry-period",
-            metavar="TIME",
-            parser=span,
-            help="Time between attempts to acquire or renew the Lease.",
-        ),
+        _time_option("--leader-elect-retry-period", "Time between attempts to acquire or renew the Lease."),
     ] = None
     resource_lock: Annotated[
         str | None, typer.Option("--leader-elect-resource-lock", metavar="KIND", help="Kind of the lock; only leases.")
@@ -132,29 +123,20 @@ class ProcessOptions:
     ] = "/healthz,/readyz,/livez"
     token_ttl: Annotated[
         float | None,
-        typer.Option(
-            "--authentication-token-webhook-cache-ttl",
-            metavar="TIME",
-            parser=span,
-            help="How long to cache reviews of tokens; default 10s.",
-        ),
+        _time_option("--authentication-token-webhook-cache-ttl", "How long to cache reviews of tokens; default 10s."),
     ] = None
     authorized_ttl: Annotated[
         float | None,
-        typer.Option(
+        _time_option(
             "--authorization-webhook-cache-authorized-ttl",
-            metavar="TIME",
-            parser=span,
-            help="How long to cache allowed authorization decisions; default 10s.",
+            "How long to cache allowed authorization decisions; default 10s.",
         ),
     ] = None
     unauthorized_ttl: Annotated[
         float | None,
-        typer.Option(
+        _time_option(
             "--authorization-webhook-cache-unauthorized-ttl",
-            metavar="TIME",
-            parser=span,
-            help="How long to cache denied authorization decisions; default 10s.",
+            "How long to cache denied authorization decisions; default 10s.",
         ),
     ] = None
 
@@ -165,7 +147,6 @@ class ProcessOptions:
         return {name: getattr(self, name) for name in LeaderElectionSettings.model_fields}
 
     def listener(self) -> Listener | None:
-        """Return the listener of the endpoints; None for no endpoints."""
         from kframework.process.http.endpoints import Listener
 
         if not self.secure_port:
@@ -179,7 +160,6 @@ class ProcessOptions:
         )
 
     def _delegation(self) -> Delegation | None:
-        """Return the delegation of authorization; None if not configured."""
         from kframework.client.kube import ConnectionSettings
         from kframework.process.delegation import Delegation
 
@@ -206,6 +186,7 @@ class ProcessOptions:
 class EmbeddedOptions:
     """The options of an embedded fake API, and of access to it."""
 
+    filenames: Objects = field(default_factory=list)
     embedded: Annotated[
         bool,
         typer.Option("--embedded", help="Schedule on a fake API in this process, as kframework fake-api serves it."),
@@ -214,26 +195,24 @@ class EmbeddedOptions:
     port: Port = 0
     write_kubeconfig: WriteKubeconfig = None
 
-    def refuse_alone(self, filenames: Sequence[str], controllers: str = "*") -> None:
-        """Reject options of the embedded server without `--embedded`."""
+    def refuse_alone(self, controllers: str = "*") -> None:
         if not self.embedded and controllers != "*":
             raise typer.BadParameter("only with --embedded", param_hint="'--controllers'")
-        if not self.embedded and (filenames or self.devices or self.port or self.write_kubeconfig):
+        if not self.embedded and (self.filenames or self.devices or self.port or self.write_kubeconfig):
             hint = "'--filename', '--devices', '--port', '--write-kubeconfig'"
             raise typer.BadParameter("only with --embedded", param_hint=hint)
 
 
-def server_of(
+def create_server(
     process: ProcessOptions,
     embedded: EmbeddedOptions,
-    filenames: Sequence[str],
     configuration: Configuration,
     clock: Clock,
     requests: RequestMetrics,
     rights_command: str,
     controllers: str = "*",
 ) -> Server:
-    """Return the real API server with counted requests, or a fake one with the content of these files.
+    """Return the real API server with counted requests, or an embedded fake one.
 
     `rights_command` prints the permissions that the scheduler needs there; `controllers` are workload controllers of a
     fake server.
@@ -243,7 +222,7 @@ def server_of(
         from kframework.fake_api.http_server import ServerOptions
 
         publication = ServerOptions(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
-        manifest = read_cluster(filenames, devices=embedded.devices)
+        manifest = read_cluster(embedded.filenames, devices=embedded.devices)
         return EmbeddedServer(manifest, clock, publication, say_where, controllers.split(","))
     from kframework.client.kube import ConnectionSettings
     from kframework.process.servers import RealServer
@@ -266,37 +245,6 @@ def _configured_kubeconfig(configuration: Configuration) -> str | None:
         document = configuration.profiles[0].place.document
         raise document.at("clientConnection", "kubeconfig").error(Problem((), message))
     return paths or None
-
-
-def expand_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Expand the records among a command's parameters to their options, in place."""
-    given = inspect.signature(command, eval_str=True).parameters
-    records = {
-        name: parameter.annotation
-        for name, parameter in given.items()
-        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation)
-    }
-
-    @wraps(command)
-    def unfold(**arguments: object) -> None:
-        for name, record in records.items():
-            arguments[name] = record(**{field.name: arguments.pop(field.name) for field in fields(record)})
-        command(**arguments)
-
-    options: list[inspect.Parameter] = []
-    for name, parameter in given.items():
-        if name in records:
-            types = get_type_hints(records[name], include_extras=True)
-            options += [_option(field.name, types[field.name], field.default) for field in fields(records[name])]
-        else:
-            options.append(_option(name, parameter.annotation, parameter.default))
-    unfold.__annotations__ = {option.name: option.annotation for option in options}
-    unfold.__signature__ = inspect.Signature(options)  # type: ignore[attr-defined]  # read by typer
-    return unfold
-
-
-def _option(name: str, annotation: object, default: object) -> inspect.Parameter:
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def event_printer() -> Callable[[Event], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -10,16 +9,8 @@ import typer
 from kframework.cli.config import compiled
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import print_json, print_yaml
+from kframework.cli.printing import DataForm, print_json, print_yaml
 from kframework.simulation.inputs import load_simulation_configuration
-
-
-class Form(StrEnum):
-    """The forms in which Kubernetes takes objects."""
-
-    YAML = "yaml"
-    JSON = "json"
-
 
 NamespaceOption = Annotated[
     str, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the ServiceAccount.")
@@ -29,7 +20,7 @@ NameOption = Annotated[
     str, typer.Option("--name", metavar="NAME", help="Name of the ServiceAccount, and of all printed objects.")
 ]
 
-FormOption = Annotated[Form, typer.Option("-o", "--output", help="Print YAML documents or a JSON list.")]
+FormOption = Annotated[DataForm, typer.Option("-o", "--output", help="Print YAML documents or a JSON list.")]
 
 
 def command(
@@ -49,7 +40,7 @@ def command(
             help="Also print the rights that --authentication-kubeconfig and --authorization-kubeconfig need.",
         ),
     ] = False,
-    output: FormOption = Form.YAML,
+    output: FormOption = DataForm.YAML,
     verbosity: Verbosity = 0,
 ) -> None:
     """Print the rights that a scheduler needs, and no others.
@@ -67,10 +58,9 @@ def command(
     print_objects(output, manifests(profiles, election, reviews=rules, name=name, namespace=namespace))
 
 
-def print_objects(form: Form, objects: list[dict[str, object]]) -> None:
+def print_objects(form: DataForm, objects: list[dict[str, object]]) -> None:
     """Print objects as `kubectl apply -f -` takes them."""
-    match form:
-        case Form.YAML:
-            print_yaml(*objects)
-        case Form.JSON:
-            print_json({"apiVersion": "v1", "kind": "List", "items": objects})
+    if form is DataForm.JSON:
+        print_json({"apiVersion": "v1", "kind": "List", "items": objects})
+    else:
+        print_yaml(*objects)

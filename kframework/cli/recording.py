@@ -1,9 +1,10 @@
-"""The options of the commands that can record what they do."""
+"""Recording by the commands that schedule, and its options."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
@@ -15,57 +16,60 @@ if TYPE_CHECKING:
 
 
 #: The minimum size in bytes: four smaller parts would not hold their initial state and any records.
-_LEAST = 1 << 20
+_MIN_SIZE = 1 << 20
 
 
-def size(text: str) -> int:
+def parse_size(text: str) -> int:
     """Read a number of bytes from an option: 64Mi, 1G."""
     from kframework.objects.quantity import QuantityError, value
 
     try:
-        found = value(text)
+        bytes_ = value(text)
     except QuantityError as error:
         raise typer.BadParameter(str(error)) from error
-    if found < _LEAST:
+    if bytes_ < _MIN_SIZE:
         raise typer.BadParameter("must be at least 1Mi")
-    return found
+    return bytes_
 
 
-Record = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", help="Record all messages in this file, for kframework replay and explain --recording."
-    ),
-]
+@dataclass(frozen=True, kw_only=True)
+class RecordOptions:
+    """The options of a recording."""
 
-RecordLimit = Annotated[
-    int | None,
-    typer.Option(
-        metavar="SIZE", parser=size, help="Maximum size of FILE, FILE.1, FILE.2 and FILE.3 together; default 256Mi."
-    ),
-]
+    record: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Record all messages in this file, for kframework replay and explain --recording."
+        ),
+    ] = None
+    record_limit: Annotated[
+        int | None,
+        typer.Option(
+            metavar="SIZE",
+            parser=parse_size,
+            help="Maximum size of FILE, FILE.1, FILE.2 and FILE.3 together; default 256Mi.",
+        ),
+    ] = None
+    record_annotations: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY",
+            default_factory=list,
+            show_default=False,
+            help="Also record the values of these annotations, for plugins that read them; example.com/* for a prefix;"
+            " repeatable.",
+        ),
+    ] = field(default_factory=list)
 
 
-RecordAnnotations = Annotated[
-    list[str],
-    typer.Option(
-        metavar="KEY",
-        default_factory=list,
-        show_default=False,
-        help="Also record the values of these annotations, for plugins that read them; example.com/* for a prefix;"
-        " repeatable.",
-    ),
-]
-
-
-class RecordingOptions(NamedTuple):
+class RecordedScheduler(NamedTuple):
     """The arguments of a recorded scheduler: its engine factory and observers."""
 
     engine: EngineFactory
     observers: list[Observer]
 
 
-def with_read_only(recorded: RecordingOptions) -> RecordingOptions:
+def with_read_only(recorded: RecordedScheduler) -> RecordedScheduler:
     """Return the same with an engine whose plugins get read-only objects."""
     from kframework.scheduler.read_only import with_read_only_objects
 
@@ -73,25 +77,23 @@ def with_read_only(recorded: RecordingOptions) -> RecordingOptions:
 
 
 @contextmanager
-def recording(file: str | None, limit: int | None, annotations: Sequence[str] = ()) -> Iterator[RecordingOptions]:
-    """Record into a file while inside, if one is given; of annotations those that go in by themselves, and these."""
+def recording(options: RecordOptions) -> Iterator[RecordedScheduler]:
+    """Record the pod engine while inside, if a file is given."""
     from kframework.core.pod_engine import PodEngine
     from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 
-    with recorder_to(file, limit, annotations) as recorder:
+    with open_recorder(options) as recorder:
         if recorder is None:
-            yield RecordingOptions(PodEngine.of, [])
+            yield RecordedScheduler(PodEngine.of, [])
         else:
-            yield RecordingOptions(recording_pod_engine_factory(recorder), [recorder])
+            yield RecordedScheduler(recording_pod_engine_factory(recorder), [recorder])
 
 
 @contextmanager
-def recorder_to(
-    file: str | None, limit: int | None, annotations: Sequence[str] = (), *, read: Sequence[str] = ()
-) -> Iterator[Recorder | None]:
-    """Open a recorder to a file while inside, None without a file; `read` are annotations that the engine reads.
+def open_recorder(options: RecordOptions, read: Sequence[str] = ()) -> Iterator[Recorder | None]:
+    """Open a recorder while inside, None without a file; `read` are annotations that the engine reads.
 
-    Recorded annotations are the standard ones, those in `read`, and `annotations`.
+    Recorded annotations are the standard ones, those in `read`, and those of the options.
     """
     from pathlib import Path
 
@@ -99,14 +101,15 @@ def recorder_to(
     from kframework.observe.recording.file import MAX_BYTES
     from kframework.observe.recording.writer import Recorder
 
-    if file is None:
-        if limit is not None:
-            raise typer.BadParameter("only with --record", param_hint="'--record-limit'")
-        if annotations:
-            raise typer.BadParameter("only with --record", param_hint="'--record-annotations'")
+    limit, annotations = options.record_limit, options.record_annotations
+    if options.record is None:
+        for option, value in {"--record-limit": limit, "--record-annotations": annotations}.items():
+            if value:
+                raise typer.BadParameter("only with --record", param_hint=f"'{option}'")
         yield None
         return
-    recorder = Recorder(Path(file), limit=limit or MAX_BYTES, annotations=(*KEPT_ANNOTATIONS, *read, *annotations))
+    kept = (*KEPT_ANNOTATIONS, *read, *annotations)
+    recorder = Recorder(Path(options.record), limit=limit or MAX_BYTES, annotations=kept)
     try:
         yield recorder
     finally:

@@ -17,9 +17,9 @@ from kframework.cli.config import compiled
 from kframework.cli.go_flags import warn_ignored_flags
 from kframework.cli.logs import deduplicated_logs, logging_to_stderr, set_verbosity
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Config, Controllers, Dev, Logging, Objects, Verbosity, span
-from kframework.cli.process import EmbeddedOptions, ProcessOptions, expand_options, server_of
-from kframework.cli.recording import Record, RecordAnnotations, RecordingOptions, RecordLimit, recording, with_read_only
+from kframework.cli.options import Config, Controllers, Dev, Logging, Verbosity, expand_options, span
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_server
+from kframework.cli.recording import RecordedScheduler, RecordOptions, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import exit_on_debugger_quit
 from kframework.simulation.inputs import load_simulation_configuration
@@ -39,9 +39,7 @@ _log = logging.getLogger(__name__)
 @expand_options
 def command(
     context: typer.Context,
-    filenames: Objects,
     plugin: PluginOption,
-    record_annotations: RecordAnnotations,
     *,
     config: Config = None,
     process: ProcessOptions,
@@ -62,8 +60,7 @@ def command(
     ] = None,
     embedded: EmbeddedOptions,
     controllers: Controllers = "*",
-    record: Record = None,
-    record_limit: RecordLimit = None,
+    record_options: RecordOptions,
     dev: Dev = False,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
@@ -74,7 +71,7 @@ def command(
     without a counterpart are ignored with a notice.
     """
     with handle_early_signals():
-        embedded.refuse_alone(filenames, controllers)
+        embedded.refuse_alone(controllers)
         client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
         if config is not None and any(value is not None for value in client.values()):
             say("notice", "--kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection")
@@ -97,11 +94,8 @@ def command(
             plugins,
             process,
             embedded,
-            filenames,
+            record_options,
             controllers=controllers,
-            record=record,
-            limit=record_limit,
-            annotations=record_annotations,
             verbosity=verbosity,
             dev=dev,
         )
@@ -146,16 +140,12 @@ def schedule(
     plugins: Sequence[type[Plugin]],
     process: ProcessOptions,
     embedded: EmbeddedOptions,
-    filenames: Sequence[str],
+    record_options: RecordOptions,
     *,
     controllers: str = "*",
-    record: str | None = None,
-    limit: int | None = None,
-    annotations: Sequence[str] = (),
     verbosity: int = 0,
     dev: bool = False,
 ) -> None:
-    """Schedule until a signal."""
     from kframework.clock import SystemClock
     from kframework.core.runtime.registry import Registry
     from kframework.process.process import Process
@@ -165,20 +155,13 @@ def schedule(
         exit_on_debugger_quit(),
         deduplicated_logs(verbosity),
         traced(configuration) as tracing,
-        recording(record, limit, annotations) as recorded,
+        recording(record_options) as recorded,
     ):
         observers = _observers(tracing, with_read_only(recorded) if dev else recorded)
         running = Process(
             configuration,
-            server_of(
-                process,
-                embedded,
-                filenames,
-                configuration,
-                clock,
-                observers.metrics.requests,
-                "kframework rbac",
-                controllers,
+            create_server(
+                process, embedded, configuration, clock, observers.metrics.requests, "kframework rbac", controllers
             ),
             clock,
             listener=process.listener(),
@@ -190,7 +173,7 @@ def schedule(
         asyncio.run(running.run())
 
 
-def _observers(tracing: Tracing | None, recorded: RecordingOptions) -> PodObservers:
+def _observers(tracing: Tracing | None, recorded: RecordedScheduler) -> PodObservers:
     from kframework.observe.journal import Journal
     from kframework.process.observers import PodObservers
 
@@ -242,18 +225,12 @@ def run(
         tls_cert_file=tls_cert_file,
         tls_private_key_file=tls_private_key_file,
     )
-    server = EmbeddedOptions(embedded=embedded, devices=devices, port=port, write_kubeconfig=write_kubeconfig)
+    server = EmbeddedOptions(
+        filenames=list(filenames), embedded=embedded, devices=devices, port=port, write_kubeconfig=write_kubeconfig
+    )
+    recorded = RecordOptions(record=record, record_annotations=list(record_annotations))
     given = tuple(plugins)
     with logging_to_stderr():
         set_verbosity(verbosity)
         configuration = overriding(load_simulation_configuration(config, given), process)
-        schedule(
-            configuration,
-            given,
-            process,
-            server,
-            filenames,
-            record=record,
-            annotations=record_annotations,
-            verbosity=verbosity,
-        )
+        schedule(configuration, given, process, server, recorded, verbosity=verbosity)

@@ -24,11 +24,12 @@ from kframework.cli.options import (
     Seed,
     Strict,
     Verbosity,
+    expand_options,
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
-from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recording, with_read_only
+from kframework.cli.recording import RecordOptions, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster
 
@@ -46,11 +47,12 @@ if TYPE_CHECKING:
 _TIMED = 5_000
 
 
+@expand_options
 def command(
     context: typer.Context,
     filenames: Filenames,
     plugin: PluginOption,
-    record_annotations: RecordAnnotations,
+    *,
     config: Config = None,
     devices: Devices = None,
     strict: Strict = False,
@@ -62,8 +64,7 @@ def command(
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the result and the reasons to this file, as an HTML page.")
     ] = None,
-    record: Record = None,
-    record_limit: RecordLimit = None,
+    record_options: RecordOptions,
     dev: Dev = False,
     watch: Annotated[
         bool,
@@ -87,7 +88,7 @@ def command(
     if pdb and STDIN in (*filenames, config):
         raise typer.BadParameter("the debugger reads stdin; name files", param_hint="'--pdb'")
     read = [*filenames, *filter(None, (config, devices))]
-    refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record)
+    refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record_options.record)
     if watch:
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
@@ -100,7 +101,7 @@ def command(
             observers.append(Journal() if tracing is None else Journal(tracing.trace_id))
         # Opened first, so that no simulation runs whose report cannot be written.
         page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
-        recorded = closing.enter_context(recording(record, record_limit, record_annotations))
+        recorded = closing.enter_context(recording(record_options))
         if dev:
             recorded = with_read_only(recorded)
         if pdb:

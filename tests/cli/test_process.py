@@ -8,7 +8,8 @@ from inspect import Parameter, signature
 import pytest
 import typer
 
-from kframework.cli.process import EmbeddedOptions, ProcessOptions, event_printer, expand_options
+from kframework.cli.options import expand_options
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, event_printer
 from kframework.config.load import default_configuration, with_overrides
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 
@@ -21,19 +22,19 @@ def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
 
 
 @pytest.mark.parametrize(
-    ("filenames", "options"),
+    "options",
     [
-        (["f"], EmbeddedOptions()),
-        ([], EmbeddedOptions(devices="file")),
-        ([], EmbeddedOptions(port=1)),
-        ([], EmbeddedOptions(write_kubeconfig="file")),
+        EmbeddedOptions(filenames=["f"]),
+        EmbeddedOptions(devices="file"),
+        EmbeddedOptions(port=1),
+        EmbeddedOptions(write_kubeconfig="file"),
     ],
 )
-def test_what_belongs_to_the_embedded_server_goes_with_it_only(filenames: list[str], options: EmbeddedOptions) -> None:
-    EmbeddedOptions().refuse_alone([])
-    replace(options, embedded=True).refuse_alone(filenames)
+def test_options_of_the_embedded_server_are_refused_without_embedded(options: EmbeddedOptions) -> None:
+    EmbeddedOptions().refuse_alone()
+    replace(options, embedded=True).refuse_alone()
     with pytest.raises(typer.BadParameter, match="only with --embedded"):
-        options.refuse_alone(filenames)
+        options.refuse_alone()
 
 
 def test_there_may_be_no_endpoints() -> None:
@@ -51,9 +52,9 @@ def test_a_command_has_the_options_of_its_records_where_they_stand() -> None:
         called.append((first, embedded, last))
 
     options = signature(command).parameters
-    assert list(options) == ["first", "embedded", "devices", "port", "write_kubeconfig", "last"]
-    assert (options["first"].default, options["port"].default) == (Parameter.empty, 0)
-    command(first=1, embedded=True, devices=None, port=2, write_kubeconfig=None, last="z")
+    assert list(options) == ["first", "filenames", "embedded", "devices", "port", "write_kubeconfig", "last"]
+    assert [options[name].default for name in ("first", "filenames", "port")] == [Parameter.empty, Parameter.empty, 0]
+    command(first=1, filenames=[], embedded=True, devices=None, port=2, write_kubeconfig=None, last="z")
     assert called == [(1, EmbeddedOptions(embedded=True, port=2), "z")]
 
 

@@ -50,7 +50,7 @@ def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path:
 
 
 def test_a_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:
-    assert recording.size("64Mi") == 64 << 20
+    assert recording.parse_size("64Mi") == 64 << 20
     done = run("simulate", "-f", "-", "--record", tmp_path / "x", "--record-limit", "lots", stdin=POD)
     assert done.code == 2 and "'lots' is not a quantity" in done.err
     for little in ("0", "-64Mi", "1023Ki"):

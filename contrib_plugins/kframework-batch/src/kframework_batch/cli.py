@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
@@ -21,19 +21,20 @@ from kframework.cli.options import (
     DurationOption,
     Filenames,
     Logging,
-    Objects,
     OutputOption,
     Seed,
     Verbosity,
+    expand_options,
     group,
     positive_span,
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
-from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, expand_options, server_of
-from kframework.cli.rbac import Form, FormOption, NameOption, NamespaceOption, print_objects
-from kframework.cli.recording import Record, RecordAnnotations, RecordLimit, recorder_to
+from kframework.cli.printing import DataForm
+from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, create_server
+from kframework.cli.rbac import FormOption, NameOption, NamespaceOption, print_objects
+from kframework.cli.recording import RecordOptions, open_recorder
 from kframework.cli.tracing import CONSOLE, Trace, traced, traced_to
 from kframework.simulation.inputs import read_cluster
 from kframework_batch.compare.command import compare
@@ -90,10 +91,11 @@ Period = Annotated[
 
 
 @app.command()
+@expand_options
 def simulate(
     filenames: Filenames,
     scheduler_names: SchedulerNames,
-    record_annotations: RecordAnnotations,
+    *,
     config: Config = None,
     devices: Devices = None,
     default_queue: DefaultQueue = "default",
@@ -105,8 +107,7 @@ def simulate(
     shares: Annotated[
         str | None, typer.Option(metavar="FILE", help="Draw here what each queue held over time, as SVG.")
     ] = None,
-    record: Record = None,
-    record_limit: RecordLimit = None,
+    record_options: RecordOptions,
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
     ] = None,
@@ -123,6 +124,7 @@ def simulate(
     from kframework.engine import report as page_of
     from kframework_batch.account import SessionHistory
     from kframework_batch.program import load_program
+    from kframework_batch.recording import ENGINES
     from kframework_batch.session_spans import SessionSpans
     from kframework_batch.shares import ShareRecorder
     from kframework_batch.simulation import create_simulation, podless_jobs
@@ -130,7 +132,7 @@ def simulate(
 
     refuse_reading_stdin_twice(filenames, config)
     read = [*filenames, *filter(None, (config, devices))]
-    outputs = {"shares": shares, "record": record, "report": report}
+    outputs = {"shares": shares, "record": record_options.record, "report": report}
     refuse_overwriting(read, trace=None if trace == CONSOLE else trace, **outputs)
     settings = _settings(load_program(config), scheduler_names, default_queue, period, seed)
     objects = read_cluster(filenames, devices=devices).objects
@@ -144,7 +146,7 @@ def simulate(
             observers.append(held)
             # Opened first, so that the simulation does not run if its result cannot be drawn.
             closing.callback(held.write, closing.enter_context(open(shares, "w", encoding="utf-8")))
-        recorder = closing.enter_context(_recorder(record, record_limit, record_annotations))
+        recorder = closing.enter_context(open_recorder(record_options, ENGINES.annotations))
         if recorder is not None:
             observers.append(recorder)
         page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
@@ -221,9 +223,7 @@ class VolcanoOptions(ProcessOptions):
 @expand_options
 def run(
     context: typer.Context,
-    filenames: Objects,
     scheduler_names: SchedulerNames,
-    record_annotations: RecordAnnotations,
     *,
     config: Config = None,
     default_queue: DefaultQueue = "default",
@@ -238,8 +238,7 @@ def run(
     kube_api_qps: Annotated[float, typer.Option(metavar="N", help="Requests a second; -1 lifts the limit.")] = 2000.0,
     kube_api_burst: Annotated[int, typer.Option(metavar="N", help="Requests at once.")] = 2000,
     embedded: EmbeddedOptions,
-    record: Record = None,
-    record_limit: RecordLimit = None,
+    record_options: RecordOptions,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -251,9 +250,10 @@ def run(
     from kframework.clock import SystemClock
     from kframework.engine import Process, with_overrides
     from kframework_batch.program import ConfigurationFile, core_registry, load_program
+    from kframework_batch.recording import ENGINES
     from kframework_batch.running import BatchObservers, controller_task, reload_task
 
-    embedded.refuse_alone(filenames)
+    embedded.refuse_alone()
     file = ConfigurationFile(config) if config is not None else None
     settings = _settings(load_program(None) if file is None else file.load(), scheduler_names, default_queue, period)
     configuration = with_overrides(
@@ -271,14 +271,14 @@ def run(
     with (
         deduplicated_logs(verbosity),
         traced(configuration) as tracing,
-        _recorder(record, record_limit, record_annotations) as recorder,
+        open_recorder(record_options, ENGINES.annotations) as recorder,
     ):
         recorders = [] if recorder is None else [recorder]
         observers = BatchObservers.with_tracing(tracing, *recorders, engine=_engine(settings, recorder))
         requests = observers.metrics.requests
         running = Process(
             configuration,
-            server_of(process, embedded, filenames, configuration, clock, requests, rights_command),
+            create_server(process, embedded, configuration, clock, requests, rights_command),
             clock,
             registry=core_registry(),
             observers=observers,
@@ -321,7 +321,7 @@ def rbac(
     resource_namespace: ResourceNamespace = None,
     namespace: NamespaceOption = "volcano-system",
     name: NameOption = "kframework-batch",
-    output: FormOption = Form.YAML,
+    output: FormOption = DataForm.YAML,
     verbosity: Verbosity = 0,
 ) -> None:
     """Print the rights that `run` needs, and no others.
@@ -346,14 +346,6 @@ def rbac(
 
 
 # -- what all have in common ---------------------------------------------------------------------------------------
-
-
-def _recorder(
-    file: str | None, limit: int | None, annotations: Sequence[str]
-) -> AbstractContextManager[Recorder | None]:
-    from kframework_batch.recording import ENGINES
-
-    return recorder_to(file, limit, annotations, read=ENGINES.annotations)
 
 
 def _engine(settings: ProgramSettings, recorder: Recorder | None) -> EngineFactory[BatchEngine]:
