@@ -54,7 +54,6 @@ class Substitutions:
         self._parameter_count = 0
 
     def new_parameter(self) -> Type:
-        """Return an unused type parameter."""
         self._parameter_count += 1
         return Type(f"${self._parameter_count}")
 
@@ -70,19 +69,12 @@ class Substitutions:
                 self._types[parameter] = before
         return False
 
-    def resolve(self, type: Type) -> Type:
-        """Replace type parameters by what is known of them."""
+    def resolve(self, type: Type, unbound: Type | None = None) -> Type:
+        """Replace type parameters by what is known of them, others by `unbound` if it is given."""
         if not type.is_parameter:
-            return _map_parameters(type, self.resolve)
+            return _map_parameters(type, lambda part: self.resolve(part, unbound))
         bound = self._types.get(type)
-        return self.resolve(bound) if bound is not None else type
-
-    def finalize(self, type: Type) -> Type:
-        """Replace type parameters by what is known of them, unknown ones by `dyn`."""
-        if not type.is_parameter:
-            return _map_parameters(type, self.finalize)
-        bound = self._types.get(type)
-        return self.finalize(bound) if bound is not None else DYN
+        return self.resolve(bound, unbound) if bound is not None else unbound or type
 
     def _unify(self, expected: Type, actual: Type) -> bool:
         if actual.is_parameter:
@@ -138,8 +130,6 @@ class Substitutions:
 
 
 def instantiate(types: Sequence[Type], parameters: Mapping[Type, Type]) -> list[Type]:
-    """Replace the type parameters in types."""
-
     def replace(type: Type) -> Type:
         return parameters[type] if type in parameters else _map_parameters(type, replace)
 
@@ -147,7 +137,6 @@ def instantiate(types: Sequence[Type], parameters: Mapping[Type, Type]) -> list[
 
 
 def more_general(first: Type, second: Type) -> Type:
-    """Return the more general of two types."""
     return first if _is_less_specific(first, second) else second
 
 
@@ -183,7 +172,7 @@ def check(root: SyntaxNode, environment: Environment) -> None:
     checker = _Checker(environment)
     checker.check(root)
     for node, _ in walk(root):
-        node.type = checker.substitutions.finalize(node.type)
+        node.type = checker.substitutions.resolve(node.type, DYN)
 
 
 class _Checker:
@@ -286,7 +275,7 @@ class _Checker:
             elif not result.is_dynamic and overload_result != result:
                 result = DYN
         if result is None:
-            types = [format_type(self.substitutions.finalize(type)) for type in argument_types]
+            types = [format_type(self.substitutions.resolve(type, DYN)) for type in argument_types]
             text = f"{types[0]}.({', '.join(types[1:])})" if node.target is not None else f"({', '.join(types)})"
             raise CelError(f"found no matching overload for '{node.function}' applied to '{text}'", node.position)
         node.overloads = tuple(matching)
@@ -354,7 +343,7 @@ class _Checker:
             raise self._mismatch(node, expected, node.type)
 
     def _mismatch(self, node: SyntaxNode, expected: Type, actual: Type) -> CelError:
-        expected, actual = self.substitutions.finalize(expected), self.substitutions.finalize(actual)
+        expected, actual = (self.substitutions.resolve(type, DYN) for type in (expected, actual))
         return CelError(f"expected type '{expected}' but found '{actual}'", node.position)
 
 

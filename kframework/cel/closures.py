@@ -11,16 +11,7 @@ from kframework.cel.costs import COST_LIMIT, MAX_HANDLED, TRAVERSAL_FACTOR, comp
 from kframework.cel.errors import CelError, CostLimitExceeded
 from kframework.cel.evaluation import Evaluation, Step
 from kframework.cel.functions import Cost
-from kframework.cel.values import (
-    NONE,
-    DomainMap,
-    Optional,
-    Uint,
-    is_equal,
-    no_such_overload,
-    to_index,
-    to_key,
-)
+from kframework.cel.values import NONE, DomainMap, Optional, Uint, is_equal, is_same, no_such_overload, to_index, to_key
 
 
 def get_item(container: Any, key: object) -> object:
@@ -113,8 +104,6 @@ def read_path(name: str, keys: Sequence[str], base: int, stepwise: Step) -> Step
 
 
 def read_slot(slot: int, base: int) -> Step:
-    """Return a step that reads a loop variable."""
-
     def read(run: Evaluation) -> object:
         run.cost += base
         return run.slots[slot]
@@ -123,8 +112,6 @@ def read_slot(slot: int, base: int) -> Step:
 
 
 def read_accumulator(slot: int, base: int) -> Step:
-    """Return a step that reads the accumulator of a loop or the value of a binding."""
-
     def read(run: Evaluation) -> object:
         run.cost += base
         return run.read_accumulator(slot)
@@ -133,8 +120,6 @@ def read_accumulator(slot: int, base: int) -> Step:
 
 
 def read_key(operand: Step, key: object) -> Step:
-    """Return a step that reads a container at a constant key."""
-
     def read(run: Evaluation) -> object:
         container = operand(run)
         run.cost += container is not NONE
@@ -158,8 +143,6 @@ def read_computed_key(operand: Step, key: Step, access: Callable[[Any, object], 
 
 
 def add_cost(step: Step, cost: int) -> Step:
-    """Return a step that costs more."""
-
     def add(run: Evaluation) -> object:
         run.cost += cost
         return step(run)
@@ -171,8 +154,6 @@ def add_cost(step: Step, cost: int) -> Step:
 
 
 def conditional(condition: Step, truthy: Step, falsy: Step) -> Step:
-    """Return a step that evaluates one of two branches."""
-
     def choose(run: Evaluation) -> object:
         value: object = condition(run)
         if value is True:
@@ -220,7 +201,6 @@ def not_strictly_false(step: Step) -> Step:
 
 
 def optional_or(steps: Sequence[Step]) -> Step:
-    """Return `x.or(y)`."""
     left, right = steps
 
     def evaluate(run: Evaluation) -> object:
@@ -231,7 +211,6 @@ def optional_or(steps: Sequence[Step]) -> Step:
 
 
 def optional_or_value(steps: Sequence[Step]) -> Step:
-    """Return `x.orValue(y)`."""
     left, right = steps
 
     def evaluate(run: Evaluation) -> object:
@@ -247,8 +226,6 @@ def optional_or_value(steps: Sequence[Step]) -> Step:
 
 
 def unary(argument: Step, apply: Callable[..., object], cost: Cost) -> Step:
-    """Return a call with one argument."""
-
     def call(run: Evaluation) -> object:
         try:
             value = argument(run)
@@ -325,18 +302,10 @@ def limit_size(step: Step) -> Step:
 
 def not_equal(steps: Sequence[Step]) -> Step:
     """Return `x != y`; values that cannot be compared are different."""
-
-    def is_different(left: object, right: object) -> bool:
-        try:
-            return not is_equal(left, right)
-        except CelError:
-            return True
-
-    return binary(steps, is_different, ordering)
+    return binary(steps, lambda left, right: not is_same(left, right), ordering)
 
 
 def equals_text(left: Step, text: str) -> Step:
-    """Return `x == "text"`, the most frequent test."""
     length = len(text)
 
     def evaluate(run: Evaluation) -> bool:
@@ -355,8 +324,6 @@ def equals_text(left: Step, text: str) -> Step:
 
 
 def constant_membership(value: Step, members: frozenset[object]) -> Step:
-    """Return `value in [constants]`, which costs no more than the value."""
-
     def evaluate(run: Evaluation) -> bool:
         element = value(run)
         return type(element) in SET_MEMBER_TYPES and to_key(element) in members
@@ -364,5 +331,4 @@ def constant_membership(value: Step, members: frozenset[object]) -> Step:
     return evaluate
 
 
-#: Types whose constants can be members of a set.
 SET_MEMBER_TYPES = frozenset({bool, int, Uint, float, str})

@@ -87,7 +87,6 @@ _PATH_FUNCTIONS = frozenset({"_[_]", "_[?_]", "_?._", "_?_:_"})
 
 
 def compile_tree(root: SyntaxNode) -> Step:
-    """Compile a checked and folded tree."""
     return _Compiler().step(root)
 
 
@@ -104,7 +103,6 @@ class _Compiler:
         self._count = 0
 
     def step(self, node: SyntaxNode) -> Step:
-        """Return the closure of a node."""
         match node:
             case Literal(value=value):
                 return lambda run: value

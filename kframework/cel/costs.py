@@ -34,12 +34,10 @@ def size(value: Any) -> int:
 
 
 def traversal(value: object, *others: object) -> int:
-    """Return the cost of reading a string once."""
     return ceil(size(value) * TRAVERSAL_FACTOR)
 
 
 def two_traversals(left: object, right: object) -> int:
-    """Return the cost of reading two strings."""
     return ceil((size(left) + size(right)) * TRAVERSAL_FACTOR)
 
 
@@ -54,17 +52,14 @@ def ordering(left: object, right: object) -> int:
 
 
 def contains(text: object, part: object) -> int:
-    """Return the cost of finding a string in another."""
     return ceil(size(text) * TRAVERSAL_FACTOR) * ceil(size(part) * TRAVERSAL_FACTOR)
 
 
 def matches(text: object, pattern: object, *others: object) -> int:
-    """Return the cost of matching a regular expression."""
     return ceil((1 + size(text)) * TRAVERSAL_FACTOR) * ceil(size(pattern) * _PATTERN_FACTOR)
 
 
 def membership(value: object, items: object) -> int:
-    """Return the cost of comparing with every element of a list."""
     return size(items)
 
 
@@ -80,23 +75,19 @@ def elements(value: Any, *others: object) -> int:
 
 
 def joining(items: list[object], separator: str = "") -> int:
-    """Return the cost of joining strings."""
     whole = sum(map(size, items)) + len(separator) * max(len(items) - 1, 0)
     return ceil(whole * 2 * TRAVERSAL_FACTOR)
 
 
 def list_creation(length: int) -> int:
-    """Return the cost of creating a list."""
     return max(length, 0) + 1 + _LIST_COST
 
 
 def copied_list(items: object) -> int:
-    """Return the cost of creating a list as long as another."""
     return list_creation(size(items))
 
 
 def flattening(items: object, depth: int = 1) -> int:
-    """Return the cost of flattening nested lists."""
     return list_creation(size(items) * max(depth, 0))
 
 
@@ -108,17 +99,14 @@ def sorting(*lists: list[object]) -> int:
 
 
 def set_lookup(left: object, right: object) -> int:
-    """Return the cost of looking up each element of one list in another."""
     return 1 + size(left) * size(right)
 
 
 def mutual_lookup(left: object, right: object) -> int:
-    """Return the cost of looking up the elements of both lists in each other."""
     return 1 + 2 * size(left) * size(right)
 
 
 def constant(*arguments: object) -> int:
-    """Return the cost of a call regardless of its arguments."""
     return 1
 
 

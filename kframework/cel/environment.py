@@ -11,7 +11,6 @@ from itertools import chain
 from kframework.cel.checker import Environment
 from kframework.cel.functions import Overload, method
 from kframework.cel.library import (
-    cidr,
     conversions,
     format,
     ip,
@@ -27,7 +26,7 @@ from kframework.cel.library import (
 from kframework.cel.types import DURATION, DYN, TIMESTAMP, Type, list_of, map_of, optional_of, type_of
 from kframework.cel.values import no_such_overload
 
-_LIBRARIES = (cidr, conversions, format, ip, lists, quantity, regex, semver, standard, strings, times, url)
+_LIBRARIES = (conversions, format, ip, lists, quantity, regex, semver, standard, strings, times, url)
 _NAMED_TYPES = (
     *map(Type, ("bool", "bytes", "double", "int", "null_type", "string", "uint")),
     *map(Type, ("net.IP", "net.CIDR")),  # Kubernetes' other types have no names

@@ -18,7 +18,6 @@ class CelError(KFrameworkError):
         self.expression: str = expression
 
     def with_expression(self, expression: str) -> CelError:
-        """Return this error with the text of its expression."""
         return CelError(self.text, self.position, expression)
 
     def __str__(self) -> str:

@@ -31,7 +31,6 @@ def find_implementation(node: Call) -> Callable[..., object]:
 
 
 def find_cost(node: Call) -> Cost:
-    """Return the cost function of a checked call."""
     own = node.overloads[0].cost if len(node.overloads) == 1 else None
     return own or BY_FUNCTION.get(node.function, constant)
 

@@ -59,12 +59,7 @@ def tokenize(text: str) -> Iterator[Token]:
 def parse_string(token: Token) -> str:
     """Return the value of a string literal; raises CelError for a wrong escape."""
     body, is_raw = _unquote(token.text)
-    if is_raw:
-        return body
-    try:
-        return _ESCAPE.sub(lambda escape: chr(_escape_code(escape)), body)
-    except ValueError as error:
-        raise CelError(str(error), token.position) from None
+    return body if is_raw else _ESCAPE.sub(lambda escape: chr(_escape_code(escape, token)), body)
 
 
 def parse_bytes(token: Token) -> bytes:
@@ -73,15 +68,12 @@ def parse_bytes(token: Token) -> bytes:
     if is_raw:
         return body.encode()
     value, rest = bytearray(), 0
-    try:
-        for escape in _ESCAPE.finditer(body):
-            value += body[rest : escape.start()].encode()
-            if escape["u"] or escape["U"]:
-                raise ValueError("unable to unescape string")
-            value.append(_escape_code(escape))
-            rest = escape.end()
-    except ValueError as error:
-        raise CelError(str(error), token.position) from None
+    for escape in _ESCAPE.finditer(body):
+        value += body[rest : escape.start()].encode()
+        if escape["u"] or escape["U"]:
+            raise CelError("unable to unescape string", token.position)
+        value.append(_escape_code(escape, token))
+        rest = escape.end()
     return bytes(value) + body[rest:].encode()
 
 
@@ -92,15 +84,15 @@ def _unquote(text: str) -> tuple[str, bool]:
     return quoted[quotes:-quotes].replace("\r\n", "\n").replace("\r", "\n"), is_raw
 
 
-def _escape_code(escape: re.Match[str]) -> int:
+def _escape_code(escape: re.Match[str], token: Token) -> int:
     if plain := escape["plain"]:
         return ord(_PLAIN.get(plain, plain))
     if octal := escape["octal"]:
         return int(octal, 8)
     digits = escape["x"] or escape["u"] or escape["U"]
     if digits is None:
-        raise ValueError("unable to unescape string")
+        raise CelError("unable to unescape string", token.position)
     code = int(digits, 16)
     if code > 0x10FFFF or 0xD800 <= code < 0xE000:
-        raise ValueError("invalid unicode code point")
+        raise CelError("invalid unicode code point", token.position)
     return code

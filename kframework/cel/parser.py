@@ -210,7 +210,6 @@ _EXPECTED += "BYTES, IDENTIFIER}"
 
 
 def parse(text: str) -> SyntaxNode:
-    """Parse an expression; raises CelError."""
     if len(text) > MAX_CHARACTERS:
         raise CelError(f"expression code point size exceeds limit: size: {len(text)}, limit {MAX_CHARACTERS}", 0)
     root = _Parser(text).parse_all()

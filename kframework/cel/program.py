@@ -87,7 +87,6 @@ _VALIDATED_FUNCTIONS = frozenset({"duration", "timestamp", "matches"})
 
 
 def validate(root: SyntaxNode) -> None:
-    """Validate a checked tree; raises CelError."""
     exempt: set[SyntaxNode] = set()
     for node, _ in walk(root):
         if isinstance(node, Call):

@@ -17,7 +17,6 @@ class SyntaxNode:
     type: Type = field(init=False, default=DYN)
 
     def children(self) -> Iterator[SyntaxNode]:
-        """Yield the direct children."""
         yield from ()
 
 

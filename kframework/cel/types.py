@@ -50,7 +50,6 @@ NULL = Type("null_type")
 DURATION = Type("google.protobuf.Duration")
 TIMESTAMP = Type("google.protobuf.Timestamp")
 
-#: Types that null does not match.
 NEVER_NULL = frozenset({"bool", "int", "uint", "double", "string", "bytes", "list", "map", "type"})
 
 _ABBREVIATIONS = {"duration": DURATION, "timestamp": TIMESTAMP, "optional": Type("optional_type")}
@@ -90,7 +89,6 @@ _SHORT_NAMES = {"null_type": "null", "error": "!error!", DURATION.name: "duratio
 
 @cache
 def parse_signature(text: str) -> tuple[tuple[Type, ...], Type]:
-    """Parse a signature such as `list(A), A -> int`."""
     parameters, _, result = text.partition("->")
     return _parse_types(parameters), _parse_types(result)[0]
 

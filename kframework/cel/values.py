@@ -98,11 +98,9 @@ class KeyedList(list[Any]):
         self.keys: tuple[str, ...] = keys
 
     def __add__(self, other: Iterable[object]) -> KeyedList:
-        """Return the list merged with another one."""
         return KeyedList({self._key(item): item for item in (*self, *other)}.values(), self.keys)
 
     def has_same_elements(self, other: list[object]) -> bool:
-        """Return whether another list has the same elements in any order."""
         own = {self._key(item): item for item in self}
         return len(self) == len(other) and all(
             (key := self._key(item)) in own and _is_equal_nested(own[key], item) for item in other
@@ -137,13 +135,11 @@ _CONTAINERS = frozenset({dict, KeyedList})
 
 
 def type_name(value: object) -> str:
-    """Return CEL's name of a value's type."""
     name = _TYPE_NAMES.get(type(value))
     return name if name is not None else value.type_name if isinstance(value, Opaque) else "dyn"
 
 
 def no_such_overload(function: str, values: Iterable[object]) -> CelError:
-    """Return the error of a call with values of the wrong types."""
     return CelError(f"no such overload: {function}({', '.join(map(type_name, values))})")
 
 
@@ -159,9 +155,6 @@ def check_uint64(value: int) -> Uint:
     if 0 <= value <= UINT_MAX:
         return Uint(value)
     raise CelError("unsigned integer overflow")
-
-
-# -- equal and less --------------------------------------------------------------------------------------------------
 
 
 def is_equal(left: Any, right: Any) -> bool:
@@ -205,15 +198,16 @@ def _is_equal_nested(left: object, right: object) -> bool:
         return True
 
 
+def is_same(left: object, right: object) -> bool:
+    """Return whether `left == right`, False for incomparable values."""
+    try:
+        return is_equal(left, right)
+    except CelError:
+        return False
+
+
 def is_element(value: object, items: Iterable[object]) -> bool:
-    """Return whether a list has an equal element; incomparable values are not equal."""
-    for item in items:
-        try:
-            if is_equal(value, item):
-                return True
-        except CelError:
-            continue
-    return False
+    return any(is_same(value, item) for item in items)
 
 
 def _comparable(value: float, other: float) -> float:
@@ -230,13 +224,15 @@ def compare(left: Any, right: Any) -> int:
             raise CelError("NaN values cannot be ordered")
     elif kind is not other or kind not in _ORDERED:
         raise no_such_overload("compare", (left, right))
+    return order(left, right)
+
+
+def order(left: Any, right: Any) -> int:
+    """Return -1, 0 or 1, for values that Python can compare."""
     return int(left > right) - int(left < right)
 
 
 _ORDERED = frozenset({bool, str, bytes, CelDuration, Timestamp})
-
-
-# -- lists and maps --------------------------------------------------------------------------------------------------
 
 
 def to_key(value: object) -> object:
@@ -250,7 +246,6 @@ def to_key(value: object) -> object:
 
 
 def map_keys(entries: dict[Any, Any]) -> list[object]:
-    """Return the keys of a map as values."""
     return [key.value if type(key) is BoolKey else key for key in entries]
 
 

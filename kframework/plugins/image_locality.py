@@ -58,7 +58,6 @@ def _scaled_size(image: ImageState, nodes: NodeTable) -> int:
 
 
 def _images_of(pod: PendingPod) -> tuple[int, tuple[str, ...]]:
-    """Return the number of containers and the names of all images, with repetitions."""
     return pod.template.cached(ImageLocality, _containers_and_images)
 
 

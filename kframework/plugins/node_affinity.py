@@ -74,7 +74,6 @@ _NO_MATCH, _NOT_ENFORCED, _CONFLICT = unresolvable(REASON), unresolvable(ENFORCE
 # Reason bits.
 _OWN, _ADDED = 1, 2
 
-#: The pod's own node requirements, if any.
 _REQUIRED = StateKey[NodePredicate | None]("NodeAffinity.required")
 #: The weights of the preferences that a node meets.
 _PREFERRED = StateKey[NodeScore]("NodeAffinity.preferred")
@@ -262,9 +261,6 @@ def _signature(spec: PodSpec) -> Hashable | None:
     return msgspec.json.encode((sorted(spec.node_selector.items()), node_affinity(spec)))
 
 
-# -- unmet requirements ------------------------------------------------------------------------------------------------
-
-
 def _nonempty_terms(selector: NodeSelector) -> list[NodeSelectorTerm]:
     return [term for term in selector.node_selector_terms if term.match_expressions or term.match_fields]
 
@@ -316,9 +312,6 @@ def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) ->
             return {**labels, key: str(int(values[0]) - 1)}
         case _:
             return None
-
-
-# -- dropped requirements ----------------------------------------------------------------------------------------------
 
 
 def drop_node_requirement(requirement: NodeSelectorRequirement) -> Suggestion:

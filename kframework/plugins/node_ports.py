@@ -60,7 +60,6 @@ class NodePorts(Plugin):
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
-        """Delete the pods that use the ports, or drop the ports."""
         assert node is not None  # only `filter` rejects
         wanted = pod.template.host_ports
         used = [port for other in node.pods for port in other.template.host_ports]
@@ -78,8 +77,6 @@ class NodePorts(Plugin):
 
 
 def drop_host_port(wanted: HostPort) -> Suggestion:
-    """Suggest that the pod do without a port of its node."""
-
     def without(container: Container) -> Container:
         ports = tuple(
             replace(port, host_port=0)

@@ -60,7 +60,6 @@ class NodeUnschedulable(Plugin):
 
 
 def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingHint:
-    """Queue the pod for a node that has become schedulable."""
     was_schedulable = old is not None and not old.spec.unschedulable
     return queue_if(not was_schedulable and not new.spec.unschedulable)
 

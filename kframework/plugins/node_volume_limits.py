@@ -138,11 +138,9 @@ class NodeVolumeLimits(Plugin):
             ClusterEvent(EventResource.CSI_NODE, changed, after_csi_node_change),
             ClusterEvent(EventResource.POD, deleted, after_pod_deletion),
             ClusterEvent(EventResource.ASSIGNED_POD, added, self.after_pod_arrival),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, added, after_claim_change),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, changed, after_claim_change),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, added | changed, after_claim_change),
             ClusterEvent(EventResource.PERSISTENT_VOLUME_CLAIM, deleted),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME, added, self.after_volume_change),
-            ClusterEvent(EventResource.PERSISTENT_VOLUME, changed, self.after_volume_change),
+            ClusterEvent(EventResource.PERSISTENT_VOLUME, added | changed, self.after_volume_change),
             ClusterEvent(EventResource.PERSISTENT_VOLUME, deleted),
             ClusterEvent(EventResource.STORAGE_CLASS, deleted),
             ClusterEvent(EventResource.VOLUME_ATTACHMENT, deleted, after_attachment_deletion),
@@ -178,7 +176,6 @@ def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
-    """Queue the pod if one of its claims was added or changed."""
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 

@@ -39,5 +39,4 @@ class SchedulingGates(Plugin):
 
 
 def after_gate_removal(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
-    """Queue the pod when its gates are removed."""
     return queue_if(new.uid == pod.uid)

@@ -28,20 +28,17 @@ class UtilizationShapePoint(ApiModel):
     """What that is worth, 0 to 10."""
 
 
-#: The resources scored by default.
 CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
 #: Resources and their weights; an empty list means the default.
 Resources = Annotated[tuple[ResourceSpec, ...], ZERO_IS_DEFAULT]
 
 
 def percentage_problems(path: FieldPath, value: int) -> Iterator[Problem]:
-    """Report a value that is no percentage."""
     if not 0 <= value <= 100:
         yield invalid(path, value, "not in valid range [0, 100]")
 
 
 def label_name_problems(path: FieldPath, name: str) -> Iterator[Problem]:
-    """Report a name that no label could have."""
     if not is_qualified_name(name):
         detail = (
             "must be [dns.prefix/]name of at most 63 letters, digits, '-', '_' and '.', a letter or digit at both ends"

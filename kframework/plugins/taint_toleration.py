@@ -52,7 +52,6 @@ class TaintToleration(Plugin):
 
     @hookimpl
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
-        """Remove the taints, including that of a cordon, or add tolerations to the pod."""
         assert node is not None  # only `filter` rejects
         untolerated = _untolerated(node.taints, pod.spec.tolerations)
         return [
@@ -109,7 +108,6 @@ def after_node_change(pod: PendingPod, old: Node | None, new: Node) -> QueueingH
 
 
 def after_toleration_change(pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
-    """Queue the pod when its tolerations change."""
     return queue_if(new.uid == pod.uid)
 
 

@@ -58,7 +58,6 @@ DELETED = 'persistentvolumeclaim "{}" is being deleted'
 FOREIGN = "PVC {} was not created for pod {} (pod is not owner)"
 NO_BINDING_MODE = 'VolumeBindingMode not set for StorageClass "{}"'
 UNBOUND_IMMEDIATE = "pod has unbound immediate PersistentVolumeClaims"
-#: The reasons of the bits, in this order.
 REASONS: dict[int, str] = {
     NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
     BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
@@ -202,10 +201,10 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         node = self.handle.nodes.find(node_name)
         if node is None:
             return None
-        _, found = claims.find_volumes(node)
+        _, volumes = claims.find_volumes(node)
         reservation = state[_RESERVED] = VolumeReservation(self._storage, node_name)
         try:
-            reservation.assume(found)
+            reservation.assume(volumes)
         except AssumptionError as problem:
             reservation.restore()
             return error(str(problem))
@@ -240,21 +239,21 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     async def _write(self, reservation: VolumeReservation) -> None:
         """Write the reserved volumes of claims, and the node where volumes are to be provisioned."""
         api = self.handle.api
-        for place, (volume, claim) in enumerate(reservation.volumes):
-            kept = await api.patch(PersistentVolume, volume.metadata.name, volume_patch(volume))
-            reservation.volumes[place] = (kept, claim)
-        for place, claim in enumerate(reservation.claims):
+        for index, (volume, claim) in enumerate(reservation.volumes):
+            written = await api.patch(PersistentVolume, volume.metadata.name, volume_patch(volume))
+            reservation.volumes[index] = (written, claim)
+        for index, claim in enumerate(reservation.claims):
             name, namespace = claim.metadata.name, claim.metadata.namespace
-            reservation.claims[place] = await api.patch(PersistentVolumeClaim, name, claim_patch(claim), namespace)
+            reservation.claims[index] = await api.patch(PersistentVolumeClaim, name, claim_patch(claim), namespace)
 
     async def _bind_phases(self, reservation: VolumeReservation, pod: PendingPod, node_name: str) -> None:
         """Poll until everything is bound; BindingError if it will not be, or not in time."""
         handle, clock = self.handle, self.handle.clock
         deadline = clock.now() + self.args.bind_timeout_seconds
         while True:
-            left = deadline - clock.now()
-            await asyncio.sleep(min(_INTERVAL, max(left, 0.0)))
-            if left <= _INTERVAL:
+            remaining = deadline - clock.now()
+            await asyncio.sleep(min(_INTERVAL, max(remaining, 0.0)))
+            if remaining <= _INTERVAL:
                 raise BindingError("context deadline exceeded")
             node = handle.nodes.find(node_name)
             if node is None:
@@ -280,19 +279,17 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
 
 def after_class_change(pod: PendingPod, old: StorageClass | None, new: StorageClass) -> QueueingHint:
-    """Queue the pod for a class that is new or allows other topologies."""
     return queue_if(old is None or old.allowed_topologies != new.allowed_topologies)
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
-    """Queue the pod for a claim of its own."""
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod))
 
 
 def after_csi_node_change(pod: PendingPod, old: CSINode | None, new: CSINode | None) -> QueueingHint:
     """Queue the pod for a node that is new, or on which other plugins are migrated than before."""
-    left = migrated_plugins(new) if new is not None else frozenset()
-    return queue_if(old is None or migrated_plugins(old) != left)
+    migrated = migrated_plugins(new) if new is not None else frozenset()
+    return queue_if(old is None or migrated_plugins(old) != migrated)
 
 
 def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver | None) -> QueueingHint:
@@ -300,12 +297,11 @@ def after_driver_change(pod: PendingPod, old: CSIDriver, new: CSIDriver | None) 
 
     kube-scheduler requires an inline volume of the driver; but capacity is checked for claims.
     """
-    looked_at = new is not None and bool(new.spec.storage_capacity)
-    return queue_if(bool(old.spec.storage_capacity) and not looked_at)
+    is_checked = new is not None and bool(new.spec.storage_capacity)
+    return queue_if(bool(old.spec.storage_capacity) and not is_checked)
 
 
 def after_capacity_change(pod: PendingPod, old: CSIStorageCapacity | None, new: CSIStorageCapacity) -> QueueingHint:
-    """Queue the pod for room that is new or more than before."""
     if old is None:
         return QueueingHint.QUEUE
     before, after = max_volume_size(old), max_volume_size(new)

@@ -40,7 +40,6 @@ class OwnClaims:
     conflicts: int
 
     def clone(self) -> OwnClaims:
-        """Return a copy for a what-if."""
         return OwnClaims(self.names, self.conflicts)
 
     def uses(self, pod: PodInfo) -> int:
@@ -110,7 +109,7 @@ class VolumeRestrictions(Plugin):
 
     @cached_property
     def _disk_pods(self) -> SelectedPods:
-        """The pods that have such disks mounted, usually few."""
+        """The pods with disks that can be mounted only once: usually few."""
         return SelectedPods(self.handle.nodes, disks)
 
     @hookimpl
@@ -147,15 +146,10 @@ def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint
 
 
 def after_claim_addition(pod: PendingPod, old: None, new: PersistentVolumeClaim) -> QueueingHint:
-    """Queue the pod if one of its claims was added."""
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
 
 
-# -- disks that are mounted once ---------------------------------------------------------------------------------------
-
-
 def disks(pod: PodInfo) -> tuple[Volume, ...]:
-    """List the volumes of a pod that are such disks."""
     return pod.template.cached(disks, lambda spec: tuple(filter(_is_disk, spec.volumes)))
 
 
@@ -184,9 +178,6 @@ def _same_disk(one: Volume, other: Volume) -> bool:
             and not (image.read_only and mapped.read_only)
         )
     return False
-
-
-# -- pods that have such disks -----------------------------------------------------------------------------------------
 
 
 class SelectedPods:

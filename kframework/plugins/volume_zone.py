@@ -153,12 +153,10 @@ class VolumeZone(Plugin):
 
 
 def after_class_addition(pod: PendingPod, old: None, new: StorageClass) -> QueueingHint:
-    """Queue the pod for a class with WaitForFirstConsumer."""
     return queue_if(new.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
 def after_claim_change(pod: PendingPod, old: PersistentVolumeClaim | None, new: PersistentVolumeClaim) -> QueueingHint:
-    """Queue the pod for a claim of its own."""
     return queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in pod.claims)
 
 

@@ -12,7 +12,6 @@ from tests.architecture.sources import ROOT, listed, modules, parse
 #: Modules without tests of their own, each with the reason.
 TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.core.pod_outcomes": "the other half of core/pod_engine.py, tested with it",
-    "kframework.plugins.dynamic_resources.observer": "counted in observe/metrics/test_metrics/test_devices.py",
     "kframework.cel.closures": "what cel/test_compiler.py evaluates",
     "kframework.cel.functions": "declarations, which cel/library/ calls",
     "kframework.cel.evaluation": "what cel/test_compiler.py evaluates in",

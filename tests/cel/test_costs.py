@@ -3,10 +3,9 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel import costs
-from kframework.cel.library.cidr import Cidr
-from kframework.cel.library.ip import parse_address
+from kframework.cel.library.ip import Cidr, parse_address
 from kframework.cel.values import NONE, Optional
-from tests.plugins.dynamic_resources.selectors.selecting import answer, cost
+from tests.plugins.dynamic_resources.selecting import answer, cost
 
 TOO_COSTLY = "run: operation cancelled: actual cost limit exceeded"
 

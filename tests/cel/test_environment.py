@@ -9,7 +9,7 @@ from kframework.cel.errors import CelError
 from kframework.cel.evaluation import Evaluation
 from kframework.cel.functions import function
 from kframework.cel.program import compile_program
-from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
+from tests.plugins.dynamic_resources.selecting import OWN, answer
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from cel_expr_python import cel
 from hypothesis import assume, given
 
 from tests.cel.expressions import BOOL_EXPRESSIONS
-from tests.plugins.dynamic_resources.selectors.selecting import answer
+from tests.plugins.dynamic_resources.selecting import answer
 
 _ENVIRONMENT = cel.NewEnv(variables={})
 

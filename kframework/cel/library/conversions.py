@@ -53,7 +53,6 @@ def _parse_uint(text: str) -> Uint:
 
 
 def parse_double(text: str) -> float:
-    """Parse a double as Go does; raises CelError."""
     if _NAMED.fullmatch(text):
         return float(text)
     is_decimal = _DECIMAL.fullmatch(text) is not None
@@ -89,7 +88,6 @@ def format_double(value: float) -> str:
 
 
 def decode_text(value: bytes) -> str:
-    """Decode UTF-8; raises CelError."""
     try:
         return value.decode()
     except UnicodeDecodeError:

@@ -12,14 +12,7 @@ from datetime import date
 from kframework.cel.functions import function, method
 from kframework.cel.library.url import is_url
 from kframework.cel.values import NONE, Opaque, Optional
-from kframework.objects.syntax import (
-    Messages,
-    dns_1035_label,
-    dns_label,
-    dns_subdomain,
-    label_value,
-    qualified_name,
-)
+from kframework.objects.syntax import Messages, dns_1035_label, dns_label, dns_subdomain, label_value, qualified_name
 
 _DATE_TIME = r"([0-9]{2}):([0-9]{2}):([0-9]{2})(.[0-9]+)?(z|([+-][0-9]{2}:[0-9]{2}))"  # kube-openapi's, dot and all
 

@@ -13,7 +13,7 @@ from kframework.cel import costs
 from kframework.cel.errors import CelError
 from kframework.cel.functions import function, generic_method, method, signatures_for
 from kframework.cel.library.standard import add
-from kframework.cel.values import CelDuration, Uint, compare, is_element, is_equal, no_such_overload, to_key, type_name
+from kframework.cel.values import CelDuration, Uint, compare, is_element, is_same, no_such_overload, to_key, type_name
 
 _ORDERED = ("int", "uint", "double", "bool", "duration", "timestamp", "string", "bytes")
 
@@ -39,10 +39,6 @@ def _flatten(items: object, depth: object = 1) -> list[object]:
     return flat
 
 
-def _sort(items: Any) -> list[object]:
-    return _sort_by(items, items)
-
-
 def _sort_by(items: Any, keys: Any) -> list[object]:
     if not isinstance(items, list) or not isinstance(keys, list):
         raise no_such_overload("sort", (items, keys))
@@ -57,16 +53,9 @@ def _sort_by(items: Any, keys: Any) -> list[object]:
 def _distinct(items: list[object]) -> list[object]:
     distinct: list[object] = []
     for item in items:
-        if not any(_is_equal(item, other) for other in distinct):
+        if not is_element(item, distinct):
             distinct.append(item)
     return distinct
-
-
-def _is_equal(left: object, right: object) -> bool:
-    try:
-        return is_equal(left, right)
-    except CelError:
-        return False
 
 
 def _is_sorted(items: list[object]) -> bool:
@@ -87,11 +76,11 @@ def _extremum(name: str, sign: int) -> Any:
 
 
 def _index_of(items: list[object], wanted: object) -> int:
-    return next((index for index, item in enumerate(items) if _is_equal(item, wanted)), -1)
+    return next((index for index, item in enumerate(items) if is_same(item, wanted)), -1)
 
 
 def _last_index_of(items: list[object], wanted: object) -> int:
-    return next((index for index in reversed(range(len(items))) if _is_equal(items[index], wanted)), -1)
+    return next((index for index in reversed(range(len(items))) if is_same(items[index], wanted)), -1)
 
 
 def _contains(items: list[object], others: list[object]) -> bool:
@@ -132,7 +121,12 @@ OVERLOADS = [
     ),
     *generic_method("flatten", "list(list(A)) -> list(A)", apply=_flatten, cost=costs.flattening),
     *generic_method("flatten", "list(dyn), int -> list(dyn)", apply=_flatten, cost=costs.flattening),
-    *generic_method("sort", *signatures_for(_ORDERED, "list(T) -> list(T)"), apply=_sort, cost=costs.sorting),
+    *generic_method(
+        "sort",
+        *signatures_for(_ORDERED, "list(T) -> list(T)"),
+        apply=lambda items: _sort_by(items, items),
+        cost=costs.sorting,
+    ),
     *generic_method(
         "@sortByAssociatedKeys",
         *signatures_for(_ORDERED, "list(A), list(T) -> list(A)"),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from kframework.cel.errors import CelError
 from kframework.cel.functions import can_parse, function, method
-from kframework.cel.values import INT_MAX, INT_MIN, Opaque
+from kframework.cel.values import INT_MAX, INT_MIN, Opaque, order
 from kframework.objects import quantity as objects
 
 _PARTS = re.compile(r"([+-]?)0*([0-9]*)\.?([0-9]*)([^0-9.]*[-+]?[0-9]*)", re.ASCII)
@@ -34,7 +34,6 @@ class CelQuantity(Opaque):
 
     @classmethod
     def parse(cls, text: str) -> CelQuantity:
-        """Parse a quantity; raises CelError."""
         try:
             nano = objects.Quantity.parse(text).nano
         except objects.QuantityError:
@@ -104,10 +103,6 @@ def _as_integer(quantity: CelQuantity) -> int:
     return number
 
 
-def _compare(left: CelQuantity, right: CelQuantity) -> int:
-    return int(left.nano > right.nano) - int(left.nano < right.nano)
-
-
 _Operation = Callable[[CelQuantity, CelQuantity], CelQuantity]
 
 
@@ -121,10 +116,10 @@ _QUANTITIES = "kubernetes.Quantity, kubernetes.Quantity"
 OVERLOADS = [
     *function("quantity", f"string -> {_QUANTITY}", apply=CelQuantity.parse),
     *function("isQuantity", "string -> bool", apply=can_parse(CelQuantity.parse)),
-    *function("sign", f"{_QUANTITY} -> int", apply=lambda value: (value.nano > 0) - (value.nano < 0)),
+    *function("sign", f"{_QUANTITY} -> int", apply=lambda value: order(value.nano, 0)),
     *method("isGreaterThan", f"{_QUANTITIES} -> bool", apply=lambda left, right: left.nano > right.nano),
     *method("isLessThan", f"{_QUANTITIES} -> bool", apply=lambda left, right: left.nano < right.nano),
-    *method("compareTo", f"{_QUANTITIES} -> int", apply=_compare),
+    *method("compareTo", f"{_QUANTITIES} -> int", apply=lambda left, right: order(left.nano, right.nano)),
     *method("asApproximateFloat", f"{_QUANTITY} -> double", apply=lambda value: value.nano / 10**9),
     *method("asInteger", f"{_QUANTITY} -> int", apply=_as_integer),
     *method("isInteger", f"{_QUANTITY} -> bool", apply=lambda value: value.as_integer() is not None),

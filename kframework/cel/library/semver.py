@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import Any
 
 from kframework.cel.errors import CelError
 from kframework.cel.functions import can_parse, function, method
-from kframework.cel.values import UINT_MAX, Opaque
+from kframework.cel.values import UINT_MAX, Opaque, order
 
 _DIGITS = re.compile(r"[0-9]+", re.ASCII)
 _WORD = re.compile(r"[0-9A-Za-z-]+", re.ASCII)
@@ -41,8 +40,8 @@ class Semver(Opaque):
                 _number("Prerelease", word)
         numbers = _number("Major", parts[0]), _number("Minor", parts[1]), _number("Patch", patch)
         # A release is greater than its prereleases, a word greater than a number.
-        order = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
-        return cls(*numbers, (*numbers, not words, order))
+        precedence = tuple((0, int(word), "") if word.isdigit() else (1, 0, word) for word in words)
+        return cls(*numbers, (*numbers, not words, precedence))
 
     @classmethod
     def parse_normalized(cls, text: str) -> Semver:
@@ -74,10 +73,6 @@ def _semver(text: str, normalize: bool = False) -> Semver:
     return Semver.parse_normalized(text) if normalize else Semver.parse(text)
 
 
-def _compare(left: Any, right: Any) -> int:
-    return int(left.order > right.order) - int(left.order < right.order)
-
-
 _VERSIONS = "kubernetes.Semver, kubernetes.Semver"
 
 OVERLOADS = [
@@ -85,7 +80,7 @@ OVERLOADS = [
     *function("isSemver", "string -> bool", "string, bool -> bool", apply=can_parse(_semver)),
     *method("isGreaterThan", f"{_VERSIONS} -> bool", apply=lambda left, right: left.order > right.order),
     *method("isLessThan", f"{_VERSIONS} -> bool", apply=lambda left, right: left.order < right.order),
-    *method("compareTo", f"{_VERSIONS} -> int", apply=_compare),
+    *method("compareTo", f"{_VERSIONS} -> int", apply=lambda left, right: order(left.order, right.order)),
     *method("major", "kubernetes.Semver -> int", apply=lambda version: version.major),
     *method("minor", "kubernetes.Semver -> int", apply=lambda version: version.minor),
     *method("patch", "kubernetes.Semver -> int", apply=lambda version: version.patch),

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from kframework.cel import costs
@@ -32,7 +33,6 @@ from kframework.cel.values import (
 
 
 def add(left: Any, right: Any) -> object:
-    """Return `left + right`; raises CelError."""
     match left, right:
         case (CelDuration(), CelDuration()):
             return checked_duration(left.nanos + right.nanos)
@@ -46,7 +46,7 @@ def add(left: Any, right: Any) -> object:
             return left + right
         case (str(), str()) | (bytes(), bytes()):
             return left + right
-    return _arithmetic("_+_", left, right, operator.add)
+    return _arithmetic("_+_", operator.add, left, right)
 
 
 def _subtract(left: Any, right: Any) -> object:
@@ -55,11 +55,7 @@ def _subtract(left: Any, right: Any) -> object:
             return checked_duration(left.nanos - right.nanos)
         case (Timestamp(), CelDuration()):
             return checked_timestamp(left.nanos - right.nanos, left.offset)
-    return _arithmetic("_-_", left, right, operator.sub)
-
-
-def _multiply(left: Any, right: Any) -> object:
-    return _arithmetic("_*_", left, right, operator.mul)
+    return _arithmetic("_-_", operator.sub, left, right)
 
 
 def _divide(left: Any, right: Any) -> object:
@@ -69,7 +65,7 @@ def _divide(left: Any, right: Any) -> object:
         if left == 0 or left != left:
             return float("nan")
         return float("inf") if (left > 0) is (repr(right) == "0.0") else float("-inf")  # -0.0 == 0.0, but not its repr
-    return _arithmetic("_/_", left, right, _quotient)
+    return _arithmetic("_/_", _quotient, left, right)
 
 
 def _quotient(left: int, right: int) -> int:
@@ -82,7 +78,7 @@ def _quotient(left: int, right: int) -> int:
 def _modulo(left: Any, right: Any) -> object:
     if type(left) is float:
         raise no_such_overload("_%_", (left, right))
-    return _arithmetic("_%_", left, right, _remainder)
+    return _arithmetic("_%_", _remainder, left, right)
 
 
 def _remainder(left: int, right: int) -> int:
@@ -94,7 +90,7 @@ def _remainder(left: int, right: int) -> int:
     return -rest if left < 0 else rest
 
 
-def _arithmetic(name: str, left: Any, right: Any, operation: Callable[[Any, Any], Any]) -> object:
+def _arithmetic(name: str, operation: Callable[[Any, Any], Any], left: Any, right: Any) -> object:
     kind = type(left)
     if kind is type(right):
         if kind is int:
@@ -150,7 +146,7 @@ def _string_method(test: Callable[[str, str], bool]) -> Callable[[object, object
 
 _NUMBERS = ("int", "uint", "double")
 _COMPARISONS = (
-    *signatures_for(("bool", "string", "bytes", "timestamp", "duration"), "T, T -> bool"),
+    *signatures_for(("bool", "timestamp", "duration"), "T, T -> bool"),
     *(f"{left}, {right} -> bool" for left in _NUMBERS for right in _NUMBERS),
 )
 _TEXTS = ("string, string -> bool", "bytes, bytes -> bool")
@@ -160,21 +156,13 @@ def _comparison(name: str, verdict: Callable[[int], bool]) -> list[Any]:
     def apply(left: object, right: object) -> bool:
         return verdict(compare(left, right))
 
-    others = [text for text in _COMPARISONS if text not in _TEXTS]
-    return [
-        *generic(name, *others, apply=apply),
-        *generic(name, *_TEXTS, apply=apply, cost=costs.ordering),
-    ]
+    return generic(name, *_COMPARISONS, apply=apply) + generic(name, *_TEXTS, apply=apply, cost=costs.ordering)
 
 
 def _value(optional: Optional) -> object:
     if optional is NONE:
         raise CelError("optional.none() dereference")
     return optional.value
-
-
-def _of_non_zero(value: object) -> Optional:
-    return NONE if is_zero(value) else Optional(value)
 
 
 def _unwrap(items: list[object]) -> list[object]:
@@ -197,7 +185,6 @@ OVERLOADS: list[Overload] = [
     *generic("_!=_", "A, A -> bool"),
     *generic("_[_]", "list(A), int -> A", "map(A, B), A -> B"),
     *generic("_[_]", "optional(list(A)), int -> optional(A)", "optional(map(A, B)), A -> optional(B)"),
-    # Operators.
     *generic("!_", "bool -> bool", apply=_not),
     *generic("-_", "double -> double", "int -> int", apply=_negate),
     *generic("_+_", *signatures_for(_NUMBERS, "T, T -> T"), "list(A), list(A) -> list(A)", apply=add),
@@ -206,7 +193,7 @@ OVERLOADS: list[Overload] = [
     *generic("_+_", "string, string -> string", "bytes, bytes -> bytes", apply=add, cost=costs.two_traversals),
     *generic("_-_", *signatures_for(_NUMBERS, "T, T -> T"), "duration, duration -> duration", apply=_subtract),
     *generic("_-_", "timestamp, duration -> timestamp", "timestamp, timestamp -> duration", apply=_subtract),
-    *generic("_*_", *signatures_for(_NUMBERS, "T, T -> T"), apply=_multiply),
+    *generic("_*_", *signatures_for(_NUMBERS, "T, T -> T"), apply=partial(_arithmetic, "_*_", operator.mul)),
     *generic("_/_", *signatures_for(_NUMBERS, "T, T -> T"), apply=_divide),
     *generic("_%_", "int, int -> int", "uint, uint -> uint", apply=_modulo),
     *_comparison("_<_", lambda order: order < 0),
@@ -215,7 +202,6 @@ OVERLOADS: list[Overload] = [
     *_comparison("_>=_", lambda order: order >= 0),
     *generic("@in", "A, list(A) -> bool", apply=_contains_value, cost=costs.membership),
     *generic("@in", "A, map(A, B) -> bool", apply=_contains_value),
-    # Functions.
     *generic("size", *signatures_for(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
     *generic_method("size", *signatures_for(("string", "bytes", "list(A)", "map(A, B)"), "T -> int"), apply=_size),
     *generic("type", "A -> type(A)", apply=lambda value: TypeValue(type_name(value))),
@@ -228,9 +214,10 @@ OVERLOADS: list[Overload] = [
     ),
     *generic_method("startsWith", "string, string -> bool", apply=_string_method(str.startswith), cost=costs.traversal),
     *generic_method("endsWith", "string, string -> bool", apply=_string_method(str.endswith), cost=costs.traversal),
-    # Optional types.
     *function("optional.of", "V -> optional(V)", apply=Optional),
-    *function("optional.ofNonZeroValue", "V -> optional(V)", apply=_of_non_zero),
+    *function(
+        "optional.ofNonZeroValue", "V -> optional(V)", apply=lambda value: NONE if is_zero(value) else Optional(value)
+    ),
     *function("optional.none", "-> optional(V)", apply=lambda: NONE),
     *method("value", "optional(V) -> V", apply=_value),
     *method("hasValue", "optional(V) -> bool", apply=lambda optional: optional is not NONE),

@@ -12,13 +12,7 @@ from kframework.cel.errors import CelError, CostLimitExceeded
 from kframework.cel.functions import function, method
 from kframework.cel.library.conversions import decode_text, format_double
 from kframework.cel.library.times import format_duration, format_timestamp
-from kframework.cel.values import (
-    CelDuration,
-    Timestamp,
-    TypeValue,
-    map_keys,
-    type_name,
-)
+from kframework.cel.values import CelDuration, Timestamp, TypeValue, map_keys, type_name
 
 MAX_PRECISION = 1000  # digits after the point; far more than a double has
 _DEFAULT_PRECISION = 6
@@ -82,7 +76,6 @@ def parse_clauses(text: str, count: int) -> Iterator[tuple[re.Match[str], Clause
 
 
 def clause_error(letter: str, type: str) -> CelError:
-    """Return the error of a clause for a value of the wrong type."""
     return CelError(f"error during formatting: {CLAUSE_TYPES[letter][1]}, was given {type}")
 
 

@@ -79,7 +79,6 @@ def format_plain(value: float) -> str:
 
 
 def format_timestamp(value: Timestamp) -> str:
-    """Format a timestamp in RFC 3339."""
     seconds, rest = divmod(value.nanos, SECOND)
     moment = (_EPOCH + timedelta(seconds=seconds + value.offset)).replace(tzinfo=None).isoformat()
     fraction = f"{rest:09}".rstrip("0")

@@ -36,7 +36,6 @@ class Url(Opaque):
 
     @property
     def port(self) -> str:
-        """The port, "" without one."""
         return self.host.rpartition(":")[2] if _ends_in_port(self.host) else ""
 
     @property

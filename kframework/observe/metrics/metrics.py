@@ -28,7 +28,8 @@ from kframework.observe.metrics.series import (
 )
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.binding_conditions import devices_with_conditions
-from kframework.plugins.dynamic_resources.observer import CreationResult, DeviceObserver, WaitResult
+from kframework.plugins.dynamic_resources.errors import WaitResult
+from kframework.plugins.dynamic_resources.writes import CreationResult, DeviceObserver
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 

@@ -48,14 +48,12 @@ class AllocatedDevices(Allocations):
         return self._counts.capacity.get(device, _NO_CAPACITY)
 
     def as_if_released(self, results: Iterable[DeviceRequestAllocationResult]) -> Allocations:
-        """Return the allocations as if these devices were released."""
         released = _Counts()
         for result in results:
             released.add(result, 1)
         return _WithoutReleased(self._counts, released)
 
     def is_pending(self, claim: ResourceClaim) -> bool:
-        """Return whether a claim has a pending allocation."""
         return _claim_id(claim) in self._pending
 
     def pending_claims(self, device: DeviceId) -> Iterator[str]:
@@ -122,7 +120,6 @@ class _Counts:
         self.capacity: dict[DeviceId, dict[str, int]] = {}
 
     def add(self, result: DeviceRequestAllocationResult, sign: int) -> None:
-        """Count a result in or out."""
         if result.admin_access:
             return
         device = DeviceId(result.driver, result.pool, result.device)
@@ -176,5 +173,4 @@ def _claim_id(claim: ResourceClaim) -> ClaimId:
 
 
 def results_of(claim: ResourceClaim) -> Results:
-    """Return the devices that a claim has got."""
     return () if claim.status.allocation is None else claim.status.allocation.devices.results

@@ -25,15 +25,12 @@ class Allocations(Protocol):
 
     def is_dedicated(self, device: DeviceId) -> bool:
         """Return whether the device is allocated exclusively."""
-        ...
 
     def is_in_use(self, device: DeviceId) -> bool:
         """Return whether the device or a share of it is allocated."""
-        ...
 
     def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
         """Return how much of its capacities is in use, in nanos."""
-        ...
 
 
 #: Returns whether the selectors of a class and a claim match a device; raises AllocationError.
@@ -93,7 +90,6 @@ class DeviceSearch:
         self._shares: dict[DeviceId, list[Amounts]] = {}
         self._consumed: dict[PoolId, dict[tuple[str, str], int]] = {}
         self._available: dict[PoolId, dict[tuple[str, str], int]] = {}
-        #: The devices of requests for all devices.
         self._all: dict[RequestOption, Sequence[PoolDevice]] = {}
         self.steps: int = 0
         for requests in claims_options:
@@ -250,7 +246,6 @@ class DeviceSearch:
         return True
 
     def _undo_last(self, claim: int) -> None:
-        """Take the device back that the claim got last."""
         chosen = self._chosen[claim].pop()
         device = chosen.device
         for constraint in self._constraints[claim]:
@@ -310,19 +305,12 @@ class DeviceSearch:
         return device.shared and (self._allocated.is_in_use(device.id) or bool(self._shares.get(device.id)))
 
     def _consumed_counters(self, pool: PoolId) -> dict[tuple[str, str], int]:
-        """Return what devices allocated in this search consume of the pool's counters."""
         return self._consumed.setdefault(pool, {})
 
     def _available_counters(self, id: PoolId) -> dict[tuple[str, str], int]:
-        """Return what allocated devices leave of the pool's counters; it may be negative."""
         available = self._available.get(id)
         if available is None:
-            pool = self._pools[id]
-            available = self._available[id] = dict(pool.counters)
-            for device in pool.consumers:
-                if self._allocated.is_in_use(device.id):
-                    for counter, amount in device.consumes.items():
-                        available[counter] -= amount
+            available = self._available[id] = available_counters(self._pools[id], self._allocated)
         return available
 
     def _count(self, device: PoolDevice, sign: int) -> None:
@@ -331,6 +319,16 @@ class DeviceSearch:
             consumed = self._consumed_counters(device.slice.pool)
             for counter, amount in device.consumes.items():
                 consumed[counter] = consumed.get(counter, 0) + sign * amount
+
+
+def available_counters(pool: Pool, allocated: Allocations) -> dict[tuple[str, str], int]:
+    """Return what allocated devices leave of a pool's counters; it may be negative."""
+    available = dict(pool.counters)
+    for device in pool.consumers:
+        if allocated.is_in_use(device.id):
+            for counter, amount in device.consumes.items():
+                available[counter] -= amount
+    return available
 
 
 def _throw(choices: Choices, signal: _TooMany) -> _Next | None:

@@ -14,12 +14,10 @@ WAITED_TOO_LONG = "device binding timeout: context deadline exceeded"
 
 
 def devices_with_conditions(claim: ResourceClaim) -> list[DeviceRequestAllocationResult]:
-    """Return the devices of a claim with binding conditions."""
     return [result for result in results_of(claim) if result.binding_conditions]
 
 
 def is_ready(claim: ResourceClaim) -> bool:
-    """Return whether all devices of a claim are ready."""
     return claim.status.allocation is not None and all(
         _is_ready(claim, result) for result in devices_with_conditions(claim)
     )

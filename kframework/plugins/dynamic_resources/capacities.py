@@ -45,7 +45,6 @@ def _default(capacity: DeviceCapacity) -> Quantity:
 
 
 def _round_up(quantity: Quantity, policy: CapacityRequestPolicy | None) -> Quantity:
-    """Round up to an amount that the policy allows, if there is one."""
     if policy is None:
         return quantity
     if policy.valid_range is not None and policy.valid_range.min is not None:

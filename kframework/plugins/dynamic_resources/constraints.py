@@ -15,12 +15,20 @@ class Constraint:
         self._values: list[DeviceAttribute] = []
 
     def affects(self, request: str, subrequest: str) -> bool:
-        """Return whether it applies to a request, or to one of its alternatives."""
         requests = self._requests
         return not requests or request in requests or bool(subrequest and f"{request}/{subrequest}" in requests)
 
     def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
         """Add a device for a request; return False, changing nothing, if that violates the constraint."""
+        if not self.affects(request, subrequest):
+            return True
+        value = device.attribute(self.attribute)
+        if value is None or not self._allows(value):
+            return False
+        self._values.append(value)
+        return True
+
+    def _allows(self, value: DeviceAttribute) -> bool:
         raise NotImplementedError
 
     def remove(self, request: str, subrequest: str) -> None:
@@ -32,27 +40,15 @@ class Constraint:
 class MatchAttribute(Constraint):
     """A constraint that all devices have the attribute, with the same type and value."""
 
-    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self.affects(request, subrequest):
-            return True
-        value = device.attribute(self.attribute)
-        if value is None or (self._values and (value != self._values[0] or not _is_scalar(value))):
-            return False
-        self._values.append(value)
-        return True
+    def _allows(self, value: DeviceAttribute) -> bool:
+        return not self._values or (value == self._values[0] and _is_scalar(value))
 
 
 class DistinctAttribute(Constraint):
     """A constraint that all devices have the attribute, each with a different value."""
 
-    def add(self, request: str, subrequest: str, device: PoolDevice) -> bool:
-        if not self.affects(request, subrequest):
-            return True
-        value = device.attribute(self.attribute)
-        if value is None or value in self._values:
-            return False
-        self._values.append(value)
-        return True
+    def _allows(self, value: DeviceAttribute) -> bool:
+        return value not in self._values
 
 
 def _is_scalar(value: DeviceAttribute) -> bool:

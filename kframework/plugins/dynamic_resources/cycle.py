@@ -70,7 +70,6 @@ class ClaimAllocation(msgspec.Struct, frozen=True):
 
     @property
     def allocated_claim(self) -> ResourceClaim:
-        """The claim with its new allocation."""
         metadata = self.claim.metadata
         finalizers = tuple(dict.fromkeys((*metadata.finalizers, DELETE_PROTECTION)))
         status = replace(self.claim.status, allocation=self.allocation)
@@ -227,7 +226,6 @@ class ClaimsInCycle:
 
     @property
     def has_alternatives(self) -> bool:
-        """Whether any request has alternatives."""
         return any(request.first_available for claim in self.claims for request in claim.spec.devices.requests)
 
     @property
@@ -299,7 +297,6 @@ class ClaimsInCycle:
         return tuple(name for name in self._extended.backed if node.allocatable(name) == 0)
 
     def _claims_for(self, resources: tuple[str, ...]) -> list[ResourceClaim]:
-        """Return the claims to allocate if these extended resources must be devices."""
         if not resources:
             return self._unallocated
         claim = self._extended_claims.get(resources)
@@ -319,7 +316,6 @@ class ClaimsInCycle:
         return [*self._unallocated, claim]
 
     def mappings(self, node: NodeInfo) -> tuple[ContainerExtendedResourceRequest, ...]:
-        """Return which requests of the claim for extended resources the containers use on a node."""
         resources = self._resources_as_devices(node)
         return self._device_requests(resources).mappings if resources else ()
 
@@ -327,7 +323,6 @@ class ClaimsInCycle:
         return replace_extended_resources(self.pod.spec, resources, self._classes)
 
     def clone(self) -> ClaimsInCycle:
-        """Return a copy for a what-if."""
         clone = copy(self)
         clone._removed = dict(self._removed)
         return clone
@@ -337,7 +332,6 @@ class ClaimsInCycle:
         self._removed[pod.uid] = claims
 
     def add_pod(self, pod: PodInfo) -> None:
-        """Count a removed pod as a user of its claims again."""
         self._removed.pop(pod.uid, None)
 
 

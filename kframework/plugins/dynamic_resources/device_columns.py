@@ -23,7 +23,6 @@ from kframework.state.objects import Stores
 #: The watches of a plugin that counts devices.
 DEVICES: tuple[Watch, ...] = (Watch(DeviceClass), Watch(ResourceClaim), Watch(ResourceSlice))
 
-#: One node, or several.
 _Rows = int | NDArray[np.int64]
 #: The name of the only node with access, or the selector of such nodes; neither for all nodes.
 _AccessKey = tuple[str, NodeSelector | None]
@@ -87,7 +86,6 @@ class DeviceCounts:
         self._version = self._generation = -1
         self._node_log = nodes.node_log.reader()
         self._allocated_log = allocated.log.reader()
-        #: The slices that are counted, by name.
         self._slices: Mapping[str, SliceView] = {}
         #: The access to each device, once for each slice that has it, and the allocated devices.
         self._access_of: dict[DeviceId, list[_AccessKey]] = {}
@@ -99,12 +97,10 @@ class DeviceCounts:
 
     @property
     def offered(self) -> NDArray[np.int64]:
-        """The number of devices that each node can access."""
         return np.where(self._columns[_FAILING], 0, self._columns[_DEVICES])
 
     @property
     def allocated(self) -> NDArray[np.int64]:
-        """The number of those that are allocated."""
         allocated: NDArray[np.int64] = self._columns[_IN_USE]
         return allocated
 
@@ -131,11 +127,9 @@ class DeviceCounts:
 
     @property
     def _has_selectors(self) -> bool:
-        """Whether the access to some devices depends on node labels."""
         return any(selector is not None for _, selector in self._tallies)
 
     def _recompute_rows(self) -> None:
-        """Recompute the counts by row from those by access."""
         self._rows.clear()
         self._columns = np.zeros((_KINDS, self._nodes.capacity), dtype=np.int64)
         for access, tally in self._tallies.items():
@@ -168,7 +162,6 @@ class DeviceCounts:
             self._in_use.discard(device)
 
     def _recount(self, device: DeviceId) -> None:
-        """Update whether a device counts as allocated, for every access."""
         now = self._allocations.is_in_use(device)
         if now != (device in self._in_use):
             (self._in_use.add if now else self._in_use.discard)(device)

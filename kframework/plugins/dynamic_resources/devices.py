@@ -84,7 +84,6 @@ class Devices:
         return self._claims.index(DeviceHolders)
 
     def pools_of(self, node: NodeInfo) -> Sequence[Pool]:
-        """Return the pools that a node can access, in order; AllocationError for an invalid selector."""
         self.pools.refresh()
         return self.pools.for_node(node)
 

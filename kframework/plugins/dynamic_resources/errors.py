@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from kframework.errors import ClusterError, KFrameworkError
-from kframework.plugins.dynamic_resources.observer import WaitResult
+
+#: The outcomes of waiting for devices to be ready; an error means that the wait was aborted.
+WaitResult = Literal["success", "failure", "timeout", "error"]
 
 
 class AllocationError(KFrameworkError):

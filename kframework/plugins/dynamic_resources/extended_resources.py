@@ -36,7 +36,6 @@ class BackedResources:
         classes.follow(self._on_change)
 
     def class_for(self, resource: str) -> DeviceClass | None:
-        """Return the class that backs an extended resource."""
         return self._backing.get(resource)
 
     def _on_change(self, old: DeviceClass | None, new: DeviceClass | None) -> None:

@@ -66,9 +66,6 @@ class Feasibilities:
             self._cache.move_to_end(key)
         return feasibility
 
-    def __repr__(self) -> str:
-        return f"<Feasibilities of {len(self._cache)} kinds of claims>"
-
 
 class StepBudget:
     """A limit on the searches for one pod: none starts after one exceeded its steps, or all of them a multiple.
@@ -82,7 +79,6 @@ class StepBudget:
         self._remaining: float = math.inf if budget is None else _TOTAL_STEPS_FACTOR * budget
 
     def spend(self, steps: int) -> None:
-        """Count the steps of a search."""
         self._remaining -= steps
         self.is_exhausted = self.is_exhausted or self._remaining < 0
 
@@ -113,7 +109,6 @@ class Feasibility:
         self._claims = claims
         self._options = options
         self._budget = budget
-        #: The steps of all searches so far.
         self._steps = 0
         self._pools_log = devices.pools.log.reader()
         self._allocated_log = devices.allocated.log.reader()
@@ -147,7 +142,6 @@ class Feasibility:
         return answers
 
     def _search_unknown(self, scopes: list[int], step_budget: StepBudget) -> list[int]:
-        """Search the unknown scopes until the limit is reached."""
         answers = dict.fromkeys(scopes, TIMED_OUT)
         for scope in answers:
             if step_budget.is_exhausted:
@@ -269,9 +263,6 @@ class Feasibility:
                     column[scope] = measure(placement)
         self._answers[scope] = answer
         return answer
-
-    def __repr__(self) -> str:
-        return f"<Feasibility in {len(self._scopes)} scopes>"
 
 
 def rank(placement: DevicePlacement) -> int:

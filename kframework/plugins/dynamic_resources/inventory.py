@@ -44,7 +44,6 @@ class Inventory:
         return (each for each in self._by_node.get("", {}).values() if not each.access.node_name)
 
     def pool_slices(self, pool: PoolId) -> Sequence[SliceView]:
-        """Return all slices of a pool, of any generation."""
         return tuple(self._by_pool.get(pool, {}).values())
 
     def __iter__(self) -> Iterator[SliceView]:

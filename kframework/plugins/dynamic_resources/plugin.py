@@ -36,7 +36,7 @@ from kframework.plugins.dynamic_resources.cycle import (
     extended_resources,
 )
 from kframework.plugins.dynamic_resources.devices import Devices
-from kframework.plugins.dynamic_resources.errors import AllocationError, ClaimWriteError, DevicesNotReady
+from kframework.plugins.dynamic_resources.errors import AllocationError, ClaimWriteError, DevicesNotReady, WaitResult
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources
 from kframework.plugins.dynamic_resources.feasibility import (
     ERROR,
@@ -46,7 +46,6 @@ from kframework.plugins.dynamic_resources.feasibility import (
     TOO_FEW,
     Feasibilities,
 )
-from kframework.plugins.dynamic_resources.observer import DeviceObserver, WaitResult
 from kframework.plugins.dynamic_resources.pod_claims import (
     MISSING,
     ClaimProblem,
@@ -58,7 +57,7 @@ from kframework.plugins.dynamic_resources.pod_claims import (
 from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.plugins.dynamic_resources.reservation import ClaimReservation
 from kframework.plugins.dynamic_resources.shortfalls import explain_shortfalls
-from kframework.plugins.dynamic_resources.writes import ClaimWrites
+from kframework.plugins.dynamic_resources.writes import ClaimWrites, DeviceObserver
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Rows, Scores, default_normalize
@@ -76,7 +75,6 @@ NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 CLAIM_DELETED = "deletion of ResourceClaim completed"
 STILL_UNSCHEDULABLE = "still not schedulable"
-#: The reasons to reject a node, by the answer about it.
 REASONS: dict[int, str] = {
     TOO_FEW: "cannot allocate all claims",
     INVALID_POOLS: "invalid resource pools were encountered",
@@ -85,7 +83,6 @@ REASONS: dict[int, str] = {
     LEFTOVER: "cannot schedule extended resource claim",
 }
 
-#: The pod's reservation.
 RESERVED = StateKey[ClaimReservation]("DynamicResources.reserved")
 
 #: The search steps that `filterTimeout` allows per second: 200,000 by default, which take half a second. The scheduler
@@ -123,12 +120,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._writes = ClaimWrites(handle)
 
     def set_observer(self, observer: DeviceObserver) -> None:
-        """Set the observer of claims."""
         self._writes.observer = observer
 
     @cached_property
     def devices(self) -> Devices:
-        """The devices that it allocates."""
         return Devices(self.handle)
 
     @cached_property
@@ -461,7 +456,6 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return queue_if(is_used and (old is None or old.status != new.status))
 
     def after_pod_change(self, pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
-        """Queue the pod once it has its claims."""
         if new.uid != pod.uid:
             return QueueingHint.SKIP
         try:

@@ -61,7 +61,6 @@ class ClaimUsers:
         self._added = 0
 
     def add(self, pod: PendingPod) -> None:
-        """Record a waiting pod."""
         names = [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name is not None]
         if not names:
             return
@@ -90,7 +89,6 @@ class ExtendedResourceClaims:
         claims.follow(self._on_change)
 
     def claim_of(self, pod: PodInfo) -> ResourceClaim | None:
-        """Return the claim that was made for a pod."""
         return next(iter(self._by_owner.get(pod.uid, {}).values()), None)
 
     def _on_change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:

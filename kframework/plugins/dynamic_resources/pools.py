@@ -62,7 +62,7 @@ class Pool:
 
 
 def gather_pools(
-    node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf, make_pool: PoolFactory | None = None
+    node: NodeInfo, candidates: Iterable[SliceView], slices_of: SlicesOf, create: PoolFactory = Pool
 ) -> list[Pool]:
     """Return the pools of these slices that a node can access; AllocationError for an invalid selector.
 
@@ -77,7 +77,6 @@ def gather_pools(
                 known.clear()
             if not known or each.generation == known[0].generation:
                 known.append(each)
-    create = make_pool or Pool
     pools = filter(None, (_create_pool(id, tuple(slices), slices_of, create) for id, slices in sorted(by_pool.items())))
     return sorted(pools, key=lambda pool: pool.has_binding_conditions)
 

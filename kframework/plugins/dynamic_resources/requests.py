@@ -58,15 +58,12 @@ class RequestOption:
         self.count: int = spec.count
 
     def tolerates(self, device: PoolDevice) -> bool:
-        """Return whether it tolerates all taints of the device."""
         return all(any(_tolerates(each, taint) for each in self.tolerations) for taint in device.taints)
 
     def untolerated(self, device: PoolDevice) -> list[DeviceTaint]:
-        """Return the device's taints that it does not tolerate."""
         return [taint for taint in device.taints if not any(_tolerates(each, taint) for each in self.tolerations)]
 
     def error(self, text: str) -> AllocationError:
-        """Return an error about the request."""
         return AllocationError(f"claim {claim_key(self.claim)}, request {self.subrequest or self.request}: {text}")
 
 
@@ -75,7 +72,6 @@ ClaimsOptions = Sequence[Sequence[tuple[RequestOption, ...]]]
 
 
 def claim_key(claim: ResourceClaim) -> str:
-    """Name a claim."""
     return f"{claim.metadata.namespace}/{claim.metadata.name}"
 
 

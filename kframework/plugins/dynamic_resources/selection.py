@@ -15,7 +15,7 @@ from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
 
 if TYPE_CHECKING:
-    from kframework.plugins.dynamic_resources.selectors.selector import CelDevice, CompiledSelector
+    from kframework.plugins.dynamic_resources.device_selectors import CelDevice, CompiledSelector
 
 #: The number of compiled expressions kept with their answers about existing devices, most recently used.
 MAX_EXPRESSIONS = 1024
@@ -78,7 +78,7 @@ class SelectorEvaluator:
 class _Expression:
     def __init__(self, text: str) -> None:
         from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
-        from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
+        from kframework.plugins.dynamic_resources.device_selectors import compile_selector
 
         self._compiled: CompiledSelector | AllocationError
         try:
@@ -88,7 +88,6 @@ class _Expression:
         self._answers: WeakKeyDictionary[CelDevice, bool | AllocationError] = WeakKeyDictionary()
 
     def evaluate(self, device: CelDevice) -> bool | AllocationError:
-        """Return whether it matches a device, or the error."""
         if isinstance(self._compiled, AllocationError):
             return self._compiled
         answer = self._answers.get(device)

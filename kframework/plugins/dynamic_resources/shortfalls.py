@@ -18,7 +18,7 @@ from kframework.framework.suggestions import format_names, format_taint
 from kframework.objects import DeviceAttribute, DeviceConstraint, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.allocator import BudgetExceeded
+from kframework.plugins.dynamic_resources.allocator import BudgetExceeded, available_counters
 from kframework.plugins.dynamic_resources.capacities import consumed_amounts, fits
 from kframework.plugins.dynamic_resources.constraints import DistinctAttribute, MatchAttribute, create_constraint
 from kframework.plugins.dynamic_resources.cycle import UNAVAILABLE, UNCREATED, ClaimsInCycle
@@ -72,7 +72,6 @@ class Shortfall(NamedTuple):
 
     @property
     def missing(self) -> int:
-        """The number of missing devices."""
         return max(self.needed - len(self.available), 0)
 
     def devices_lost_to(self, reason: LossReason) -> list[PoolDevice]:
@@ -93,7 +92,9 @@ class Shortfalls:
         self.node = node
         self._devices = devices
         self._pools: Sequence[Pool] = devices.pools_of(node)
-        self._available = {pool.id: _available_counters(pool, devices) for pool in self._pools}
+        self._available = {
+            pool.id: available_counters(pool, devices.allocated) for pool in self._pools if pool.is_usable
+        }
         self._options: ClaimsOptions = claims_options(claims, devices.classes)
         #: By claim, request, and way.
         self.by_claim: list[list[list[Shortfall]]] = []
@@ -103,12 +104,10 @@ class Shortfalls:
 
     @property
     def each_option(self) -> Iterator[Shortfall]:
-        """The shortfall of every way, by itself."""
         return chain.from_iterable(self.by_request)
 
     @property
     def by_request(self) -> Iterator[list[Shortfall]]:
-        """The shortfalls of the ways of each request."""
         return chain.from_iterable(self.by_claim)
 
     def consumers(self, device: PoolDevice) -> list[PoolDevice]:
@@ -123,7 +122,6 @@ class Shortfalls:
 
     @property
     def are_met_alone(self) -> bool:
-        """Whether each request could be satisfied on its own."""
         return all(any(not each.missing for each in ways) for ways in self.by_request)
 
     def first_unmet_together(self) -> str:
@@ -195,15 +193,6 @@ class Shortfalls:
         return Loss(LossReason.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
 
 
-def _available_counters(pool: Pool, devices: Devices) -> dict[tuple[str, str], int]:
-    available = dict(pool.counters)
-    for device in pool.consumers if pool.is_usable else ():
-        if devices.allocated.is_in_use(device.id):
-            for counter, amount in device.consumes.items():
-                available[counter] -= amount
-    return available
-
-
 def _needed_devices(option: RequestOption, losses: Iterable[Loss | None]) -> int:
     """Return the number of devices needed: for a request of all, all that match, even if in use."""
     if not option.all:
@@ -212,11 +201,7 @@ def _needed_devices(option: RequestOption, losses: Iterable[Loss | None]) -> int
     return max(sum(loss is None or loss.reason not in not_matching for loss in losses), 1)
 
 
-# -- constraints -------------------------------------------------------------------------------------------------------
-
-
 def _apply_constraints(claim: ResourceClaim, shortfalls: list[list[Shortfall]]) -> list[list[Shortfall]]:
-    """Exclude devices by the constraints of a claim, one after another."""
     for constraint in claim.spec.devices.constraints:
         checked = create_constraint(constraint)
         if not isinstance(checked, MatchAttribute | DistinctAttribute):
@@ -280,7 +265,6 @@ def _with_constraint(shortfall: Shortfall, satisfying: set[PoolDevice], constrai
 
 
 def format_constraint(constraint: DeviceConstraint) -> str:
-    """Name a constraint by its attribute."""
     if constraint.match_attribute is not None:
         return f"matchAttribute {constraint.match_attribute}"
     return f"distinctAttribute {constraint.distinct_attribute}"
@@ -291,7 +275,6 @@ _MAX_NAMED = 4
 
 
 def explain_shortfalls(devices: Devices, claims: ClaimsInCycle, node: NodeInfo) -> list[str]:
-    """Return the reasons behind the rejection of a node."""
     row = np.array([node.row])
     answer = int(claims.rejections(node.table, row)[0])
     if answer == UNAVAILABLE:
@@ -325,7 +308,6 @@ def format_shortfalls(shortfalls: Shortfalls) -> Iterator[str]:
 
 
 def format_claim(claim: ResourceClaim) -> str:
-    """Return the name of a claim, or what it would be created for."""
     is_uncreated = claim.metadata.name == UNCREATED
     return "the pod's extended resources" if is_uncreated else f"claim {claim_key(claim)}"
 

@@ -16,7 +16,7 @@ from kframework.plugins.dynamic_resources.capacities import Amounts, consumed_am
 from kframework.state.nodes import NodeInfo
 
 if TYPE_CHECKING:
-    from kframework.plugins.dynamic_resources.selectors.selector import CelDevice as Subject
+    from kframework.plugins.dynamic_resources.device_selectors import CelDevice as Subject
 
 
 class PoolId(NamedTuple):
@@ -78,7 +78,7 @@ class PoolDevice:
         key = msgspec.json.encode((driver, self.shared, device.attributes, device.capacity))
         cel_device = _cel_devices.get(key)
         if cel_device is None:
-            from kframework.plugins.dynamic_resources.selectors.selector import CelDevice as Subject  # it imports CEL
+            from kframework.plugins.dynamic_resources.device_selectors import CelDevice as Subject  # it imports CEL
 
             attributes = {name: msgspec.to_builtins(attribute) for name, attribute in device.attributes.items()}
             capacity = {name: str(amount.value) for name, amount in device.capacity.items()}
@@ -120,7 +120,6 @@ class NodeAccess:
 
     @property
     def is_specified(self) -> bool:
-        """Whether any of them is specified."""
         return bool(self.node_name) or self.all_nodes or self.selector is not None
 
     @cached_property

@@ -82,9 +82,6 @@ def suggest_changes(devices: Devices, claims: ClaimsInCycle, pod: PodInfo, node:
     yield from proposals or drop_claims(pod)
 
 
-# -- devices in use ----------------------------------------------------------------------------------------------------
-
-
 def _blocking_devices(devices: Devices, shortfalls: Shortfalls, shortfall: Shortfall) -> Iterator[PoolDevice]:
     """Yield the devices in use that would help a request if released."""
     for device, loss in shortfall.verdicts.items():
@@ -106,9 +103,6 @@ def _delete_users(claims: Iterable[ResourceClaim], pods: Pods, pod: PodInfo) -> 
         if len(together) > MAX_SUGGESTIONS:
             return
         yield delete_all(together)
-
-
-# -- the pod's requests ------------------------------------------------------------------------------------------------
 
 
 def _request_less(
@@ -157,7 +151,6 @@ def _fixes_of(shortfall: Shortfall, resources: Mapping[str, str], pod: PodInfo) 
 
 
 def tolerate_devices(claim: str, request: str, taint: DeviceTaint) -> Suggestion:
-    """Suggest that a request tolerate a taint of devices."""
     operator = "Equal" if taint.value else "Exists"
     toleration = DeviceToleration(key=taint.key, operator=operator, value=taint.value, effect=taint.effect)
     text = f"let request {request} of claim {claim} tolerate {format_taint(taint)}"
@@ -166,7 +159,6 @@ def tolerate_devices(claim: str, request: str, taint: DeviceTaint) -> Suggestion
 
 
 def lower_count(claim: str, request: str, amount: int, to: int) -> AmountSuggestion:
-    """Suggest that a request use fewer devices."""
     return AmountSuggestion(
         f"lower the count in request {request} of claim {claim} from {to + amount} to {to}",
         Target(claim=claim),
@@ -207,21 +199,16 @@ def _patch_request(name: str, change: Callable[[RequestSpec], RequestSpec]) -> P
 
 
 def drop_constraint(claim: str, constraint: DeviceConstraint) -> Suggestion:
-    """Suggest to drop a constraint from a claim."""
     text = f"drop {format_constraint(constraint)} from claim {claim}"
     patch = remove_item("spec.devices.constraints", constraint)
     return Suggestion(text, Target(claim=claim), patch, "dropConstraint", {"constraint": constraint})
 
 
 def drop_claims(pod: PodInfo) -> Suggestions:
-    """Suggest that the pod do without one of its claims, or without all."""
     return suggest_each_and_all(
         drop_item("dropClaim", f"drop the pod's claim {each.name}", "spec.resource_claims", each, name=each.name)
         for each in pod.spec.resource_claims
     )
-
-
-# -- estimates ---------------------------------------------------------------------------------------------------------
 
 
 def estimate_changes(devices: Devices, claims: ClaimsInCycle, nodes: NodeTable, rows: Rows) -> ChangeEstimates:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
-from typing import TypeVar
+from typing import Literal, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
@@ -23,8 +23,7 @@ from kframework.objects import (
 )
 from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.plugins.dynamic_resources.allocated import results_of
-from kframework.plugins.dynamic_resources.errors import ClaimWriteError
-from kframework.plugins.dynamic_resources.observer import DeviceObserver
+from kframework.plugins.dynamic_resources.errors import ClaimWriteError, WaitResult
 from kframework.plugins.dynamic_resources.pod_claims import is_reserved_for
 from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.state.pods import PodInfo
@@ -45,6 +44,19 @@ _MAX_POLL_INTERVAL = 1.0
 _NOT_FOUND, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
 
 
+CreationResult = Literal["success", "failure"]
+
+
+class DeviceObserver:
+    """The base of observers of claims; it does nothing."""
+
+    def on_creation(self, result: CreationResult) -> None:
+        """Receive the outcome of creating a claim for extended resources."""
+
+    def on_wait_end(self, claims: Sequence[ResourceClaim], result: WaitResult, seconds: float) -> None:
+        """Receive the outcome of waiting for a pod's claims that have binding conditions."""
+
+
 class ClaimWrites:
     """A writer of claims through the API, each at the version it was read, so that no other write is lost.
 
@@ -57,7 +69,6 @@ class ClaimWrites:
     """
 
     def __init__(self, handle: Handle) -> None:
-        #: The observer of created claims.
         self.observer: DeviceObserver = DeviceObserver()
         self._handle = handle
         self._claims = handle.objects(ResourceClaim)
@@ -126,7 +137,6 @@ class ClaimWrites:
     async def write_pod_status(
         self, pod: PodInfo, claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]
     ) -> None:
-        """Write into a pod's status the claim created for its extended resources, and the containers' requests."""
         if not mappings:
             what = f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus"
             raise ClaimWriteError(what)
@@ -262,7 +272,6 @@ class ClaimWrites:
 
     @staticmethod
     async def _convert_error(what: str, call: Awaitable[T]) -> T:
-        """Convert an API error into a ClaimWriteError with this description."""
         try:
             return await call
         except ClusterError as error:

@@ -12,7 +12,6 @@ from kframework.state.pod_counts import AllOf, LabelClass, Selection, WeightedSe
 from kframework.state.pods import PodInfo, PodTemplate
 from kframework.state.selection import Namespaces
 
-#: Empty labels.
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -36,7 +35,6 @@ class IncomingTerms(NamedTuple):
     problem: str = ""
 
     def is_met_by(self, pods: LabelClass) -> bool:
-        """Return whether such pods satisfy the required affinity."""
         return self.affinity is not None and self.affinity.weight(pods) > 0
 
 
@@ -55,7 +53,6 @@ class Affinities:
         )
 
     def incoming_terms(self, pod: PodInfo) -> IncomingTerms:
-        """Return the resolved terms of a pod."""
         if not pod.template.has_terms:
             return _NO_TERMS
         by_namespace = self._incoming_terms.setdefault(pod.template, {})

@@ -129,14 +129,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return None
 
     @hookimpl
-    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
         """Look up the anti-affinity terms that match the pod: the other one may have a new term.
 
         All other changes, and removals, are included in the counts.
         """
         existing_anti_affinity = self._affinities.existing_terms(pod, node.table).anti_affinity
         state[_RULES] = state[_RULES]._replace(existing_anti_affinity=existing_anti_affinity)
-        return None
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
@@ -315,9 +314,6 @@ def _enters_domain(keys: Iterable[str], before: Mapping[str, str], after: Mappin
     return any(after.get(key) not in (None, before.get(key)) for key in keys)
 
 
-# -- pods and domains --------------------------------------------------------------------------------------------------
-
-
 def _count_by_domain(nodes: NodeTable, key: str, selection: AllOf | WeightedSelections) -> _Counts:
     topology = nodes.label(key)
     return topology, nodes.counters.count_for(selection).domains(topology)
@@ -335,7 +331,6 @@ def _codes(topologies: Iterable[Topology], rows: Rows) -> dict[Topology, Scores]
 
 
 def _is_in_all_domains(counts: tuple[_Counts, ...], row: int) -> bool:
-    """Return whether a row is in a domain of each topology."""
     for topology, _ in counts:
         if not topology.cells[row]:
             return False
@@ -343,7 +338,6 @@ def _is_in_all_domains(counts: tuple[_Counts, ...], row: int) -> bool:
 
 
 def _has_pods_in_all(counts: tuple[_Counts, ...], row: int) -> bool:
-    """Return whether a row shares each topology's domain with pods."""
     for topology, tally in counts:
         if not tally.cells[topology.cells[row]]:
             return False
@@ -351,7 +345,6 @@ def _has_pods_in_all(counts: tuple[_Counts, ...], row: int) -> bool:
 
 
 def _has_pods_in_any(counts: tuple[_Counts, ...], row: int) -> bool:
-    """Return whether a row shares a topology's domain with pods."""
     for topology, tally in counts:
         if tally.cells[topology.cells[row]]:
             return True
@@ -371,7 +364,6 @@ def conflicting_pods(affinities: Affinities, pod: PendingPod, node: NodeInfo) ->
 
 
 def drop_terms(pod: PendingPod) -> Suggestions:
-    """Suggest that the pod drop one of its required terms, or all."""
     affinity = pod.spec.affinity
     near, apart = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else (None, None)
     return suggest_each_and_all(

@@ -241,7 +241,6 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return queue_if(old is None or devices or grown)
 
     def _may_be_devices(self, resource: str, offered: int) -> bool:
-        """Return whether a node that offers this amount of a resource may have devices instead."""
         return not offered and self._backed.class_for(resource) is not None
 
 
@@ -264,12 +263,9 @@ def after_pod_change(pod: PendingPod, old: PodInfo, new: PodInfo | None) -> Queu
 
 def after_class_change(pod: PendingPod, old: DeviceClass | None, new: DeviceClass) -> QueueingHint:
     """Queue the pod if the class now backs a resource that it requests."""
-    said = new.spec.extended_resource_name
-    if old is None:
-        names = {CLASS_PREFIX + new.metadata.name, said}
-    else:
-        names = {said} - {old.spec.extended_resource_name}
-    return queue_if(any(amount and name in names for name, amount in pod.template.fit))
+    name = new.spec.extended_resource_name
+    names = {name, CLASS_PREFIX + new.metadata.name} if old is None else {name} - {old.spec.extended_resource_name}
+    return queue_if(any(amount and resource in names for resource, amount in pod.template.fit))
 
 
 def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
@@ -294,7 +290,6 @@ class _Strategy:
         raise NotImplementedError
 
     def weight(self, score: Amount, weight: Weights) -> Weights:
-        """Return the weight of a resource with this score."""
         return weight
 
     def mean(self, total: Amount, weights: Weights, divide: Divide) -> Amount:

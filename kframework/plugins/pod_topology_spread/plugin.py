@@ -53,7 +53,6 @@ _SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _DEFAULTING_TYPES = ("System", "List")
 
-#: The schema of a default constraint.
 _DEFAULT_CONSTRAINT = {
     "required": ["maxSkew", "topologyKey", "whenUnsatisfiable"],
     "properties": {
@@ -135,14 +134,12 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return None
 
     @hookimpl
-    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+    def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
         state[_LIMITS].count(pod, other, node.row, 1)
-        return None
 
     @hookimpl
-    def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> Status | None:
+    def remove_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
         state[_LIMITS].count(pod, other, node.row, -1)
-        return None
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
@@ -220,11 +217,13 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        of_pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
-        of_nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        pod_changes = (
+            ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION | ActionType.DELETE
+        )
+        node_changes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         events = [
-            ClusterEvent(EventResource.POD, of_pods, self.after_pod_change),
-            ClusterEvent(EventResource.NODE, of_nodes, self.after_node_change),
+            ClusterEvent(EventResource.POD, pod_changes, self.after_pod_change),
+            ClusterEvent(EventResource.NODE, node_changes, self.after_node_change),
         ]
         if any(constraint.when_unsatisfiable == DO_NOT_SCHEDULE for constraint in self._default_constraints):
             anything = ActionType.ADD | ActionType.UPDATE | ActionType.DELETE
@@ -273,7 +272,6 @@ def after_selector_change(pod: PendingPod, old: _Selecting | None, new: _Selecti
 
 
 def _is_relevant(other: PodInfo, pod: PendingPod) -> bool:
-    """Return whether a pod is this one, or one in its namespace that is assigned or nominated."""
     has_node = bool(other.node_name or other.nominated_node_name)
     return other.uid == pod.uid or (has_node and other.namespace == pod.namespace)
 

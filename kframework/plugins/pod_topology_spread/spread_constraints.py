@@ -49,7 +49,6 @@ class SpreadConstraint(NamedTuple):
 
 
 def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
-    """List the node labels that the constraints are about, each once."""
     return tuple(dict.fromkeys(constraint.topology_key for constraint in constraints))
 
 
@@ -68,7 +67,6 @@ def own_constraints(pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
 
 
 def _match_label_keys(spec: PodSpec) -> tuple[str, ...]:
-    """List the labels of the pod itself that its constraints are about."""
     return tuple(chain.from_iterable(constraint.match_label_keys for constraint in spec.topology_spread_constraints))
 
 
@@ -114,21 +112,20 @@ class DefaultConstraints:
         return self._compute(pod)[action] if self._constraints[action] else ()
 
     def apply_to(self, pod: PendingPod) -> bool:
-        """Return whether a pod gets any default constraints."""
         return any(self._constraints.values()) and any(self._compute(pod).values())
 
     def _compute(self, pod: PendingPod) -> Mapping[str, tuple[SpreadConstraint, ...]]:
         services = self._stores.objects(Service).index(_ServiceSelectors)
         owned = self._owner_selector(pod)
-        found_with = (services.version(pod.namespace), owned)
+        inputs = (services.version(pod.namespace), owned)
         known = self._known.get(pod.label_class)
-        if known is None or known[0] != found_with:
+        if known is None or known[0] != inputs:
             selector = _default_selector(services.selecting_labels(pod.namespace, pod.labels), owned)
             compiled = {
                 action: tuple(_compile(each, selector, pod.namespace) for each in constraints if not selector.empty)
                 for action, constraints in self._constraints.items()
             }
-            known = self._known[pod.label_class] = (found_with, compiled)
+            known = self._known[pod.label_class] = (inputs, compiled)
         return known[1]
 
     def _owner_selector(self, pod: PendingPod) -> Mapping[str, str] | LabelSelector | None:

@@ -47,7 +47,6 @@ _MAX_EXAMINED = 256
 
 
 def limit_status(bits: int) -> Status:
-    """Return the Status of reason bits."""
     return _LABEL_MISSING if bits == _NO_LABEL else _SKEWED
 
 
@@ -101,7 +100,6 @@ class Limits:
         return None
 
     def rejections(self, rows: Rows) -> Scores:
-        """Return the reason bits of each of these rows."""
         first, *others = (_rejections(limit, rows) for limit in self._limits)
         for other in others:
             first = np.where(first, first, other)
@@ -148,7 +146,6 @@ def _rejections(limit: Limit, rows: Rows) -> Scores:
 def build_limits(
     pod: PendingPod, nodes: NodeTable, constraints: Sequence[SpreadConstraint], node_sets: NodeSets
 ) -> Limits:
-    """Look up the pods that the constraints are about, domain by domain."""
     keys = topology_keys(constraints)
     limits = []
     for constraint in constraints:

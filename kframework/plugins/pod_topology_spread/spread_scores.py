@@ -92,7 +92,6 @@ class SpreadScores:
         return int(score + 0.5)
 
     def score_rows(self, rows: Rows) -> NDArray[np.int64]:
-        """Return the scores of many rows."""
         first, *others = (part.score_rows(rows) for part in self._parts)
         for other in others:
             first = first + other

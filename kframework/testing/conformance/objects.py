@@ -32,7 +32,7 @@ from kframework.objects.node_selectors import (
 from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.requests import is_scalar
 from kframework.objects.taints import first_untolerated, tolerates
-from kframework.plugins.dynamic_resources.selectors.selector import CelDevice, compile_selector
+from kframework.plugins.dynamic_resources.device_selectors import CelDevice, compile_selector
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing.conformance.cases import Fact, compare_keys
 

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.cel.errors import CelError
 from kframework.cel.library.conversions import format_double, parse_double
-from tests.plugins.dynamic_resources.selectors.selecting import answer
+from tests.plugins.dynamic_resources.selecting import answer
 
 
 @pytest.mark.parametrize(

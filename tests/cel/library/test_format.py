@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.library.format import FORMATS
-from tests.plugins.dynamic_resources.selectors.selecting import answer
+from tests.plugins.dynamic_resources.selecting import answer
 
 UUID = "123e4567-e89b-12d3-a456-426614174000"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.library.quantity import CelQuantity
-from tests.plugins.dynamic_resources.selectors.selecting import answer
+from tests.plugins.dynamic_resources.selecting import answer
 
 
 @pytest.mark.parametrize(

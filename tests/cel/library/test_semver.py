@@ -4,7 +4,7 @@ import pytest
 
 from kframework.cel.errors import CelError
 from kframework.cel.library.semver import Semver
-from tests.plugins.dynamic_resources.selectors.selecting import answer
+from tests.plugins.dynamic_resources.selecting import answer
 
 #: From the lowest to the highest.
 ORDERED = (

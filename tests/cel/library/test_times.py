@@ -9,7 +9,7 @@ from kframework.cel.library.times import (
     parse_duration,
     parse_timestamp,
 )
-from tests.plugins.dynamic_resources.selectors.selecting import answer
+from tests.plugins.dynamic_resources.selecting import answer
 
 AT = "timestamp('2026-02-03T04:05:06.789Z')"
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.library.url import is_url
-from tests.plugins.dynamic_resources.selectors.selecting import answer, fails
+from tests.plugins.dynamic_resources.selecting import answer, fails
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
+from tests.plugins.dynamic_resources.selecting import OWN, answer
 
 
 @pytest.mark.parametrize(

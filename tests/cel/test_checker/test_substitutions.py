@@ -41,7 +41,7 @@ def test_failed_unification_changes_nothing() -> None:
     actual = Substitutions()
     assert not actual.unify([INT, STRING], [A, INT])
     assert actual.resolve(A) == A
-    assert actual.finalize(list_of(A)) == list_of(DYN)
+    assert actual.resolve(list_of(A), DYN) == list_of(DYN)
 
 
 def test_parameter_does_not_occur_in_its_binding() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.library.strings import CLAUSE_TYPES
-from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
+from tests.plugins.dynamic_resources.selecting import OWN, answer
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
-from kframework.plugins.dynamic_resources.allocator import Allocations, ChosenDevice
+from kframework.plugins.dynamic_resources.allocator import Allocations, ChosenDevice, DeviceSearch
+from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from kframework.plugins.dynamic_resources.feasibility import (
     ERROR,
@@ -24,7 +25,8 @@ from kframework.plugins.dynamic_resources.feasibility import (
     StepBudget,
     rank,
 )
-from kframework.plugins.dynamic_resources.requests import claims_options
+from kframework.plugins.dynamic_resources.pools import Pool
+from kframework.plugins.dynamic_resources.requests import ClaimsOptions, claims_options
 from kframework.plugins.dynamic_resources.slices import DeviceId
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
@@ -182,13 +184,12 @@ def test_claims_that_ask_for_the_same_share_what_is_known() -> None:
     feasibilities = Feasibilities(devices_in(state), None)
     assert feasibilities.for_claims([wanting("c")]) is feasibilities.for_claims([wanting("d")])
     assert feasibilities.for_claims([wanting("c", 2)]) is not feasibilities.for_claims([wanting("c")])
-    assert repr(feasibilities) == "<Feasibilities of 2 kinds of claims>"
     # Those asked about last are remembered.
-    known = feasibilities.for_claims([wanting("c")])
+    known, other = feasibilities.for_claims([wanting("c")]), feasibilities.for_claims([wanting("c", 2)])
     for count in range(3, 300):
         feasibilities.for_claims([wanting("c", count)])
         assert feasibilities.for_claims([wanting("c")]) is known
-    assert repr(feasibilities) == "<Feasibilities of 256 kinds of claims>"
+    assert feasibilities.for_claims([wanting("c", 2)]) is not other
 
 
 def test_nothing_is_known_once_a_class_has_changed() -> None:
@@ -204,11 +205,20 @@ def test_nothing_is_known_once_a_class_has_changed() -> None:
         feasibilities.for_claims([wanting()])
 
 
-def test_nodes_that_reach_the_same_are_searched_once() -> None:
-    state = cluster(*(gpus(name, "x") for name in "ab"), nodes="abcdefgh")
-    known = Feasibilities(devices_in(state), None).for_claims([wanting()])
+def test_nodes_that_reach_the_same_are_searched_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, searched = cluster(*(gpus(name, "x") for name in "ab"), nodes="abcdefgh"), list[str]()
+    devices = devices_in(state)
+
+    def search(
+        claims: Sequence[ResourceClaim], options: ClaimsOptions, node: NodeInfo, pools: Sequence[Pool]
+    ) -> DeviceSearch:
+        searched.append(node.name)
+        return Devices.search(devices, claims, options, node, pools)
+
+    monkeypatch.setattr(devices, "search", search)
+    known = Feasibilities(devices, None).for_claims([wanting()])
     assert known.check_rows(state.nodes.order, StepBudget(BUDGET)).tolist() == [FITS, FITS, *[TOO_FEW] * 6]
-    assert repr(known) == "<Feasibility in 3 scopes>"
+    assert searched == ["a", "b", "c"]
 
 
 def test_a_node_is_measured_once_until_its_devices_come_or_go() -> None:

@@ -10,10 +10,10 @@ import pytest
 
 from kframework.objects import DeviceClass, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources import selection
+from kframework.plugins.dynamic_resources.device_selectors import CompiledSelector
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import RequestOption, request_options
 from kframework.plugins.dynamic_resources.selection import SelectorEvaluator
-from kframework.plugins.dynamic_resources.selectors.selector import CompiledSelector
 from kframework.plugins.dynamic_resources.slices import PoolDevice, SliceView
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node

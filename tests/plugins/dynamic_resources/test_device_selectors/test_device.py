@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from kframework.cel.library.semver import Semver
-from kframework.plugins.dynamic_resources.selectors.selector import CelDevice
-from tests.plugins.dynamic_resources.selectors.selecting import DEVICE, answer
+from kframework.plugins.dynamic_resources.device_selectors import CelDevice
+from tests.plugins.dynamic_resources.selecting import DEVICE, answer
 
 
 def test_attributes_are_by_domain_the_drivers_where_none_is_named() -> None:

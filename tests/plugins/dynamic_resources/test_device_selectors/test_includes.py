@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.plugins.dynamic_resources.selectors.selector import MAX_VALUES
-from tests.plugins.dynamic_resources.selectors.selecting import OWN, answer
+from kframework.plugins.dynamic_resources.device_selectors import MAX_VALUES
+from tests.plugins.dynamic_resources.selecting import OWN, answer
 
 
 @pytest.mark.parametrize(

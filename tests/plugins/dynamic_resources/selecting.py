@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.cel.errors import CelError
 from kframework.cel.evaluation import Evaluation
-from kframework.plugins.dynamic_resources.selectors.selector import CelDevice, compile_selector
+from kframework.plugins.dynamic_resources.device_selectors import CelDevice, compile_selector
 
 DEVICE = CelDevice(
     driver="gpu.example.com",

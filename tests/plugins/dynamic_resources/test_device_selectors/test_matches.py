@@ -9,11 +9,11 @@ import pytest
 from kframework.cel.errors import CelError
 from kframework.cel.evaluation import Evaluation
 from kframework.cel.parser import MAX_DEPTH, MAX_NESTING
-from kframework.plugins.dynamic_resources.selectors.selector import compile_selector
+from kframework.plugins.dynamic_resources.device_selectors import compile_selector
 from kframework.testing.conformance.cases import read
 from kframework.testing.conformance.objects import DeviceSelectorQuestion, device_of
 from tests.conformance.test_vectors import VECTORS
-from tests.plugins.dynamic_resources.selectors.selecting import DEVICE, OWN
+from tests.plugins.dynamic_resources.selecting import DEVICE, OWN
 
 
 def test_a_selector_is_asked_again_and_again() -> None:
