@@ -35,7 +35,6 @@ from kframework.values.status import Code
 
 
 def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None) -> Explanation:
-    """Explain a pod without pauses."""
     return run_to_end(explain_steps(engine, history, pod, whole))
 
 
@@ -121,7 +120,6 @@ class _Explainer:
         )
 
     def _ongoing_preemption(self, nominated: str, last_decision: Decision | None) -> PreemptionPreview | None:
-        """Return the victims of the last attempt that still exist."""
         node = self._engine.cluster.nodes.find(nominated)
         if node is None or last_decision is None or not last_decision.victims:
             return None
@@ -183,7 +181,6 @@ def assess_preemption(evaluation: FullEvaluation) -> Generator[None, None, Preem
 
 
 def _preemptible_nodes(evaluation: FullEvaluation) -> list[str]:
-    """Return the names of nodes whose first rejection preemption may resolve."""
     status = evaluation.pre_filter_result.status
     if status is not None:
         return evaluation.names if status.code == Code.UNSCHEDULABLE else []
@@ -194,7 +191,6 @@ def _preemptible_nodes(evaluation: FullEvaluation) -> list[str]:
 
 
 def state_of(engine: PodEngine, uid: str) -> State:
-    """Return the state of a pod of this scheduler."""
     pending = engine.handlers.pending.get(uid)
     if uid in engine.cluster.pods:
         if uid not in engine.cluster.assumed:

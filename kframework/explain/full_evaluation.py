@@ -241,7 +241,6 @@ class FullEvaluation:
 
     @property
     def reasons(self) -> Mapping[str, int]:
-        """The number of nodes for which each reason is the first."""
         if self.pre_filter_result.status is not None:
             return dict.fromkeys(self.pre_filter_result.status.reasons, len(self.rows))
         reasons = Counter[str]()
@@ -288,12 +287,10 @@ class OptionalHooks:
         self._faulty: set[str] = set()
 
     def get(self, plugin: str, hook: str) -> Callable[..., object] | None:
-        """Return this hook of a plugin; None if it has none."""
         method = getattr(self._profile.plugins.get(plugin), hook, None)
         return cast("Callable[..., object]", method) if hasattr(method, "kframework_impl") else None
 
     def call_safely(self, plugin: str, hook: str, call: Callable[[], T], default: T) -> T:
-        """Return what `call` returns, or `default` if this plugin fails or has failed."""
         if plugin in self._faulty:
             return default
         try:

@@ -90,7 +90,6 @@ class _ReasonTally:
         self.fault: Status | None = None
 
     def count(self, evaluation: FullEvaluation) -> Iterator[None]:
-        """Count them all; yields wherever it may pause."""
         everything = np.ones(len(evaluation.rows), dtype=bool)
         rejected, excluded = evaluation.pre_filter_result.status, evaluation.pre_filter_result.excluded
         if rejected is not None:
@@ -112,7 +111,6 @@ class _ReasonTally:
                 yield
 
     def _add(self, status: Status, plugin: str, positions: Positions, first: Mask, alone: Mask | None = None) -> None:
-        """Count the nodes at these positions, which the plugin rejects with the status."""
         if not status.is_rejected and self.fault is None:
             self.fault = status
         alone = first if alone is None else alone
@@ -129,7 +127,6 @@ class _ReasonTally:
                     count.examples.append(self._names[position])
 
     def most_frequent(self) -> tuple[Rejection, ...]:
-        """List the reasons that a condition counts on most nodes, those first."""
         largest = heapq.nlargest(MAX_REASONS, self._counts.items(), key=lambda item: (item[1].first, item[1].nodes))
         return tuple(
             Rejection(plugin, reason, c.nodes, c.first, c.alone, tuple(c.examples), c.preemptible)
@@ -141,7 +138,6 @@ class _ReasonTally:
 
 
 def _group_by_rejection(column: Scores) -> Iterator[tuple[int, Positions]]:
-    """Group the rejected positions of a column by rejection."""
     positions = np.flatnonzero(column != PASS)
     by_rejection = positions[np.argsort(column[positions], kind="stable")]
     rejections, starts = np.unique(column[by_rejection], return_index=True)

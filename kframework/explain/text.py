@@ -219,7 +219,6 @@ def _format_scores(assessment: Assessment, node: str, layout: Layout) -> Iterato
 
 
 def _score_table(top: Sequence[NodeScore], node: str, layout: Layout) -> Iterator[str]:
-    """Format the best nodes side by side; unless it is wide, without plugins that score all of them equally."""
     nodes = [each for number, each in enumerate(top) if layout.wide or number < _TOP or each.node == node]
     rows: list[tuple[str, ...]] = []
     equal: list[str] = []

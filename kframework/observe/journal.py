@@ -91,14 +91,12 @@ class Journal(Observer):
         )
 
     def _common_fields(self, record: Decision | Binding) -> _Fields:
-        """Return the fields that all lines about an attempt have."""
         trace_id = self._trace_id(record.attempt, record.draw)
         fields = {"pod": record.pod, "node": record.node, "attempt": record.attempt, "trace_id": trace_id}
         return {name: value for name, value in fields.items() if value}
 
 
 def _answer_fields(decision: Decision) -> _Fields:
-    """Return the reasons against nodes, and the scores of the best ones."""
     answers: _Fields = {
         "reasons": decision.reasons,
         "rejectors": decision.rejectors,

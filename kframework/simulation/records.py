@@ -89,7 +89,6 @@ class RecordList(Sequence[R]):
         return copied
 
     def _create_records(self) -> list[R]:
-        """Create all records, once."""
         whole = list(chain.from_iterable(self.parts))
         whole = whole if self._limit is None else whole[len(whole) - min(len(whole), self._limit) :]
         self._length = len(whole)

@@ -217,7 +217,6 @@ class Simulation(Generic[E]):
         return outcomes_table(self._records.outcomes(self._gates()))
 
     def _gates(self) -> dict[str, str]:
-        """Return why gated pods wait, by uid."""
         if not isinstance(self.scheduler.engine, PodEngine):
             return {}
         gated = self.scheduler.engine.queue.pods_in("gated")

@@ -118,7 +118,6 @@ class _DeviceBuilder:
             yield from _pool(pattern, pool, ResourceSliceSpec(node_name=name), contents)
 
     def _register(self, what: str, name: str, path: FieldPath) -> None:
-        """Record the path of a description; InputError if there is one already."""
         if (what, name) in self._known:
             before = self._known[what, name]
             if before == path:

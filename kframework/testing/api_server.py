@@ -109,8 +109,6 @@ class FakeApi:
         return Clients(file)
 
     def _run_in_thread(self, work: Callable[[], R]) -> R:
-        """Call something in the cluster's thread."""
-
         async def call() -> R:
             return work()
 

@@ -108,7 +108,6 @@ class _ObservedProfiles(Profiles):
         return woken
 
     def format_answers(self, queued: QueuedPod) -> str:
-        """Return what the plugins that rejected a pod answered to the events."""
         skipped = self.notes.get(queued.pod.uid, {})
         return "; ".join(
             f"the hint of {plugin} answered Skip to {' and '.join(skipped[plugin])}"
@@ -139,7 +138,6 @@ class _WakeUpCheck(RandomHost, Clock):
         self.stuck: set[str] = set()
 
     def run(self) -> None:
-        """Apply one event after the other, and check after each which pods still wait."""
         for message in self.events.initial_messages():
             self.engine.offer(message)
         self.engine.offer(Synced())
@@ -165,7 +163,6 @@ class _WakeUpCheck(RandomHost, Clock):
             self._apply("an attempt" if attempted else "the end of a binding", messages)
 
     def _apply(self, title: str, messages: Iterable[Upserted | Deleted]) -> None:
-        """Apply the events, and check every pod that was stuck."""
         self.profiles.notes.clear()
         for message in messages:
             if isinstance(message, Upserted):

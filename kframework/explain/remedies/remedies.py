@@ -64,7 +64,6 @@ class Remedy(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_proposal(cls, changes: Proposal) -> Remedy:
-        """Show changes as an explanation does."""
         return cls(format_proposal(changes), tuple(change.to_dict() for change in changes))
 
 
@@ -171,7 +170,6 @@ class _RemedySearch:
         return []
 
     def _claim_changes(self, rows: Iterable[int], base: Proposal) -> Generator[None, None, list[Proposal]]:
-        """Find the single changes of claims that suffice on these nodes, as none of them is better than the others."""
         sufficient: list[Proposal] = []
         for row in rows:
             name = self._engine.cluster.nodes[row].name
@@ -228,7 +226,6 @@ class _RemedySearch:
     def _smallest_amount(
         self, before: Proposal, change: AmountSuggestion, after: Proposal
     ) -> Generator[None, None, int]:
-        """Find the smallest amount of a change that suffices; mostly it is the given one."""
         too_little, enough = 0, change.amount
         amount = enough - 1
         while too_little < amount:
@@ -240,7 +237,6 @@ class _RemedySearch:
         return enough
 
     def _with_examples(self, changes: Proposal) -> Proposal:
-        """Keep the examples of pods to delete only if deleting them suffices."""
         exemplified = [change for change in changes if change.examples]
         with self._what_if.apply([each for change in changes for each in change.examples or (change,)]) as trial:
             if not exemplified or not trial.rejections(exemplified[0].target.node):
@@ -249,7 +245,6 @@ class _RemedySearch:
 
 
 def format_proposal(changes: Iterable[Suggestion]) -> str:
-    """Format changes that belong together in one line."""
     parts = [
         f"{change.text} (e.g. delete {_format_pods(change.examples)})" if change.examples else change.text
         for change in changes
@@ -293,7 +288,6 @@ class NodeRanking:
         self.pattern: Scores = np.zeros(len(self.rows), dtype=np.int64)
 
     def work(self) -> Iterator[None]:
-        """Estimate, one plugin after the other."""
         deletions = np.zeros(len(self.rows))
         for name, rejections in self.evaluation.rejections.items():
             rejected = rejections[self.rows] != PASS

@@ -134,7 +134,6 @@ class Trial:
 
     @cached_property
     def rejection(self) -> Status | None:
-        """The rejection of the pod before any node is filtered."""
         rejected, allowed = run_pre_enqueue(self.profile, self.pod) or self._result.status, self._result.nodes
         if rejected is None and allowed is not None and not any(name in self.nodes for name in allowed):
             return self._excluded_status
@@ -157,7 +156,6 @@ class Trial:
 
     @property
     def _excluded_status(self) -> Status:
-        """The rejection of nodes excluded by PreFilter."""
         return (self._result.excluded or unresolvable()).with_plugin(next(iter(self._result.narrowed_by), ""))
 
     def passing_nodes(self) -> list[str]:
@@ -215,7 +213,6 @@ class WhatIf:
             yield Trial(self.cluster, self.profile, pod)
 
     def preview(self, changes: Iterable[Suggestion]) -> PendingPod:
-        """Return the pod as these changes make it."""
         own = tuple(change for change in changes if change.target == PENDING_POD)
         if own not in self._pods:
             pod = self._pod.object
@@ -237,7 +234,6 @@ class WhatIf:
         return claims.values()
 
     def _assume(self, statement: Statement, claim: ResourceClaim) -> None:
-        """Assume this version of a claim as long as the statement is open."""
         store, metadata = self._claim_store, claim.metadata
         before = store.get(metadata.name, metadata.namespace)
         store.assume(metadata, claim)

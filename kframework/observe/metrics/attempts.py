@@ -145,7 +145,6 @@ class AttemptMetrics(Observer):
     def _observe_points(
         self, profile: str, timings: tuple[PointTiming, ...], later_points: frozenset[str]
     ) -> tuple[int, int]:
-        """Observe how long each point took; return the total, and the total of the later ones."""
         usual, total, later_total = self._success_observers[profile], 0, 0
         for point, spent, code in timings:
             observe = usual[point] if code is _SUCCESS else usual.observer_for(point, code)
@@ -185,7 +184,6 @@ class _ProfileSuccessObservers(dict[str, _Observe]):
         return created
 
     def observer_for(self, point: str, code: Code) -> _Observe:
-        """Return the observer of this status code of the point."""
         if point not in EXTENSION_POINTS:
             return _ignore
         return self._points[point, code, self._profile].pending.append

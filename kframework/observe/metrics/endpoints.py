@@ -30,7 +30,6 @@ _SLICE = 0.001
 
 
 def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthMetrics) -> list[web.RouteDef]:
-    """Return the routes for the metrics of a scheduler and of its health checks."""
     election = scheduler.configuration.settings.leader_election
     own = tuple(series)
     if election.leader_elect:

@@ -22,7 +22,6 @@ _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-stor
 
 
 def engine_series(engine: PodEngine) -> tuple[Series, ...]:
-    """Return the series that are read from an engine's state."""
     queue, cluster = engine.queue, engine.cluster
 
     def inflight_events() -> Mapping[tuple[str, ...], int]:
@@ -81,7 +80,6 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
 
 
 def pod_resources(engine: Engine) -> tuple[Series, ...]:
-    """Return the series of the requests and limits of the pods that an engine knows."""
     return (
         _PodResources(families.POD_RESOURCE_REQUEST, engine, fit_requests),
         _PodResources(families.POD_RESOURCE_LIMIT, engine, limits),

@@ -62,7 +62,6 @@ class Metrics:
 
     @property
     def series(self) -> tuple[Series, ...]:
-        """The series that every engine has."""
         return (
             *self.attempts.series,
             *self.devices.series,
@@ -72,7 +71,6 @@ class Metrics:
         )
 
     def count_slow_hook(self, plugin: str, hook: str) -> None:
-        """Count a hook that blocked the event loop."""
         self.slow_hooks[plugin, hook] = self.slow_hooks.get((plugin, hook), 0) + 1
 
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
@@ -99,7 +97,6 @@ class HealthMetrics:
 
 
 def build_info() -> Series:
-    """Return the series with the running versions."""
     system, machine = platform.system().lower(), platform.machine()
     major, minor, version = _KUBERNETES
     labels = (
@@ -131,7 +128,6 @@ class DeviceMetrics:
         self.series: tuple[Series, ...] = (self.created, self.allocations, self.waits)
 
     def attach(self, profiles: Profiles) -> None:
-        """Begin to count the outcomes of the claims of these profiles' pods."""
         from kframework.plugins.dynamic_resources.plugin import DynamicResources
 
         for profile, plugin in profiles.plugins():

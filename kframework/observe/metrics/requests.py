@@ -29,16 +29,13 @@ class RequestMetrics:
         self._requests[status, method, host] += 1
 
     def observe_duration(self, host: str, method: str, nanoseconds: int) -> None:
-        """Measure a request, answered or not."""
         self._times[method, host].observe(nanoseconds)
 
     def observe_sizes(self, host: str, method: str, *, sent: int, received: int) -> None:
-        """Measure the bodies of a request and of its whole answer, in bytes."""
         self._sent[method, host].observe(sent)
         self._received[method, host].observe(received)
 
     def observe_wait(self, host: str, method: str, seconds: float) -> None:
-        """Measure how long a request waited for its turn."""
         self._waits[method, host].observe(round(seconds * NANOSECONDS))
 
 

@@ -79,13 +79,11 @@ class Histogram:
         self.pending: list[int] = []
 
     def observe(self, value: int) -> None:
-        """Count a value in the first bucket whose bound it does not exceed."""
         self.pending.append(value)
         if len(self.pending) >= _MAX_PENDING:
             self.flush()
 
     def flush(self) -> None:
-        """Sort the pending values into the buckets."""
         if self.pending:
             positions = np.searchsorted(self._bounds, self.pending)
             self._counts += np.bincount(positions, minlength=len(self._counts))
@@ -100,12 +98,10 @@ class Histogram:
 
     @property
     def total(self) -> int:
-        """The sum of all values."""
         self.flush()
         return self._total
 
     def reset(self) -> None:
-        """Drop all observations."""
         self.pending.clear()
         self._counts[:] = 0
         self._total = 0

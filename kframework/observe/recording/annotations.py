@@ -51,7 +51,6 @@ class AnnotationNotRecorded(KFrameworkError):
 
 
 def keep_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Return a predicate for the keys that match one of these patterns."""
     any_of = re.compile("|".join(re.escape(pattern).replace(r"\*", ".*") for pattern in patterns) or "(?!)", re.DOTALL)
 
     @lru_cache(maxsize=4096)
@@ -62,7 +61,6 @@ def keep_matcher(patterns: Iterable[str]) -> Callable[[str], bool]:
 
 
 def without_values(obj: Object, is_kept: Callable[[str], bool], fingerprint: Callable[[str], str]) -> Object:
-    """Return the object with fingerprints in place of the annotations that are not kept."""
     annotations = obj.metadata.annotations
     if all(map(is_kept, annotations)):
         return obj

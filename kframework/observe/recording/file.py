@@ -90,11 +90,9 @@ class RecordingFile:
 
     @property
     def backlog(self) -> int:
-        """The number of entries that wait to be written."""
         return len(self._waiting)
 
     def put(self, entry: Entry) -> None:
-        """Enqueue an entry."""
         if self.failed or self._closing:
             return
         self._waiting.append(entry)
@@ -109,7 +107,6 @@ class RecordingFile:
         return self._limit_reached and not self._rotating and not self._closing
 
     def begin(self, part_start: PartStart) -> None:
-        """Write the beginning of the recording, or of a new part."""
         self._rotating = True
         self._waiting.append(part_start)
 
@@ -222,7 +219,6 @@ class LineEncoder:
         self._decisions: dict[str, bytes] = {}
 
     def line(self, entry: Entry) -> bytes:
-        """Write an entry."""
         moment, what = entry
         if isinstance(what, str):
             return _line(moment, what)
@@ -251,7 +247,6 @@ class LineEncoder:
             self._decisions.pop(metadata.uid, None)
 
     def part_start(self, part_start: PartStart) -> Iterator[bytes]:
-        """Yield the lines that a part begins with."""
         yield _encode(part_start.header) + b"\n"
         # In the order in which they are evaluated, so that the replay has the same order.
         yield from (self._nodes[name] for name in part_start.nodes if name in self._nodes)

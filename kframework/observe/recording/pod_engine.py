@@ -60,8 +60,6 @@ class PartState(msgspec.Struct, frozen=True):
 
 
 def recording_pod_engine_factory(recorder: Recorder) -> EngineFactory[PodEngine]:
-    """Return a factory of a configuration's engine, with a recorder for its inputs."""
-
     def configuration_text(configuration: Configuration) -> str:
         return effective_yaml(configuration, load_in_tree_args(configuration))
 
@@ -150,7 +148,6 @@ class FollowingEngine(PodEngine):
     _recorded: Decision | None = None
 
     def follow(self, decision: Decision) -> None:
-        """Run this attempt."""
         queued = self._pop_queued(decision)
         if queued is not None:
             self.attempts = decision.attempt - 1

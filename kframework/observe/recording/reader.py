@@ -49,7 +49,6 @@ class RecordingReader:
         return (self.read(text, Line) for text in self._texts)
 
     def message(self, line: Line) -> Message:
-        """Decode the message of a line."""
         plain, about_object = _PLAIN.get(line.what), _ABOUT_OBJECTS.get(line.what)
         if plain is not None:
             return self.read(line.body, plain)
@@ -67,7 +66,6 @@ class RecordingReader:
             raise self.error(str(error)) from error
 
     def read(self, text: bytes | msgspec.Raw, struct: type[T]) -> T:
-        """Decode a line, or its body."""
         try:
             return msgspec.json.decode(text, type=struct)
         except (ValueError, RecursionError) as error:
@@ -75,7 +73,6 @@ class RecordingReader:
             raise self.error(f"{what}: {error}") from error
 
     def error(self, message: str) -> InputError:
-        """Create an error about the line read last."""
         return InputError(message, file=str(self.file), line=self.number or None)
 
     def _header(self, text: bytes) -> Header:

@@ -88,7 +88,6 @@ class Reconsiderer:
         return DecisionDiff.from_attempt(kind, recorded, now) if kind else None
 
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
-        """Run an attempt without side effects."""
         engine = self._engine
         for update in engine.sources.copy_from(self._followed.sources):
             engine.on_source_update(update)
@@ -128,7 +127,6 @@ class _DryAttempt(Attempt, kw_only=True):
 
 
 def _kind(recorded: Decision, now: Decision) -> str:
-    """Return how two decisions on the same pod differ, "" if they do not."""
     # Where a node was found but not used, Reserve or Permit rejected it: they are not called again.
     before, after = recorded.feasible > 0, now.feasible > 0
     if before and after:

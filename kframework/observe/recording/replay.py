@@ -113,7 +113,6 @@ class Replay(Host, Generic[E]):
         return next(filter(stop, self._records), None)
 
     def replay_all(self) -> ReplayResult:
-        """Replay the rest."""
         deque(self._records, maxlen=0)
         return ReplayResult(
             compared=self._compared,
@@ -211,7 +210,6 @@ class Replay(Host, Generic[E]):
     # -- in both modes -------------------------------------------------------------------------------------------------
 
     def _apply(self, line: Line) -> None:
-        """Apply a line that is neither a step nor a decision."""
         if line.what == "Binding":
             binding = self.recorded.read(line.body, Binding)
             for observer in self._observers:

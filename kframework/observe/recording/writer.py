@@ -88,7 +88,6 @@ class FrozenClock(Clock):
 
     @property
     def is_frozen(self) -> bool:
-        """Whether time is frozen."""
         return self._moment is not None
 
     def freeze(self, moment: float | None = None) -> None:
@@ -96,7 +95,6 @@ class FrozenClock(Clock):
         self._moment = self._clock.now() if moment is None else moment
 
     def resume(self) -> None:
-        """Follow the clock beneath again."""
         self._moment = None
 
 

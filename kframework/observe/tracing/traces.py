@@ -70,7 +70,6 @@ class Traces:
         status: Status = UNSET,
         links: Sequence[Link] = (),
     ) -> None:
-        """Pass an ended span to the processor."""
         span = self._span(
             name,
             span_context,

@@ -62,7 +62,6 @@ class NodeDetails(msgspec.Struct, frozen=True):
 
 
 def list_nodes(table: NodeTable) -> NodeColumns:
-    """Show all nodes."""
     order, by_row = table.order, table.by_row
     rows: list[int] = order.tolist()
     zones: dict[tuple[str, str], int] = {}

@@ -62,7 +62,6 @@ class ProfileView(msgspec.Struct, frozen=True):
 def profile_views(
     profiles: Profiles, history: History, now: float, *, counted: int = COUNTED_ATTEMPTS
 ) -> list[ProfileView]:
-    """Return the profiles, and where the time of the last `counted` attempts went."""
     decisions = history.recent(counted)
     return [
         _profile_view(profile, [decision for decision in decisions if decision.profile == name], history, now)

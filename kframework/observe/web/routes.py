@@ -86,7 +86,6 @@ def web_routes(view: EngineView[E]) -> list[web.RouteDef]:
 def _json_handler(
     cluster: ClusterState, view: Callable[[_Query], object]
 ) -> Callable[[web.Request], Awaitable[web.Response]]:
-    """Return a handler that shows a view of the settled state, without the what-if changes of an engine."""
     from aiohttp import web
 
     async def handle(request: web.Request) -> web.Response:

@@ -66,7 +66,6 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def summarise_scheduler(view: EngineView[E], *, counted: int = COUNTED_ATTEMPTS) -> Summary:
-    """Summarize the current state, and the last `counted` attempts."""
     engine, decisions = view.engine, view.history.recent(counted)
     now = engine.clock.now()
     return Summary(
@@ -95,7 +94,6 @@ def list_attempts(history: History, *, after: int = 0, pod: str = "", limit: int
 
 
 def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
-    """Count decisions (the newest first) from the oldest of them until now."""
     start = decisions[-1].popped_at if decisions else now
     width = max((now - start) / INTERVALS, 1.0)
     counts = {result.value: [0] * INTERVALS for result in Result}
@@ -106,7 +104,6 @@ def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
 
 
 def durations(decisions: Iterable[Decision]) -> Durations | None:
-    """Return how long attempts took; None if none was timed."""
     times = sorted(filter(None, map(duration, decisions)))
     if not times:
         return None
@@ -114,5 +111,4 @@ def durations(decisions: Iterable[Decision]) -> Durations | None:
 
 
 def duration(decision: Decision) -> int:
-    """Return how long an attempt took, in nanoseconds."""
     return sum(step[1] for step in decision.timings)

@@ -176,7 +176,6 @@ class HtmlPage(NamedTuple):
 
 @cache
 def live_page() -> HtmlPage:
-    """Return the page that requests its data from the scheduler that served it."""
     return _document("kframework", "null", "connect-src 'self'")
 
 

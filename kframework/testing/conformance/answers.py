@@ -82,7 +82,6 @@ class PluginComparer:
             yield from compare_keys(with_own_errors(expected, got), got, "filter_nodes", name)
 
     def _columnar_statuses(self, step: FilterStep) -> list[RecordedStatus]:
-        """Return the columnar form's statuses of all nodes, in their order."""
         assert step.run_rows is not None
         rows = self._nodes.order
         try:

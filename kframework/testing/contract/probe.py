@@ -295,7 +295,6 @@ class PluginProbe:
         return score
 
     def _row_selections(self, rows: list[int]) -> Iterator[tuple[str, Rows]]:
-        """List selections of the rows in the forms that a columnar hook may get."""
         start = stop = min(rows)
         while stop in rows:
             stop += 1

@@ -109,7 +109,6 @@ class _RecordedRun(RandomHost, Clock):
         return self._moment
 
     def write_to(self, file: Path) -> None:
-        """Record a run with many events in this file."""
         subject = self._subject
         configuration = parse(format_configuration(subject.plugin, subject.args, subject.other_plugins), "args")
         recorder = Recorder(file, annotations=("*",))

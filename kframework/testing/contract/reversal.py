@@ -73,7 +73,6 @@ def prepare_attempt(probe: PluginProbe, assignment: Assignment) -> CycleState:
 
 
 def _reserve_and_unreserve(probe: PluginProbe, assignment: Assignment) -> Status | None:
-    """Reserve an assignment and unreserve it twice; return the answer of `reserve`."""
     state = prepare_attempt(probe, assignment)
     status = _assume(probe, state, assignment)
     _forget(probe, state, assignment)
@@ -101,7 +100,6 @@ def _unreserve(probe: PluginProbe, state: CycleState, assignment: Assignment) ->
 def _expect_isolation(
     probe: PluginProbe, held: Assignment, other: Assignment, before: dict[PendingPod, PluginAnswers]
 ) -> None:
-    """Expect that one pod's reservation outlives another's."""
     state = prepare_attempt(probe, held)
     _assume(probe, state, held)
     reserved = _collect_answers(probe)

@@ -367,7 +367,6 @@ class _Parameters:
         self.used: set[str] = set()
 
     def resolve(self, operation: O) -> O:
-        """Return an operation as it is to be run."""
         values: dict[str, object] = {}
         for field in fields(operation):
             value = getattr(operation, field.name)

@@ -91,7 +91,6 @@ class Template:
             raise InputError(error.message, file=str(self.file), subject=error.subject, path=error.path) from error
 
     def _respell(self, data: object, unknown: Problem) -> None:
-        """Correct the letter case of a field's name, as Go's JSON does."""
         *parents, name = unknown.path
         if unknown.nearest is None or unknown.nearest.lower() != str(name).lower():
             raise InputError(f'unknown field "{format_path(unknown.path)}"', file=str(self.file))

@@ -232,11 +232,9 @@ class _ClaimAllocator:
         self._selection = SelectorEvaluator()
 
     def note(self, claim: ResourceClaim) -> None:
-        """Record the allocation of a claim."""
         self._claims.put(claim.metadata, claim)
 
     def allocation(self, claim: ResourceClaim) -> AllocationResult | None:
-        """Return devices for a claim on some node; None if no node has them."""
         allocations = (self._allocation_on(node, claim) for node in self._in_random_order())
         return next((each for each in allocations if each is not None), None)
 

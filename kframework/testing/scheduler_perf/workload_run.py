@@ -256,7 +256,6 @@ class WorkloadRun(RunObserver, Observer):
             self._cluster.add(obj)
 
     async def _recreate_pods(self, operation: CreatePods, namespace: str) -> None:
-        """Delete the pods whenever all are scheduled, and recreate them."""
         while True:
             await self._wait_until_scheduled(namespace, operation.count, {})
             for pod in self._cluster.objects(Pod, namespace):
@@ -264,7 +263,6 @@ class WorkloadRun(RunObserver, Observer):
             self._create(operation, namespace)
 
     async def _wait_until_scheduled(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
-        """Wait until `count` pods of a namespace are on nodes."""
         with self._timeout(namespace, "scheduled"):
             if not labels:
                 self._awaited[namespace] = count
@@ -276,14 +274,12 @@ class WorkloadRun(RunObserver, Observer):
                 await self._wait_until(_is_scheduled, namespace, count, labels)
 
     async def _wait_until_attempted(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
-        """Wait until `count` pods of a namespace were tried."""
         with self._timeout(namespace, "attempted"):
             await self._wait_until(_is_attempted, namespace, count, labels)
 
     async def _wait_until(
         self, reached: Callable[[Pod], bool], namespace: str, count: int, labels: Mapping[str, str]
     ) -> None:
-        """Poll until `count` pods of a namespace have `reached` it."""
         while sum(map(reached, self._matching_pods(namespace, labels))) < count:  # noqa: ASYNC110 -- too many events
             await asyncio.sleep(_POLL_INTERVAL)
 
@@ -310,7 +306,6 @@ class WorkloadRun(RunObserver, Observer):
     # -- any objects -----------------------------------------------------------------------------------------------
 
     async def _keep_creating(self, operation: Churn, namespace: str) -> None:
-        """Create an object of each template in every interval."""
         for _ in range(operation.number) if operation.number else itertools.count():
             await asyncio.sleep(operation.interval_milliseconds / 1000)
             self._add_one_each(operation, namespace)
@@ -376,7 +371,6 @@ def _is_attempted(pod: Pod) -> bool:
 
 
 def _with_namespace(subject: ApiObject, namespace: str) -> ApiObject:
-    """Put an object into a namespace, if its kind has any."""
     if not kind_of(subject).namespaced:
         return subject
     return replace(subject, metadata=replace(subject.metadata, namespace=namespace))
