@@ -48,7 +48,7 @@ def command(
     for case in _with_progress(_cases(files)):
         summary.add(replay(case, registry))
     _print(summary, output)
-    raise typer.Exit(0 if summary.passed == summary.total else 1)
+    raise typer.Exit(0 if summary.overall.passed == summary.overall.total else 1)
 
 
 def _cases(files: Sequence[str]) -> Iterator[Case]:
@@ -92,11 +92,11 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     if rows:
         print_lines("")
         print_table(("CASE", "FIELD", "EXPECTED", "GOT"), rows)
-    if summary.uncompared:
+    if summary.overall.uncompared:
         print_lines("", "not compared:")
-    for reason, same in groupby(summary.uncompared, key=lambda part: part.reason):
+    for reason, same in groupby(summary.overall.uncompared, key=lambda part: part.reason):
         print_lines(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
-    print_lines("", f"total  {summary.passed}/{summary.total}")
+    print_lines("", f"total  {summary.overall.passed}/{summary.overall.total}")
 
 
 def _cases_of(number: int) -> str:

@@ -1,7 +1,4 @@
-"""Explain one pod: the last decision, the plugins' current answers, what it waits for, and what would help.
-
-`PodEngineView` is the page's view of the pod engine, explanations included.
-"""
+"""Explain one pod: the last decision, the plugins' current answers, what it waits for, and what would help."""
 
 from __future__ import annotations
 
@@ -206,10 +203,7 @@ def state_of(engine: PodEngine, uid: str) -> State:
 
 
 def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
-    """Return what a pod in this state waits for; None if unknown to this scheduler.
-
-    It runs PreEnqueue again, so call it inside an evaluation's `isolated`.
-    """
+    """Return what a pod in this state waits for, None if unknown; calls PreEnqueue, so call it inside `isolated`."""
     if state in (State.PERMIT, State.BINDING):
         reserved = engine.cluster.waiting.get(uid)
         if reserved is None or not reserved.running_hooks[1]:

@@ -67,10 +67,7 @@ class Score(msgspec.Struct, frozen=True):
 
 
 class NodeScore(msgspec.Struct, frozen=True):
-    """A feasible node, its rank among all of them (from 1; ties share it), its total and the scores behind it.
-
-    The only feasible node has no scores.
-    """
+    """A feasible node, its rank (from 1; ties share it), its total and its scores; a single feasible node has none."""
 
     node: str
     rank: int
@@ -131,10 +128,7 @@ class PreemptionPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WakeEvents(msgspec.Struct, frozen=True):
-    """The events that wake a pod that this plugin holds back, as `resource: actions`.
-
-    The plugin's hint may still skip each of them.
-    """
+    """Events for which a plugin may wake a pod that it holds back, as `resource: actions`; its hint may skip each."""
 
     plugin: str
     events: Mapping[str, tuple[str, ...]]

@@ -277,10 +277,7 @@ class FullEvaluation:
 
 
 class OptionalHooks:
-    """The hooks of a profile's plugins that only explanations call: `explain`, `suggest` and `suggest_nodes`.
-
-    A plugin that fails in one of them spoils nothing: its first fault is logged, and it is not called again.
-    """
+    """The hooks that only explanations call; after a plugin's first fault, which is logged, its hooks are skipped."""
 
     def __init__(self, profile: Profile) -> None:
         self._profile = profile

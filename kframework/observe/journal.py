@@ -47,53 +47,42 @@ class Journal(Observer):
     def on_decision(self, decision: Decision) -> None:
         took = self._now() - decision.started
         if took >= _SLOW:
-            _log.log(
-                NOTICE, "Slow scheduling attempt", extra=self._common_fields(decision) | _timing_fields(took, decision)
-            )
+            self._write(NOTICE, "Slow scheduling attempt", decision, _timing_fields(took, decision))
         if _log.isEnabledFor(V2):
             if _log.isEnabledFor(logging.DEBUG):
-                fields = self._common_fields(decision) | _answer_fields(decision) | _timing_fields(took, decision)
-                _log.debug("Plugin answers", extra=fields)
+                fields = _answer_fields(decision) | _timing_fields(took, decision)
+                self._write(logging.DEBUG, "Plugin answers", decision, fields)
             if decision.result is Result.SCHEDULED:  # logged when it is bound
                 counts: _Fields = {"evaluatedNodes": decision.evaluated, "feasibleNodes": decision.feasible}
                 self._binding[decision.attempt] = counts
             elif decision.result is Result.UNSCHEDULABLE:
                 self._log_unschedulable(decision)
             if decision.victims:
-                preemption = {"node": decision.nominated, "victims": decision.victims}
-                _log.log(
-                    V2,
-                    "The target node for the preemption is determined",
-                    extra=self._common_fields(decision) | preemption,
-                )
+                preemption: _Fields = {"node": decision.nominated, "victims": decision.victims}
+                self._write(V2, "The target node for the preemption is determined", decision, preemption)
         if decision.result is _ERROR:
-            _log.error(
-                "Error scheduling pod; retrying", extra=self._common_fields(decision) | {"err": decision.message}
-            )
+            self._write(logging.ERROR, "Error scheduling pod; retrying", decision, {"err": decision.message})
 
     def on_binding(self, binding: Binding) -> None:
         counts = self._binding.pop(binding.attempt, {})
         if binding.code is _SUCCESS:
             if _log.isEnabledFor(V2):
-                _log.log(V2, "Successfully bound pod to node", extra=self._common_fields(binding) | counts)
+                self._write(V2, "Successfully bound pod to node", binding, counts)
         elif binding.code.is_rejected:
             self._log_unschedulable(binding)
         elif binding.code is not Code.SKIP:
             # A missing permission was logged when it was noticed, and need not be logged for every pod.
             level = V2 if is_denial(binding.message) else logging.ERROR
-            _log.log(
-                level, "Error scheduling pod; retrying", extra=self._common_fields(binding) | {"err": binding.message}
-            )
+            self._write(level, "Error scheduling pod; retrying", binding, {"err": binding.message})
 
     def _log_unschedulable(self, record: Decision | Binding) -> None:
-        _log.log(
-            V2, "Unable to schedule pod; no fit; waiting", extra=self._common_fields(record) | {"err": record.message}
-        )
+        self._write(V2, "Unable to schedule pod; no fit; waiting", record, {"err": record.message})
 
-    def _common_fields(self, record: Decision | Binding) -> _Fields:
+    def _write(self, level: int, message: str, record: Decision | Binding, fields: _Fields) -> None:
         trace_id = self._trace_id(record.attempt, record.draw)
-        fields = {"pod": record.pod, "node": record.node, "attempt": record.attempt, "trace_id": trace_id}
-        return {name: value for name, value in fields.items() if value}
+        common = {"pod": record.pod, "node": record.node, "attempt": record.attempt, "trace_id": trace_id}
+        extra = {name: value for name, value in common.items() if value} | fields
+        _log.log(level, message, extra=extra, stacklevel=2)
 
 
 def _answer_fields(decision: Decision) -> _Fields:

@@ -1,4 +1,4 @@
-"""The pods_by_node of a simulation or a replay as one self-contained HTML file."""
+"""The results of a simulation or a replay as one self-contained HTML file."""
 
 from __future__ import annotations
 
@@ -50,10 +50,7 @@ def report(view: EngineView[E], *, title: str, start: float | None = None) -> st
 
 
 def _select_details(waiting: Queues, sections: Iterable[Section]) -> dict[str, list[str]]:
-    """Choose what there is more of, by sort: what the tables lead to, and pods that wait.
-
-    Of these one for each message comes first, then others.
-    """
+    """Choose what to explain, by kind: references of tables, and waiting pods, one for each message before others."""
     first = {pod.message: pod.pod for pod in reversed(waiting.pods)}
     names_by_kind = {"pod": dict.fromkeys((*reversed(first.values()), *(pod.pod for pod in waiting.pods)))}
     for section in sections:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,37 +26,25 @@ class ComparisonRow(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Comparison(Mapping[str, Simulation]):
+class Comparison(dict[str, Simulation]):
     """The simulations by the names of their configurations, and a table of their results."""
-
-    def __init__(self, simulations: Mapping[str, Simulation]) -> None:
-        self._simulations = simulations
-
-    def __getitem__(self, name: str) -> Simulation:
-        return self._simulations[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._simulations)
-
-    def __len__(self) -> int:
-        return len(self._simulations)
 
     @property
     def table(self) -> Table[ComparisonRow]:
         """The results of all configurations."""
-        return Table(map(self._row, self._simulations), ComparisonRow.__struct_fields__)
+        return Table(map(self._row, self), ComparisonRow.__struct_fields__)
 
     def moved(self, name: str) -> dict[str, tuple[str | None, str | None]]:
         """Return the pods that are elsewhere under a configuration than under the first one: both nodes."""
-        first = {each.pod: each.node for each in next(iter(self._simulations.values())).outcomes}
+        first = {each.pod: each.node for each in next(iter(self.values())).outcomes}
         return {
             each.pod: (first.get(each.pod), each.node)
-            for each in self._simulations[name].outcomes
+            for each in self[name].outcomes
             if each.node != first.get(each.pod)
         }
 
     def _row(self, name: str) -> ComparisonRow:
-        simulation = self._simulations[name]
+        simulation = self[name]
         outcomes, decisions = simulation.outcomes, simulation.decisions
         bound = sum(each.node is not None for each in outcomes)
         preempted = sum(len(each.victims) for each in decisions)
@@ -81,10 +69,7 @@ def compare(
     plugins: Iterable[type[Plugin]] = (),
     duration: float | None = None,
 ) -> Comparison:
-    """Schedule the same pods under several configurations, by names of your own; None is the default one.
-
-    All else is as for `simulate`.
-    """
+    """Schedule the same pods, as `simulate` does, under several named configurations; None is the default one."""
     plugin_classes = tuple(plugins)
     loaded = {name: load_simulation_configuration(config, plugin_classes) for name, config in configurations.items()}
     if isinstance(cluster, str | Path):

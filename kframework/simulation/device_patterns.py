@@ -74,10 +74,7 @@ Capacities = dict[str, CapacityValue | tuple[CapacityValue, ...]]
 
 
 class Partition(_Strict, frozen=True, kw_only=True):
-    """`count` equal partitions of a device, and the counters that each consumes.
-
-    A partition has the attributes of its device in addition to its own.
-    """
+    """`count` equal partitions of a device, with its attributes and their own, and the counters that each consumes."""
 
     name: str
     count: int = 1

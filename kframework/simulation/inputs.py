@@ -30,10 +30,7 @@ _MAX_LINES = 10
 def load_simulation_configuration(
     source: ConfigurationSource | None, plugins: Sequence[type[Plugin]] = (), seed: int | None = None
 ) -> Configuration:
-    """Load a configuration, the default one with these plugins if none is given, and print its warnings.
-
-    `seed` replaces the configured one.
-    """
+    """Load a configuration, by default with these plugins, and print its warnings; `seed` replaces its own."""
     from kframework.config.configuration import Configuration
     from kframework.core.runtime.programmatic import configuration_with_plugins
 
@@ -100,8 +97,7 @@ def read_cluster(
 def declare_installed_kinds() -> list[ConfigError]:
     """Import the modules that declare kinds; return the errors, which do not affect other modules.
 
-    A plugin declares its kinds when it is loaded. This declares them where no configuration names the plugin, and the
-    kinds of distributions without a plugin.
+    This declares the kinds of plugins that no configuration names, and of distributions without a plugin.
     """
     from importlib.metadata import entry_points
 

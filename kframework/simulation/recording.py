@@ -84,10 +84,7 @@ class Recording:
         raise ExplainError(f"{self.file}: the scheduler does not know pod {key} in {when}")
 
     def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
-        """Explain the object with this name at the end of the recording, by an engine of this kind, which recorded it.
-
-        Raises ExplainError if it is unknown.
-        """
+        """Explain an object at the end of the recording, by its kind of engine; ExplainError if unknown."""
         replay = self.replay_to(kind)
         accounts = list(replay)
         if replay.difference is not None:

@@ -239,10 +239,7 @@ def _is_unbound_pod(subject: ApiObject) -> bool:
 
 
 def _has_moved(old: ApiObject, new: ApiObject) -> bool:
-    """Return whether an object has another phase, or a pod another node.
-
-    Other fields, such as the message of a condition, may keep changing without end.
-    """
+    """Return whether an object has another phase, or a pod another node; other fields may change without end."""
     if isinstance(old, Pod) and isinstance(new, Pod):  # most are, and a benchmark pays for each
         return (old.spec.node_name, old.status.phase) != (new.spec.node_name, new.status.phase)
     return _phase_of(old) != _phase_of(new)

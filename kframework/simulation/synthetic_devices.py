@@ -63,10 +63,7 @@ class SyntheticDevices(NamedTuple):
 
 
 def create_devices(file: DeviceFile, objects: Iterable[ApiObject]) -> SyntheticDevices:
-    """Create the classes of a file, and slices for the nodes among these objects.
-
-    Raises InputError for names that exist among the objects, are given twice or are too long.
-    """
+    """Create the classes and slices of a file; InputError for names that are too long, or exist already."""
     return _DeviceBuilder(file, objects).build()
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import yaml
@@ -78,9 +77,7 @@ class FakeApi:
         self.url = yaml.safe_load(self.kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *problem: object) -> None:
         self._loop.call_soon_threadsafe(self._stopped.set)
         self._thread.join(_TIMEOUT)
         for file in self._extra_kubeconfigs:

@@ -2,45 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import overload
-
 from kframework.core.cycle.records import Binding, Decision, Observer
 
 #: The most decisions to show.
 _MAX_SHOWN = 200
 
 
-class DecisionLog(Sequence[Decision], Observer):
+class DecisionLog(list[Decision], Observer):
     """The decisions of one scenario after the other; as text, a line for each."""
 
-    def __init__(self) -> None:
-        self._decisions: list[Decision] = []
-
     def on_decision(self, decision: Decision) -> None:
-        self._decisions.append(decision)
+        self.append(decision)
 
     def on_binding(self, binding: Binding) -> None:
         """Ignore bindings."""
 
-    @overload
-    def __getitem__(self, index: int) -> Decision: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Decision]: ...
-    def __getitem__(self, index: int | slice) -> Decision | list[Decision]:
-        return self._decisions[index]
-
-    def __len__(self) -> int:
-        return len(self._decisions)
-
     def for_pod(self, pod: str) -> list[Decision]:
         """List the attempts at a pod, named `name` or `namespace/name`."""
         key = pod if "/" in pod else f"default/{pod}"
-        return [decision for decision in self._decisions if decision.pod == key]
+        return [decision for decision in self if decision.pod == key]
 
     def __str__(self) -> str:
-        lines = [_format_decision(decision) for decision in self._decisions[-_MAX_SHOWN:]]
-        left_out = len(self._decisions) - len(lines)
+        lines = [_format_decision(decision) for decision in self[-_MAX_SHOWN:]]
+        left_out = len(self) - len(lines)
         return "\n".join([f"... {left_out} more before", *lines] if left_out else lines)
 
 

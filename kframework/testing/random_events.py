@@ -80,10 +80,8 @@ _OTHER_OBJECTS: Sequence[ApiObject] = (
 class RandomEvents:
     """The objects of a cluster, and random changes of them.
 
-    `nodes`, `pods` and `objects` are mixed in: these nodes come, go and lend what they have to others, copies of these
-    pods run and wait, these objects come, go and get labels, one version of them after the other; most are there from
-    the start, and the more there are, the more happens to them. There are few nodes and pods at a time: where any pod
-    finds a place, none waits for anything.
+    Most of `nodes`, `pods` and `objects` exist from the start; all come and go, with random ones, and nodes exchange
+    their fields. Nodes and pods are few, as pods that fit anywhere wait for nothing.
     """
 
     def __init__(

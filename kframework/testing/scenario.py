@@ -115,15 +115,13 @@ class Scenario:
                 last = max((seconds for seconds, _ in self._actions), default=0.0)
                 simulation.run_to_end(last + IDLE_LIMIT)
         queue, profiles = simulation.scheduler.engine.queue, simulation.scheduler.profiles
-        # The queue lists its pods in the order of its counts.
-        states = (state for state, count in queue.count_by_queue().items() for _ in range(count))
         return ScenarioResult(
             cluster=simulation.cluster,
             decisions=tuple(simulation.decisions),
             bindings=tuple(simulation.bindings),
             seconds=simulation.seconds,
             plugins=next(iter(profiles.values())).plugins,
-            waiting={queued.pod.uid: (state, queued) for state, queued in zip(states, queue, strict=True)},
+            waiting={queued.pod.uid: (queue.queue_of(queued.pod.uid), queued) for queued in queue},
         )
 
     async def arun(self, until: float | None = None) -> ScenarioResult:

@@ -49,10 +49,7 @@ class StoppedClock(Clock):
 def build_profile(
     plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState, sources: SourceValues = _NO_VALUES
 ) -> Profile:
-    """Compile a profile with only this plugin and what every profile must have.
-
-    Its handle shows the cluster at the start of virtual time, and ignores requests. Raises ConfigError.
-    """
+    """Compile a profile with only this plugin, at the start of virtual time, that ignores requests; ConfigError."""
     profiles = functools.partial(build_profiles, plugin, args, sources=sources)
     return PodEngine(cluster, StoppedClock(), Host(), profiles, verifying=False).profiles[PROFILE]
 

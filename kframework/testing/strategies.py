@@ -2,7 +2,8 @@
 
     @given(clusters(), histories())
     def test_no_pod_is_lost(cluster, history):
-        result = played(Scenario(nodes=cluster.nodes, pods=cluster.pods, plugins=[Mine]), history).run()
+        scenario = Scenario(nodes=cluster.nodes, pods=cluster.pods, plugins=[Mine])
+        result = schedule_history(scenario, history).run()
 
 They come from the same small vocabulary as the random clusters of `check_plugin`, so that taints meet tolerations,
 selectors meet labels, and nodes run full.

@@ -16,7 +16,6 @@ from random import Random
 
 import msgspec
 
-from kframework.clock import VIRTUAL_EPOCH, Clock
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.engine import Engine
 from kframework.core.plugin_handle import ProfilesFactory
@@ -33,7 +32,7 @@ from kframework.state.inbox import Deleted, Synced, Upserted
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.contract.probe import ContractViolation
 from kframework.testing.random_events import RandomEvents, RandomHost
-from kframework.testing.single_plugin import PROFILE, SourceValues, build_profiles
+from kframework.testing.single_plugin import PROFILE, SourceValues, StoppedClock, build_profiles
 
 #: The number of events of a cluster, and the most attempts after one.
 _EVENTS, _ATTEMPTS = 100, 50
@@ -117,8 +116,8 @@ class _ObservedProfiles(Profiles):
         )
 
 
-class _WakeUpCheck(RandomHost, Clock):
-    """One random cluster with an engine, of which it is also the host and the clock."""
+class _WakeUpCheck(RandomHost):
+    """One random cluster with an engine, of which it is also the host; time stands still, so only events wake pods."""
 
     def __init__(
         self, plugin: type[Plugin], events: RandomEvents, wake_ups: WakeUps, source: str, profiles: ProfilesFactory
@@ -132,7 +131,7 @@ class _WakeUpCheck(RandomHost, Clock):
             self.profiles: _ObservedProfiles = _ObservedProfiles(profiles(engine), self.wake_ups)
             return self.profiles
 
-        self.engine = PodEngine(ClusterState(), self, self, observed, verifying=False)
+        self.engine = PodEngine(ClusterState(), StoppedClock(), self, observed, verifying=False)
         self.engine.inbox = ReadOnlyInbox()
         #: The pods that wait and that are known to be unschedulable.
         self.stuck: set[str] = set()
@@ -205,7 +204,3 @@ class _WakeUpCheck(RandomHost, Clock):
             return None
         row = next((row for row in oracle.rows(0) if oracle.rejection(row) is None), None)
         return f"go to node {oracle.nodes[row].name}" if row is not None else None
-
-    def now(self) -> float:
-        """Time is stopped: no flush wakes a pod, and no backoff delays one."""
-        return VIRTUAL_EPOCH

@@ -11,4 +11,4 @@ def test_every_attempt_is_traced() -> None:
     attempts = spans.with_name("scheduling_attempt")
     assert [(span.attributes or {})["k8s.pod.name"] for span in attempts] == ["web", "db"]
     assert len(spans) > 4
-    assert spans[:1] == (spans[0],)
+    assert spans[:1] == [spans[0]]

@@ -1,8 +1,7 @@
 """Remedies: the smallest changes of the cluster, or of the pod, that would make a pending pod schedulable.
 
-Promising nodes are found in columns (`NodeRanking`). On each, the plugins' rejections are resolved one after another
-until none is left, every step in a what-if in which PreFilter runs again (`WhatIf`). Unneeded changes are left out,
-down to the last unit.
+On promising nodes (`NodeRanking`) the plugins' rejections are resolved one after another, every step in a what-if in
+which PreFilter runs again (`WhatIf`). Unneeded changes are left out, down to the last unit.
 """
 
 from __future__ import annotations
@@ -68,10 +67,7 @@ class Remedy(msgspec.Struct, frozen=True):
 
 
 def remedies(engine: PodEngine, pod: PendingPod) -> Generator[None, None, list[Proposal]]:
-    """Find remedies for a pending pod, in slices: single changes, or else the fewest on one node.
-
-    The kinds of change alternate. None is returned for a pod that is schedulable as it is.
-    """
+    """Find remedies for a pending pod, in slices: single changes, or else the fewest on one node; none if it fits."""
     search = _RemedySearch(engine, pod)
     yield from time_sliced(search.work(), FullEvaluation(engine, pod).isolated)
     return search.proposals
@@ -148,10 +144,7 @@ class _RemedySearch:
         return proposals
 
     def _fix_node(self, row: int, changes: Proposal, sides: Sequence[bool]) -> Generator[None, None, list[Proposal]]:
-        """Resolve the rejections of a node, one plugin after another; return the changes if that succeeds.
-
-        `sides` lists whether they may change the pod: those of the cluster alone come first.
-        """
+        """Return changes that resolve all rejections of a node; `sides` lists whether they may change the pod."""
         name = self._engine.cluster.nodes[row].name
         for _ in range(_MAX_REJECTIONS):
             with self._what_if.apply(changes) as trial:

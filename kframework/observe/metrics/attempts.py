@@ -50,10 +50,7 @@ _ignore: _Observe = deque[int](maxlen=0).append
 
 
 class AttemptMetrics(Observer):
-    """An observer that keeps the values of kube-scheduler's metrics up to date after each attempt.
-
-    An attempt counts when it has ended: a successful one when its pod is bound.
-    """
+    """Keeps the values of kube-scheduler's metrics up to date; a successful attempt counts when its pod is bound."""
 
     def __init__(self) -> None:
         self._results = CounterSeries(families.SCHEDULE_ATTEMPTS, _attempt_labels)
@@ -89,15 +86,9 @@ class AttemptMetrics(Observer):
         spent, later = self._observe_points(decision.profile, decision.timings, _AFTER_SEARCH)
         self._search.append(spent - later)
         if len(self._search) >= _FLUSH_ATTEMPTS:
-            for histograms in (
-                self._searches,
-                self._points,
-                self._plugins,
-                self._durations,
-                self._tries,
-                self._sli_durations,
-            ):
-                histograms.flush()
+            for series in self.series:
+                if isinstance(series, HistogramSeries):
+                    series.flush()
         if decision.plugins:
             self._observe_plugins(decision)
             # A timed attempt represents all since the previous timed one.

@@ -1,7 +1,6 @@
-"""Metrics over HTTP: `/metrics`, `/metrics/resources` and `/metrics/slis`, as kube-scheduler has them.
+"""Metrics over HTTP: `/metrics`, `/metrics/resources` and `/metrics/slis`, as kube-scheduler has them; DELETE resets.
 
-There may be many series, for example one for every pod in a cluster, so a response is written piece by piece, and the
-scheduler works meanwhile. DELETE resets the metrics.
+A response may have a series for every pod, so it is written piece by piece, and the scheduler works meanwhile.
 """
 
 from __future__ import annotations

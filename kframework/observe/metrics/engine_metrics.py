@@ -1,7 +1,4 @@
-"""Metrics read from an engine when they are scraped, so that nothing is kept twice: its queue, its cache, its pods.
-
-The series for each pod and resource, shown by `/metrics/resources`, are too many to be written in one go.
-"""
+"""Metrics read from an engine when they are scraped, so that nothing is kept twice: its queue, its cache, its pods."""
 
 from __future__ import annotations
 

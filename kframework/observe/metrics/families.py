@@ -28,10 +28,7 @@ class Family(msgspec.Struct, frozen=True):
 
 
 def exponential(start: float, factor: float, count: int) -> tuple[float, ...]:
-    """Return the bounds of buckets, each `factor` times as wide as the one before.
-
-    Multiplied step by step, as Go does, since the last digit of a bound is part of a series' name.
-    """
+    """Return bounds of buckets, multiplied step by step as in Go: their last digits are part of a series' name."""
     return tuple(accumulate(repeat(factor, count - 1), lambda bound, by: bound * by, initial=start))
 
 
@@ -234,17 +231,7 @@ LEADER_ELECTION_MASTER_STATUS = _gauge(
 BUILD_INFO = _gauge(
     "kubernetes_build_info",
     "[BETA] Always 1; the labels name the version of kube-scheduler that is followed, and the platform.",
-    (
-        "major",
-        "minor",
-        "git_version",
-        "git_commit",
-        "git_tree_state",
-        "build_date",
-        "go_version",
-        "compiler",
-        "platform",
-    ),
+    tuple("major minor git_version git_commit git_tree_state build_date go_version compiler platform".split()),
 )
 HEALTHCHECK = _gauge(
     "kubernetes_healthcheck", "[STABLE] Whether the last run of a health check passed.", ("name", "type")

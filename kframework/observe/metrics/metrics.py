@@ -99,17 +99,10 @@ class HealthMetrics:
 def build_info() -> Series:
     system, machine = platform.system().lower(), platform.machine()
     major, minor, version = _KUBERNETES
-    labels = (
-        major,
-        minor,
-        f"{version}+kframework.{__version__}",
-        "",
-        "",
-        "",
-        "",
-        f"{platform.python_implementation().lower()}-{platform.python_version()}",
-        f"{system}/{_GO_MACHINES.get(machine, machine)}",
-    )
+    compiler = f"{platform.python_implementation().lower()}-{platform.python_version()}"
+    of_go = ("", "", "", "")  # the commit, its tree, the date of the build, and the version of Go
+    release = (major, minor, f"{version}+kframework.{__version__}")
+    labels = (*release, *of_go, compiler, f"{system}/{_GO_MACHINES.get(machine, machine)}")
     return ScrapedSeries(families.BUILD_INFO, lambda: {labels: 1})
 
 

@@ -11,29 +11,23 @@ from kframework.errors import ClusterError
 from kframework.observe.metrics import families
 from kframework.observe.metrics.series import NANOSECONDS, CounterSeries, HistogramSeries, Series, as_labels
 
+#: Histograms by method and host.
+_ByHost = HistogramSeries[tuple[str, str]]
+
 
 class RequestMetrics:
-    """Counts and measures requests to API servers; `host` is a server's name and port."""
+    """Metrics of requests to API servers; `requests` counts by status (0: no answer), method, and host with port."""
 
     def __init__(self) -> None:
-        self._requests = CounterSeries(families.REST_CLIENT_REQUESTS, _request_labels)
-        self._times = HistogramSeries(families.REST_CLIENT_REQUEST_DURATION, as_labels, scale=NANOSECONDS)
-        self._waits = HistogramSeries(families.REST_CLIENT_RATE_LIMITER_DURATION, as_labels, scale=NANOSECONDS)
-        self._sent = HistogramSeries(families.REST_CLIENT_REQUEST_SIZE, as_labels)
-        self._received = HistogramSeries(families.REST_CLIENT_RESPONSE_SIZE, as_labels)
+        self.requests: CounterSeries[tuple[int, str, str]] = CounterSeries(
+            families.REST_CLIENT_REQUESTS, _request_labels
+        )
+        self.durations: _ByHost = HistogramSeries(families.REST_CLIENT_REQUEST_DURATION, as_labels, scale=NANOSECONDS)
+        self._waits: _ByHost = HistogramSeries(families.REST_CLIENT_RATE_LIMITER_DURATION, as_labels, scale=NANOSECONDS)
+        self.sent: _ByHost = HistogramSeries(families.REST_CLIENT_REQUEST_SIZE, as_labels)
+        self.received: _ByHost = HistogramSeries(families.REST_CLIENT_RESPONSE_SIZE, as_labels)
         #: All that is counted here.
-        self.series: tuple[Series, ...] = (self._requests, self._times, self._waits, self._sent, self._received)
-
-    def count_request(self, host: str, method: str, status: int) -> None:
-        """Count a request: its answer has begun, or will not come (status 0)."""
-        self._requests[status, method, host] += 1
-
-    def observe_duration(self, host: str, method: str, nanoseconds: int) -> None:
-        self._times[method, host].observe(nanoseconds)
-
-    def observe_sizes(self, host: str, method: str, *, sent: int, received: int) -> None:
-        self._sent[method, host].observe(sent)
-        self._received[method, host].observe(received)
+        self.series: tuple[Series, ...] = (self.requests, self.durations, self._waits, self.sent, self.received)
 
     def observe_wait(self, host: str, method: str, seconds: float) -> None:
         self._waits[method, host].observe(round(seconds * NANOSECONDS))
@@ -45,10 +39,7 @@ def _request_labels(key: tuple[int, str, str]) -> tuple[str, ...]:
 
 
 class MeteredTransport(TransportLayer):
-    """A transport that counts its requests as those to `host`; it is the innermost layer, right before the server.
-
-    A stream counts only until it has begun.
-    """
+    """The innermost transport, which counts its requests as those to `host`; a stream counts until it has begun."""
 
     def __init__(self, transport: Transport, counts: RequestMetrics, host: str) -> None:
         super().__init__(transport)
@@ -61,9 +52,10 @@ class MeteredTransport(TransportLayer):
             response = await self._inner.send(request)
             status = response.status
         finally:
-            self._counts.count_request(self._host, request.method, status)
-            self._counts.observe_duration(self._host, request.method, perf_counter_ns() - start)
-        self._counts.observe_sizes(self._host, request.method, sent=len(request.body), received=len(response.body))
+            self._counts.requests[status, request.method, self._host] += 1
+            self._counts.durations[request.method, self._host].observe(perf_counter_ns() - start)
+        self._counts.sent[request.method, self._host].observe(len(request.body))
+        self._counts.received[request.method, self._host].observe(len(response.body))
         return response
 
     @asynccontextmanager
@@ -72,7 +64,7 @@ class MeteredTransport(TransportLayer):
             try:
                 stream = await open_stream.enter_async_context(self._inner.stream(request))
             except ClusterError:
-                self._counts.count_request(self._host, request.method, 0)
+                self._counts.requests[0, request.method, self._host] += 1
                 raise
-            self._counts.count_request(self._host, request.method, stream.status)
+            self._counts.requests[stream.status, request.method, self._host] += 1
             yield stream

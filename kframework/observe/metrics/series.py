@@ -64,10 +64,7 @@ class CounterSeries(dict[K, int], Series):
 
 
 class Histogram:
-    """One series of a histogram: the number of values in each bucket, and their sum.
-
-    Values stay pending until there are enough or they are read: sorting many into buckets costs as much as a few.
-    """
+    """One series of a histogram; values stay pending, as sorting many into buckets costs as much as a few."""
 
     __slots__ = ("_bounds", "_counts", "_total", "pending")
 

@@ -1,8 +1,7 @@
 """The annotations that a recording keeps, and the error in a replay that needs another.
 
-Annotations contain anything: manifests, tokens, outputs of other tools. A scheduler reads few of them. For the others
-a recording keeps the key, and a fingerprint instead of the value, so that a change is still a change. To read such a
-value in a replay is an error, as a result based on it would differ from the recorded one.
+Annotations contain anything: manifests, tokens, outputs of other tools. Of most a recording keeps a fingerprint instead
+of the value, so that a change is still a change. To read such a value in a replay is an error.
 """
 
 from __future__ import annotations

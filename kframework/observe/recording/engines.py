@@ -35,8 +35,8 @@ class EngineKind(ABC, Generic[E]):
     """A kind of engine: how it is recorded, and created again for a replay.
 
     `messages` are those that only these engines know, `accounts` the records other than Decisions that their observers
-    receive, by singular name; the first field of a record is its name. Fields in `measured` are durations, and are
-    not compared. `annotations` are the keys of the annotations that they read, `*` for any part.
+    receive, by singular name; the first field of a record is its name. Durations, in `measured_fields`, are not
+    compared. `annotations` are the keys of the annotations that they read, `*` for any part.
     """
 
     name: ClassVar[str] = ""
@@ -97,10 +97,7 @@ def kind_of_recording(recorded: RecordingReader) -> EngineKind[Engine]:
 
 
 def kind_named(engine: str) -> EngineKind[Engine] | None:
-    """Return the kind of engine that is installed under this name, None if there is none.
-
-    InputError if something else is installed under it.
-    """
+    """Return the kind of engine installed under this name, None if there is none; InputError for anything else."""
     offer = next((offer for offer in installed_offers(GROUP) if offer.name == engine), None)
     if offer is None:
         return None

@@ -64,11 +64,10 @@ class PartStart(NamedTuple):
 
 
 class RecordingFile:
-    """A file that accepts entries at once, and writes them later.
+    """A file that accepts entries at once, and writes them later; the first error is logged and ends it.
 
-    The first disk error is logged; from then on nothing is written. An existing file becomes FILE.1 only when the
-    recording begins, so that a start that fails before does not cost an old recording. OSError if the file cannot
-    be opened.
+    An existing file becomes FILE.1 only when the recording begins, so that a start that fails before does not cost an
+    old recording. OSError if the file cannot be opened.
     """
 
     def __init__(self, file: Path, limit: int = MAX_BYTES, annotations: Sequence[str] = KEPT_ANNOTATIONS) -> None:
@@ -87,10 +86,6 @@ class RecordingFile:
         self._thread.start()
 
     # -- in the recorder's thread --------------------------------------------------------------------------------------
-
-    @property
-    def backlog(self) -> int:
-        return len(self._waiting)
 
     def put(self, entry: Entry) -> None:
         if self.failed or self._closing:
@@ -205,10 +200,7 @@ class RecordingFile:
 
 
 class LineEncoder:
-    """A writer of lines that keeps the last of every object and the last decision on every waiting pod.
-
-    Annotations are written if their keys match one of `annotations`.
-    """
+    """A writer of lines that keeps the last of every object and the last decision on every waiting pod."""
 
     def __init__(self, annotations: Sequence[str] = KEPT_ANNOTATIONS) -> None:
         self._is_kept = keep_matcher(annotations)

@@ -33,9 +33,9 @@ class _TypeMeta(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RecordingReader:
-    """A recording that is being read; InputError if it is not one, or needs a newer kframework.
+    """A recording that is being read up to line `number`; `cut_off` if its writer died or is still at work.
 
-    `cut_off`: it ends in the middle, because its writer died or is still at work. `number` is the line read last.
+    Raises InputError if it is not one, or needs a newer kframework.
     """
 
     def __init__(self, file: Path) -> None:

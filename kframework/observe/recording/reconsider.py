@@ -51,10 +51,7 @@ def reconsider(
 
 
 class Reconsiderer:
-    """Decides the attempts of a recording by another configuration; make it before anything is replayed.
-
-    `followed` is the engine whose state is the recorded one's.
-    """
+    """Decides the attempts of a recording, which `followed` follows from its beginning, by another configuration."""
 
     def __init__(
         self, followed: FollowingEngine, configuration: Configuration, registry: Registry | None = None

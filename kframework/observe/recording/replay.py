@@ -1,7 +1,4 @@
-"""Recordings replayed to a new engine.
-
-Nothing is done outside: no binding, timer or coroutine of a plugin runs, because all that came of them is in the file.
-"""
+"""Recordings replayed to a new engine; bindings, timers and coroutines do not run, as their results are recorded."""
 
 from __future__ import annotations
 

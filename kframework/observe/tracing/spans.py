@@ -228,10 +228,7 @@ def _attributes_of_pod(record: Decision | Binding) -> _Attributes:
 
 
 def _steps_in_clock_time(binding: Binding) -> list[PointTiming]:
-    """Set the wait in Permit to its duration on the Clock: in virtual time this machine did not wait at all.
-
-    Omit it if there was none.
-    """
+    """Set the wait in Permit to its duration on the Clock, which may be virtual; omit it if there was none."""
     waited = _nanoseconds(binding.waited)
     return [
         (point, max(spent, waited) if point == "wait_on_permit" else spent, code)

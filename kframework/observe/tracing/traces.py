@@ -1,8 +1,6 @@
-"""The traces of one run: their ids, and the export of their spans.
+"""The traces of one run: their ids, derived from the subject of a trace, and the export of their spans.
 
-Ids are derived from the subject of a trace, so that later spans find their trace without stored state. The SDK is
-imported when a Traces is created; its tracer is not used, as it draws ids and calls a sampler for each span, at five
-times the cost.
+The SDK's tracer is not used, as it draws ids and calls a sampler for each span, at five times the cost.
 """
 
 from __future__ import annotations
@@ -38,10 +36,7 @@ _SAMPLED = TraceFlags(TraceFlags.SAMPLED)
 
 
 class Traces:
-    """The traces of one run, with a processor for their spans.
-
-    Their ids are unique to this run, unless there is a `seed`: then every run with it has the same.
-    """
+    """The traces of one run, with a processor for their spans; with a `seed`, ids are the same in every run."""
 
     def __init__(self, processor: SpanProcessor, seed: int | None) -> None:
         from opentelemetry.sdk.trace import ReadableSpan
@@ -54,10 +49,7 @@ class Traces:
         self._span = ReadableSpan
 
     def trace(self, subject: int | str) -> int:
-        """Return the number of a trace, of an attempt by its number or of something else by its name.
-
-        Its digits are random enough for sampling by them, as in the standard.
-        """
+        """Return the number of a trace, by attempt or name; its digits are random, so one can sample by them."""
         return int.from_bytes(blake2b(f"{self._run}/{subject}".encode(), digest_size=16).digest(), "big")
 
     def export(
@@ -116,10 +108,7 @@ def trace_resource() -> Resource:
 
 
 def otlp_line(span: ReadableSpan) -> str:
-    """Write a span as a line of an OTLP file, which collectors read; one span a line.
-
-    It is protobuf's JSON form: ids in hexadecimal, 64-bit integers as text.
-    """
+    """Write a span as a line of an OTLP file: protobuf's JSON, with hexadecimal ids and 64-bit integers as text."""
     span_context, scope = span.get_span_context(), span.instrumentation_scope
     assert span_context is not None  # only a span that was never started has none
     fields = {

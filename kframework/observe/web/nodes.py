@@ -47,10 +47,7 @@ class NodePod(msgspec.Struct, frozen=True):
 
 
 class NodeDetails(msgspec.Struct, frozen=True):
-    """The details of one node: its labels, its taints as text, the first of its pods, the largest first.
-
-    And the first of its devices, of `devices_total`, with their consumers.
-    """
+    """One node: its labels, its taints as text, its largest pods, and the first of its `devices_total` devices."""
 
     node: str
     labels: dict[str, str]

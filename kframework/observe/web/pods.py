@@ -28,10 +28,7 @@ class HeldCount(msgspec.Struct, frozen=True):
 
 
 class Queues(msgspec.Struct, frozen=True):
-    """The numbers of pods waiting in each queue and for each plugin, and the first of the requested pods.
-
-    `total` is the number of all requested pods.
-    """
+    """The numbers of waiting pods by queue and by plugin, and the first of the `total` requested pods."""
 
     counts: Mapping[str, int]
     held: tuple[HeldCount, ...]

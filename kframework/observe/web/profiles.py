@@ -47,10 +47,7 @@ class PluginView(msgspec.Struct, frozen=True):
 
 
 class ProfileView(msgspec.Struct, frozen=True):
-    """A profile: its plugins, and how long the extension points took over `attempts` attempts that were timed.
-
-    Plugins are timed in some of the attempts only, or not at all. `sources` is their data from outside the cluster.
-    """
+    """A profile: its plugins, their sources, and the times of its points in `attempts` attempts that were timed."""
 
     name: str
     attempts: int

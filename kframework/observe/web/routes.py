@@ -37,10 +37,7 @@ class _RequestError(Exception):
 
 
 def web_routes(view: EngineView[E]) -> list[web.RouteDef]:
-    """Return the routes of the page and of its data; `/explain`, which it asks where there is more, is another's.
-
-    Nothing is changed by any of them.
-    """
+    """Return the routes of the page and of its data, which change nothing; `/explain` is another's."""
     from aiohttp import web
 
     engine, history = view.engine, view.history

@@ -17,10 +17,7 @@ MAX_SHOWN, COUNTED_ATTEMPTS, INTERVALS = 200, 1_000, 60
 
 
 class AttemptRecords(msgspec.Struct, frozen=True):
-    """Decisions, the newest first, and those bindings of theirs that have ended; `last` numbers the newest attempt.
-
-    The times of plugins are left out; the profiles add them up.
-    """
+    """Decisions, the newest first, and their ended bindings, without times of plugins; `last` is the last attempt."""
 
     last: int
     decisions: tuple[Decision, ...]
@@ -28,10 +25,7 @@ class AttemptRecords(msgspec.Struct, frozen=True):
 
 
 class Timeline(msgspec.Struct, frozen=True):
-    """The numbers of the last attempts in equal stretches of time, by their result.
-
-    The first stretch begins at `start`, in seconds since 1970; each is `width` seconds long.
-    """
+    """The last attempts by result in stretches of `width` seconds, the first from `start`, in seconds since 1970."""
 
     start: float
     width: float
@@ -47,11 +41,7 @@ class Durations(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The summary at the top of the page.
-
-    `now` is the scheduler's time in seconds since 1970, `synced` whether it has seen the whole cluster. `timeline` and
-    `durations` are about the last `counted` attempts.
-    """
+    """The top of the page at `now`, in seconds since 1970; `timeline` and `durations` are of `counted` attempts."""
 
     now: float
     synced: bool
@@ -104,11 +94,7 @@ def timeline(decisions: Sequence[Decision], now: float) -> Timeline:
 
 
 def durations(decisions: Iterable[Decision]) -> Durations | None:
-    times = sorted(filter(None, map(duration, decisions)))
+    times = sorted(filter(None, (sum(spent for _, spent, _ in decision.timings) for decision in decisions)))
     if not times:
         return None
     return Durations(times[len(times) // 2], times[len(times) * 99 // 100], times[-1])
-
-
-def duration(decision: Decision) -> int:
-    return sum(step[1] for step in decision.timings)

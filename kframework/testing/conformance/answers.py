@@ -28,10 +28,7 @@ def compare_pre_enqueue(
 
 
 class PluginComparer:
-    """Calls each plugin of a profile by itself for a pod; `installed` names the plugins that exist here.
-
-    Hooks named in a path, such as `filter_nodes`, are the columnar forms of what is recorded.
-    """
+    """Calls each plugin of a profile by itself for a pod, in each of its forms; `installed` names the existing ones."""
 
     def __init__(self, profile: Profile, pod: PendingPod, nodes: NodeTable, installed: Set[str]) -> None:
         self._profile = profile

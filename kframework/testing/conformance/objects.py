@@ -1,8 +1,4 @@
-"""Kinds `quantity`, `resources` and `selector`: calculations on single objects, without a cluster.
-
-Quantities are parsed, compared and added; a pod's requests are computed for each plugin; label selectors and node
-selectors match, tolerations tolerate taints.
-"""
+"""Kinds `quantity`, `resources`, `selector` and `cel`: calculations on single objects, without a cluster."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class RecordedCandidate(ApiStruct, frozen=True, kw_only=True):
 
 
 class RecordedPostFilter(ApiStruct, frozen=True, kw_only=True):
-    """The result of RecordedPostFilter; `preemption` is the status of DefaultPreemption alone."""
+    """The result of PostFilter; `preemption` is the status of DefaultPreemption alone."""
 
     code: str = ""
     message: str = ""

@@ -96,10 +96,7 @@ class UncomparedCount(msgspec.Struct, frozen=True):
 
 
 class Suite:
-    """The cases of one suite so far.
-
-    `total` counts them, `differences` holds the facts that differ, by case, `left_out` counts what was not compared.
-    """
+    """The cases of one suite; `differences` has facts by case, `left_out` counts what was not compared."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -122,7 +119,10 @@ class Suite:
     @property
     def uncompared(self) -> list[UncomparedCount]:
         """What was left uncompared, sorted by reason."""
-        return _count_uncompared(self.left_out)
+        return [
+            UncomparedCount(uncompared.reason, uncompared.part, count)
+            for uncompared, count in sorted(self.left_out.items(), key=lambda entry: (entry[0].reason, entry[0].part))
+        ]
 
     def as_item(self) -> Item:
         """Return all of it as plain data."""
@@ -136,35 +136,19 @@ class Suite:
 
 
 class ConformanceSummary:
-    """The suites, in the order of their first cases."""
+    """The suites, in the order of their first cases, and `overall`, a suite of all their cases."""
 
     def __init__(self) -> None:
         self._suites: dict[str, Suite] = {}
+        self.overall: Suite = Suite("total")
 
     def add(self, comparison: CaseComparison) -> None:
         """Count a case to its suite."""
-        self._suites.setdefault(comparison.suite, Suite(comparison.suite)).add(comparison)
+        for suite in (self._suites.setdefault(comparison.suite, Suite(comparison.suite)), self.overall):
+            suite.add(comparison)
 
     def __iter__(self) -> Iterator[Suite]:
         return iter(self._suites.values())
-
-    @property
-    def passed(self) -> int:
-        """The number of cases without a difference, in all suites."""
-        return sum(suite.passed for suite in self)
-
-    @property
-    def total(self) -> int:
-        """The number of cases."""
-        return sum(suite.total for suite in self)
-
-    @property
-    def uncompared(self) -> list[UncomparedCount]:
-        """What was left uncompared in all suites, sorted by reason."""
-        counts: Counter[Uncompared] = Counter()
-        for suite in self:
-            counts.update(suite.left_out)
-        return _count_uncompared(counts)
 
 
 def item(fact: Fact) -> Item:
@@ -174,10 +158,3 @@ def item(fact: Fact) -> Item:
         "expected": msgspec.to_builtins(fact.expected),
         "got": msgspec.to_builtins(fact.got),
     }
-
-
-def _count_uncompared(counts: Counter[Uncompared]) -> list[UncomparedCount]:
-    return [
-        UncomparedCount(uncompared.reason, uncompared.part, count)
-        for uncompared, count in sorted(counts.items(), key=lambda entry: (entry[0].reason, entry[0].part))
-    ]

@@ -1,7 +1,4 @@
-"""Kinds `single` and `preemption`: one pod to be scheduled in a cluster, plugin by plugin and as a whole.
-
-RecordedPostFilter runs in a cycle in which no node is feasible.
-"""
+"""Kinds `single` and `preemption`: one pod to be scheduled in a cluster, plugin by plugin and as a whole."""
 
 from __future__ import annotations
 

@@ -45,11 +45,7 @@ class WholeCycle:
 
     @cached_property
     def _search_results(self) -> Mapping[int, int]:
-        """The search's results by row: of all filtered rows, or only those that passed if it stopped early.
-
-        Plugins that it calls along the rotation are not called for nodes that others reject, as long as some node
-        passes.
-        """
+        """The search's results by row, without rejections if it called plugins only until enough nodes passed."""
         filtered, evaluated = self.search.filtered, slice(self.search.filtered.evaluated)
         rows, rejections = filtered.node_order[evaluated].tolist(), filtered.rejections[evaluated].tolist()
         return {
@@ -107,7 +103,7 @@ class WholeCycle:
         return isinstance(self.outcome, ScheduleError)
 
     def fit_error(self, post_filter_message: str = "") -> str:
-        """Return the message when no node is feasible, with what RecordedPostFilter adds; empty otherwise."""
+        """Return the message when no node is feasible, with what PostFilter adds; empty otherwise."""
         outcome = self.outcome
         if not isinstance(outcome, FitError):
             return ""

@@ -1,7 +1,4 @@
-"""The calls that promises are made of: one plugin, alone in its profile, evaluates pods on a random cluster.
-
-A probe checks each answer by itself; the promises check whether answers are consistent.
-"""
+"""The calls that promises are made of: one plugin, alone in its profile, evaluates pods on a random cluster."""
 
 from __future__ import annotations
 
@@ -68,10 +65,7 @@ class Coverage(msgspec.Struct):
 
 
 class PluginAnswers(msgspec.Struct, frozen=True):
-    """A plugin's answers for a pod: that of `pre_filter`, then by row a rejection, or else a raw score.
-
-    `drew`: whether it drew from its random generator meanwhile.
-    """
+    """A plugin's answers for a pod; `is_random` if it used its random generator meanwhile."""
 
     pre_filter: Status | NodeNames | None
     statuses: Mapping[int, Status | None] = {}
@@ -174,11 +168,7 @@ class PluginProbe:
         return answers
 
     def evaluate(self, pod: PendingPod, nodes: NodeTable, scored: NDArray[np.int64]) -> PluginAnswers:
-        """Evaluate every node in the scalar form, or one row at a time if there is none.
-
-        `pre_filter` gets these `nodes`, `pre_score` those of the rows `scored` that pass, all that pass if none
-        of them does.
-        """
+        """Evaluate every node, row by row; `pre_filter` gets `nodes`, `pre_score` those `scored` that pass, or all."""
         before = self.plugin.handle.random.getstate()
         state, rows = CycleState(), self.nodes.order.tolist()
         pre_filter = self.call_pre_filter(state, pod, nodes)

@@ -59,12 +59,12 @@ def check_sort_keys(probe: PluginProbe) -> None:
     keys = {each: _key(probe, each) for each in queued}
     for each in queued:
         again = _key(probe, each)
-        if not _is_equal(keys[each], again):
+        if keys[each] != again:
             result = f"answers {keys[each]!r}, then {again!r}"
             probe.fail_hook("queue_sort", each.pod, result, _REMEDY)
     before = {(one, other): _is_before(probe, one, other, keys) for one, other in permutations(queued, 2)}
     for one, other in combinations(queued, 2):
-        if before[one, other] + before[other, one] + _is_equal(keys[one], keys[other]) != 1:
+        if before[one, other] + before[other, one] + bool(keys[one] == keys[other]) != 1:
             result = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} have no order"
             probe.fail_hook("queue_sort", one.pod, result, _REMEDY)
     for first, second, third in permutations(queued, 3):
@@ -86,10 +86,6 @@ def _is_before(probe: PluginProbe, one: QueuedPod, other: QueuedPod, keys: dict[
     except Exception as error:
         result = f"{keys[one]!r} and {keys[other]!r} of pod {other.pod.key} do not compare: {format_error(error)}"
         probe.fail_hook("queue_sort", one.pod, result, _REMEDY, cause=error)
-
-
-def _is_equal(one: Any, other: Any) -> bool:
-    return bool(one == other)
 
 
 _CACHE_BYTES = 1 << 20
@@ -226,10 +222,6 @@ def _check_cache(subject: PluginUnderTest) -> Coverage:
     return run_check(subject, check, in_what_if=check.check_cached)
 
 
-def _on_clusters(check: Check) -> Callable[[PluginUnderTest], Coverage]:
-    return partial(run_check, check=check)
-
-
 def _check_answers_after_reload(subject: PluginUnderTest) -> Coverage:
     def call_hooks(probe: PluginProbe) -> None:
         for pod in probe.pods:
@@ -241,15 +233,23 @@ def _check_answers_after_reload(subject: PluginUnderTest) -> Coverage:
 #: The promises, by the names of their tests.
 PROMISES: Mapping[str, Promise] = {
     "test_scalar_and_columnar_forms_agree": Promise(
-        frozenset({"filter_nodes", "score_nodes"}), _on_clusters(check_columnar_forms)
+        frozenset({"filter_nodes", "score_nodes"}), partial(run_check, check=check_columnar_forms)
     ),
     "test_cached_answers_stay_valid": Promise(_NODE_HOOKS, _check_cache),
-    "test_scores_are_in_range": Promise(frozenset({"score", "score_nodes"}), _on_clusters(check_score_range)),
-    "test_unreserve_undoes_reserve": Promise(frozenset({"reserve", "unreserve"}), _on_clusters(check_unreserve)),
-    "test_remove_pod_undoes_add_pod": Promise(frozenset({"add_pod", "remove_pod"}), _on_clusters(check_remove_pod)),
-    "test_sort_keys_are_total_and_stable": Promise(frozenset({"queue_sort"}), _on_clusters(check_sort_keys)),
+    "test_scores_are_in_range": Promise(
+        frozenset({"score", "score_nodes"}), partial(run_check, check=check_score_range)
+    ),
+    "test_unreserve_undoes_reserve": Promise(
+        frozenset({"reserve", "unreserve"}), partial(run_check, check=check_unreserve)
+    ),
+    "test_remove_pod_undoes_add_pod": Promise(
+        frozenset({"add_pod", "remove_pod"}), partial(run_check, check=check_remove_pod)
+    ),
+    "test_sort_keys_are_total_and_stable": Promise(
+        frozenset({"queue_sort"}), partial(run_check, check=check_sort_keys)
+    ),
     "test_hooks_have_no_side_effects": Promise(
-        _NODE_HOOKS | _EARLY_HOOKS, _on_clusters(without_side_effects(call_all_hooks))
+        _NODE_HOOKS | _EARLY_HOOKS, partial(run_check, check=without_side_effects(call_all_hooks))
     ),
     "test_no_wake_up_is_lost": Promise(_EARLY_HOOKS, lambda subject: check_wake_ups(**msgspec.structs.asdict(subject))),
     "test_new_instance_answers_alike": Promise(_NODE_HOOKS, _check_answers_after_reload),

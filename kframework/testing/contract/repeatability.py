@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from kframework.clock import VIRTUAL_EPOCH, Clock, run_virtual
+from kframework.clock import run_virtual
 from kframework.config.load import parse
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.records import Decision
@@ -26,6 +26,7 @@ from kframework.state.inbox import SourceChanged, Synced
 from kframework.testing.contract.probe import ContractViolation, PluginProbe, PluginUnderTest
 from kframework.testing.random_events import RandomEvents, RandomHost
 from kframework.testing.single_plugin import format_configuration
+from kframework.testing.stubs import StubClock
 
 #: The number of events in a recording, the seconds between them, and the most attempts after each.
 _EVENTS, _EVENT_INTERVAL, _ATTEMPTS = 40, 0.5, 20
@@ -96,27 +97,22 @@ def _find_difference(subject: PluginUnderTest, random: Random) -> str:
     return "" if result.difference is None else str(result.difference)
 
 
-class _RecordedRun(RandomHost, Clock):
+class _RecordedRun(RandomHost):
     """One recorded run: a random cluster, and the host of its engine."""
 
     def __init__(self, subject: PluginUnderTest, random: Random) -> None:
         self._subject = subject
         self._deferred: list[Callable[[], None]] = []
         super().__init__(RandomEvents(random, nodes=subject.nodes, pods=subject.pods, objects=subject.objects))
-        self._moment = VIRTUAL_EPOCH
-
-    def now(self) -> float:
-        return self._moment
+        self._clock = StubClock()
 
     def write_to(self, file: Path) -> None:
         subject = self._subject
         configuration = parse(format_configuration(subject.plugin, subject.args, subject.other_plugins), "args")
         recorder = Recorder(file, annotations=("*",))
         profiles = profiles_factory(configuration, Registry.with_plugins(subject.plugin), self)
-        self._recorder, self.engine = (
-            recorder,
-            recording_pod_engine_factory(recorder)(configuration, self, self, Extenders(), profiles),
-        )
+        create = recording_pod_engine_factory(recorder)
+        self._recorder, self.engine = recorder, create(configuration, self._clock, self, Extenders(), profiles)
         try:
             self._run()
         finally:
@@ -126,13 +122,13 @@ class _RecordedRun(RandomHost, Clock):
         engine = self.engine
         for source in engine.sources:
             values = source.validate(self._subject.sources.get(source.name, {}))
-            engine.offer(SourceChanged(source.key, self.now(), values))
+            engine.offer(SourceChanged(source.key, self._clock.now(), values))
         for message in self.events.initial_messages():
             engine.offer(message)
         engine.offer(Synced())
         self._settle()
         for _ in range(_EVENTS):
-            self._moment += _EVENT_INTERVAL
+            self._clock.advance(_EVENT_INTERVAL)
             engine.offer(self.events.next_message())
             self._settle()
 

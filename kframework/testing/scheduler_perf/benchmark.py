@@ -41,10 +41,7 @@ def _rate(measurement: Measurement) -> float:
 
 
 def benchmark(definition: Definition, config: str | None, report_progress: ProgressCallback) -> WorkloadResult:
-    """Run a workload in a fresh process, without leftovers of another; report progress to `tell`.
-
-    `config` is the file of a KubeSchedulerConfiguration that replaces the workload's own.
-    """
+    """Run a workload in a fresh process; `config` names a configuration file that replaces the workload's own."""
     if reason := definition.unsupported_reason():
         return WorkloadResult(name=definition.name, skipped=reason)
     context = get_context("spawn")

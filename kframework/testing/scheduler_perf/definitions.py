@@ -59,10 +59,7 @@ class _StrictStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", f
 
 
 class WorkloadOperation(_StrictStruct, frozen=True, kw_only=True, tag_field="opcode"):
-    """A step of a workload.
-
-    A field `xParam` names the parameter that gives the value of `x`, as `$name`.
-    """
+    """A step of a workload; a field `xParam` names the parameter that gives the value of `x`, as `$name`."""
 
     def problem(self) -> str | None:
         """Return what is invalid, once the parameters are in place."""
@@ -410,10 +407,7 @@ def read(paths: Iterable[str]) -> Iterator[Definition]:
 def select_definitions(
     definitions: Iterable[Definition], globs: Sequence[str], labels: Sequence[str]
 ) -> list[Definition]:
-    """Pick those whose name, or test case, fits one of the globs if there are any, and that have the labels.
-
-    A label `-x` must not be there. As scheduler_perf's label filter has it; an empty list of each takes all.
-    """
+    """Select as scheduler_perf's label filter: by globs of names, if any, and labels; `-x` excludes a label."""
     wanted = [label for each in labels for label in each.split(",") if label]
     return [
         each

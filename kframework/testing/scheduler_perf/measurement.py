@@ -1,7 +1,4 @@
-"""The measurements of a workload: scheduler_perf's throughput and durations, and the cost of a pod and a cycle.
-
-All durations are of this machine's clocks: a benchmark runs on real time.
-"""
+"""The measurements of a workload, on real time: scheduler_perf's figures, and the cost of a pod and a cycle."""
 
 from __future__ import annotations
 

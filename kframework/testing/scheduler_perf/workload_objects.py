@@ -203,10 +203,7 @@ def _make_object(kind: type[T], file: Path, index: int, count: int) -> T:
 
 
 def allocate(cluster: MemoryCluster, namespace: str, random: Random) -> None:
-    """Allocate devices to the claims of a namespace that have none, or of all, each on the first node that has them.
-
-    Nodes are tried in random order. Raises AllocationError for a claim that fits nowhere or makes no sense.
-    """
+    """Allocate devices to a namespace's claims, or all, on random nodes; AllocationError if one fits nowhere."""
     filling = _ClaimAllocator(cluster, random)
     waiting = [claim for claim in cluster.objects(ResourceClaim, namespace) if claim.status.allocation is None]
     for done, claim in enumerate(waiting):

@@ -205,7 +205,10 @@ class WorkloadRun(RunObserver, Observer):
     async def _(self, operation: Barrier, index: int) -> None:
         for namespace in operation.namespaces or sorted(self._expected):
             if operation.stage_requirement == "Attempted":
-                await self._wait_until_attempted(namespace, self._expected[namespace], operation.label_selector)
+                with self._timeout(namespace, "attempted"):
+                    await self._wait_until(
+                        _is_attempted, namespace, self._expected[namespace], operation.label_selector
+                    )
             else:
                 await self._wait_until_scheduled(namespace, self._expected.pop(namespace, 0), operation.label_selector)
 
@@ -272,10 +275,6 @@ class WorkloadRun(RunObserver, Observer):
                 del self._awaited[namespace]
             else:
                 await self._wait_until(_is_scheduled, namespace, count, labels)
-
-    async def _wait_until_attempted(self, namespace: str, count: int, labels: Mapping[str, str]) -> None:
-        with self._timeout(namespace, "attempted"):
-            await self._wait_until(_is_attempted, namespace, count, labels)
 
     async def _wait_until(
         self, reached: Callable[[Pod], bool], namespace: str, count: int, labels: Mapping[str, str]

@@ -106,9 +106,11 @@ async def test_metrics_endpoint_shows_attempts_queue_process_and_build() -> None
 async def test_metrics_pass_promtool(path: str) -> None:
     async with served() as scheduler:
         await scheduler.session.get(f"{scheduler.url}/livez")
-        scheduler.metrics.requests.count_request("10.0.0.1:6443", "GET", 0)
-        scheduler.metrics.requests.observe_duration("10.0.0.1:6443", "GET", 7)
-        scheduler.metrics.requests.observe_sizes("10.0.0.1:6443", "GET", sent=7, received=70)
+        requests = scheduler.metrics.requests
+        requests.requests[0, "GET", "10.0.0.1:6443"] += 1
+        requests.durations["GET", "10.0.0.1:6443"].observe(7)
+        requests.sent["GET", "10.0.0.1:6443"].observe(7)
+        requests.received["GET", "10.0.0.1:6443"].observe(70)
         text = await scheduler.get(path)
     check = await anyio.run_process(["promtool", "check", "metrics"], input=text.encode(), check=False)
     assert (check.returncode, check.stdout, check.stderr) == (0, b"", b"")

@@ -18,9 +18,10 @@ API = "10.0.0.1:6443"
 def test_request_is_counted_with_duration_and_sizes() -> None:
     counts = RequestMetrics()
     counts.observe_wait(API, "POST", 0.5)
-    counts.count_request(API, "POST", 201)
-    counts.observe_duration(API, "POST", 3_000_000)
-    counts.observe_sizes(API, "POST", sent=100, received=2_000)
+    counts.requests[201, "POST", API] += 1
+    counts.durations["POST", API].observe(3_000_000)
+    counts.sent["POST", API].observe(100)
+    counts.received["POST", API].observe(2_000)
     shown = {name: value for name, value in samples(text(counts.series)).items() if "_bucket" not in name}
     labels = f'{{host="{API}",verb="POST"}}'
     assert shown == {
@@ -38,7 +39,7 @@ def test_request_is_counted_with_duration_and_sizes() -> None:
 
 def test_request_without_a_response_is_counted_as_error() -> None:
     counts = RequestMetrics()
-    counts.count_request(API, "GET", 0)
+    counts.requests[0, "GET", API] += 1
     assert list(samples(text(counts.series))) == [
         f'rest_client_requests_total{{code="<error>",host="{API}",method="GET"}}'
     ]

@@ -11,7 +11,6 @@ from kframework.explain.explainer import PodEngineView
 from kframework.observe.web.summary import (
     INTERVALS,
     Durations,
-    duration,
     durations,
     list_attempts,
     summarise_scheduler,
@@ -70,7 +69,8 @@ def test_timeline_counts_every_attempt_in_its_interval(drawn: list[tuple[float, 
 
 
 def test_attempt_duration_is_the_sum_of_its_points() -> None:
-    assert duration(decision(timings=(("filter", 7, Code.SUCCESS), ("score", 5, Code.SUCCESS)))) == 12
+    timed = decision(timings=(("filter", 7, Code.SUCCESS), ("score", 5, Code.SUCCESS)))
+    assert durations([timed]) == Durations(median=12, slow=12, slowest=12)
 
 
 def test_durations_have_median_and_percentile() -> None:

@@ -77,7 +77,7 @@ def summary() -> ConformanceSummary:
 
 def test_suites_are_counted_separately() -> None:
     assert [(suite.name, suite.passed, suite.total) for suite in summary()] == [("one", 1, 2), ("two", 1, 1)]
-    assert (summary().passed, summary().total) == (2, 3)
+    assert (summary().overall.passed, summary().overall.total) == (2, 3)
 
 
 def test_differences_are_stored_by_case() -> None:
@@ -87,7 +87,7 @@ def test_differences_are_stored_by_case() -> None:
 
 
 def test_uncompared_part_is_counted_once_per_case() -> None:
-    assert summary().uncompared == [
+    assert summary().overall.uncompared == [
         UncomparedCount("A is not implemented", "answers", 1),
         UncomparedCount("B is not implemented", "totals", 2),
         UncomparedCount("unknown", "mood", 1),

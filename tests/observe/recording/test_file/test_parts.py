@@ -40,7 +40,7 @@ def until_full(recording: RecordingFile) -> list[str]:
     """Write until it is time for a new part; return what was written."""
     written = []
     while not recording.is_full:
-        if recording.backlog < 100:
+        if len(recording._waiting) < 100:
             written.append(noise())
             recording.put((0.0, written[-1]))
     return written
@@ -157,7 +157,7 @@ def test_entry_that_cannot_be_encoded_stops_the_recording_with_one_warning(
     recording.put((0.0, PermitDecided("u", unschedulable("no Unicode: \udce9"))))
     recording.close()
     assert recording.failed
-    assert recording.backlog == 0
+    assert len(recording._waiting) == 0
     (warning,) = warnings(caplog)
     assert warning.startswith(f"recording to {file} stopped: 'utf-8' codec can't encode")
 
