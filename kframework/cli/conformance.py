@@ -75,7 +75,7 @@ def _with_progress(cases: Iterator[Case]) -> Iterator[Case]:
 
 
 def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
-    from kframework.objects.codec import spelled
+    from kframework.objects.problem import format_path
 
     if output is not None:
         print_data(output, [suite.as_item() for suite in summary])
@@ -85,7 +85,7 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     for suite in summary:
         differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]
         for case, fact in differences[:_LISTED]:
-            rows.append((case, spelled(fact.path), _text(fact.expected), _text(fact.got)))
+            rows.append((case, format_path(fact.path), _text(fact.expected), _text(fact.got)))
         if len(differences) > _LISTED:
             more = f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}"
             rows.append((suite.name, more, "", ""))
@@ -104,14 +104,14 @@ def _cases_of(number: int) -> str:
 
 
 def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:
-    from kframework.objects.codec import spelled
+    from kframework.objects.problem import format_path
     from kframework.testing.conformance.replay import item
 
     if output is not None:
         print_data(output, [{**item(fact), "same": not fact.differs} for fact in comparison.facts])
         return
     rows = [
-        (spelled(fact.path), "NO" if fact.differs else "yes", _text(fact.expected), _text(fact.got))
+        (format_path(fact.path), "NO" if fact.differs else "yes", _text(fact.expected), _text(fact.got))
         for fact in comparison.facts
     ]
     print_table(("FIELD", "SAME", "EXPECTED", "GOT"), rows)

@@ -25,7 +25,7 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.protobuf import PROTOBUF
 from kframework.objects import Pod
 from kframework.objects.openapi.definitions import OBJECT_META, definition_of
-from kframework.objects.openapi.unknown_fields import unknown_fields, without
+from kframework.objects.openapi.unknown_fields import remove_fields, unknown_fields
 from kframework.objects.problem import FieldPath, format_path
 
 
@@ -135,7 +135,7 @@ class FieldValidation:
         paths = [field.path for field in unknown_fields(data, kind.api_version, kind.name)]
         if custom is not None:
             paths += custom.unknown_fields(data)
-        return without(data, paths), [f"unknown field {format_value(format_path(path))}" for path in paths]
+        return remove_fields(data, paths), [f"unknown field {format_value(format_path(path))}" for path in paths]
 
     def _duplicate_problems(self) -> list[str]:
         return [f"duplicate field {format_value(format_path(path))}" for path in find_duplicates(self._request.body)]

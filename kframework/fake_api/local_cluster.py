@@ -39,7 +39,7 @@ from kframework.in_memory.workloads.selection import CONTROLLERS, create_control
 from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_of
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
-from kframework.objects.openapi.unknown_fields import unknown_fields, without
+from kframework.objects.openapi.unknown_fields import remove_fields, unknown_fields
 
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 _TERMINATED: dict[str, Data] = {
@@ -196,7 +196,7 @@ class LocalCluster:
         saved = state.saved if state is not None else None
         version = 0
         if saved is None:
-            objects, documents = [*manifest.objects], [*map(_manifest_document, manifest.objects, manifest.written)]
+            objects, documents = [*manifest.objects], [*map(_manifest_document, manifest.objects, manifest.documents)]
         else:
             objects, documents, version = saved
         if _object_key(API_SERVICE) not in {_object_key(each) for each in objects}:
@@ -264,4 +264,4 @@ def _manifest_document(subject: ApiObject, written: Mapping[str, object]) -> Dat
     kind, data = kind_of(subject), cast("Data", without_nulls(written))
     metadata = {name: value for name, value in mapping(data, "metadata").items() if name not in _DROPPED_METADATA}
     data = data | {"metadata": metadata}
-    return without(data, (field.path for field in unknown_fields(data, kind.api_version, kind.name)))
+    return remove_fields(data, (field.path for field in unknown_fields(data, kind.api_version, kind.name)))

@@ -24,7 +24,7 @@ from kframework.objects import (
     Kind,
     LabelSelector,
     PrinterColumn,
-    kind_named,
+    find_kind,
     kind_of,
 )
 from kframework.objects.kinds import foreign_kind
@@ -216,7 +216,7 @@ class BuiltInKind(NamedTuple):
     @property
     def kind(self) -> Kind[ApiObject]:
         """The kind as it is decoded here, or one with only its metadata decoded."""
-        known = kind_named(self.api_version, self.name)
+        known = find_kind(self.api_version, self.name)
         namespaced = "cluster" not in self.traits
         return known or foreign_kind(self.api_version, self.name, self.plural, namespaced=namespaced)
 

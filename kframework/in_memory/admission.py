@@ -51,12 +51,13 @@ from kframework.objects import (
     VolumeAttachment,
     kind_of,
 )
-from kframework.objects.codec import convert, spelled
+from kframework.objects.codec import convert
 from kframework.objects.identity import cached_by_identity
 from kframework.objects.kinds import T
 from kframework.objects.meta import ApiStruct
+from kframework.objects.problem import format_path
 from kframework.objects.requests import fit_requests
-from kframework.objects.validation import first_problem
+from kframework.objects.validation import find_problem
 
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
@@ -248,7 +249,6 @@ def _struct_fields(kind: type[ApiObject]) -> dict[str, object]:
 
 
 def check_status(kind: type[ApiObject]) -> None:
-    """Raise ClusterError 404 for a kind that has no status."""
     if not _has_status(kind):
         raise api_errors.unknown_kind()
 
@@ -263,9 +263,9 @@ def _has_status(subject: ApiObject | type[ApiObject]) -> bool:
 
 
 def _validate(subject: ApiObject) -> None:
-    problem = first_problem(subject)
+    problem = find_problem(subject)
     if problem is not None:
-        raise api_errors.invalid(type(subject), subject.metadata.name, spelled(problem.path), problem.message)
+        raise api_errors.invalid(type(subject), subject.metadata.name, format_path(problem.path), problem.message)
 
 
 def _validate_pod_update(old: Pod, new: Pod) -> None:

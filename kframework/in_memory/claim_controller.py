@@ -73,7 +73,6 @@ class ClaimController(MemoryController):
         self._wake.set()
 
     def _index_claim(self, key: Key, change: Change) -> None:
-        """Record which pods use or own a claim."""
         before, after = _related_pods(change.old), _related_pods(change.new)
         for removed in before - after:
             self._claims_by_pod[removed].pop(key)
@@ -214,7 +213,6 @@ def _owning_pod(claim: ResourceClaim) -> OwnerReference | None:
 
 
 def _related_pods(claim: ApiObject | None) -> set[str]:
-    """Return the uids of the pods that use or own a claim."""
     if not isinstance(claim, ResourceClaim):
         return set()
     owner, consumers = _owning_pod(claim), {each.uid for each in claim.status.reserved_for}

@@ -228,7 +228,6 @@ class MemoryCluster(MemoryStore, Cluster):
         return COMPLETED
 
     async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
-        """Do the work of a call, or apply its fault."""
         fault = self._fault(method, kind, namespace, name)
         return work() if fault is None else await _apply_fault(fault, work)
 

@@ -28,7 +28,6 @@ _log = logging.getLogger(__name__)
 
 
 def key_of(subject: ApiObject) -> Key:
-    """Return namespace and name of an object."""
     return subject.metadata.namespace, subject.metadata.name
 
 
@@ -50,11 +49,9 @@ class WorkQueue:
 
     @property
     def is_due(self) -> bool:
-        """Whether a key is ready now."""
         return bool(self._ready)
 
     def add(self, key: Key) -> None:
-        """Enqueue a key."""
         self._ready[key] = None
         self._wake.set()
 
@@ -72,7 +69,6 @@ class WorkQueue:
         self.add_after(key, min(_BASE_DELAY * 2 ** min(failures - 1, 32), _MAX_DELAY))
 
     def forget(self, key: Key) -> None:
-        """Reset the failure count of a key."""
         self._failures.pop(key, None)
 
     def pop(self) -> Key | None:
@@ -139,7 +135,6 @@ class MemoryController(ABC):
         """Do all that is due."""
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled."""
         stop = self._subscribe()
         try:
             while True:

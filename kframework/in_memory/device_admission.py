@@ -36,15 +36,15 @@ def set_defaults(subject: T, now: str) -> T:
     """Set the default number of requested devices, and the times of device taints."""
     match subject:
         case ResourceClaim():
-            return replace(subject, spec=_claim_spec(subject.spec))
+            return replace(subject, spec=_default_claim_spec(subject.spec))
         case ResourceClaimTemplate():
-            return replace(subject, spec=replace(subject.spec, spec=_claim_spec(subject.spec.spec)))
+            return replace(subject, spec=replace(subject.spec, spec=_default_claim_spec(subject.spec.spec)))
         case ResourceSlice():
             return cast("T", _with_taint_times(subject, now))
     return subject
 
 
-def _claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
+def _default_claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
     requests = (
         replace(
             request,

@@ -94,7 +94,6 @@ class GarbageCollector(MemoryController):
                 self._cluster.remove_object(dependent)
 
     def _process_waiting_owner(self, uid: str) -> None:
-        """Process the dependents that a deleted owner waits for."""
         key = self._live.get(uid)
         owner = self._find(key) if key is not None else None
         if key is None or owner is None or not _is_waiting(owner.metadata):

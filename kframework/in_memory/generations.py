@@ -23,7 +23,6 @@ _NOT_IN_SPEC = ("apiVersion", "kind", "metadata", "status")
 
 @cache
 def has_generation(kind: Kind[ApiObject]) -> bool:
-    """Return whether objects of a kind have a generation."""
     return is_custom(kind) or kind.name in _WITH_GENERATION
 
 

@@ -37,7 +37,6 @@ class Change(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def subject(self) -> ApiObject:
-        """The object as it is, or as it was last."""
         subject = self.new or self.old
         assert subject is not None
         return subject
@@ -100,9 +99,7 @@ class KindStore(Generic[T]):
         return drafts or {}
 
     def subscribe(self, receive: ChangeHandler) -> None:
-        """Notify this subscriber of every change from now on."""
         self.subscribers = (*self.subscribers, receive)
 
     def unsubscribe(self, receive: ChangeHandler) -> None:
-        """Stop notifying this subscriber."""
         self.subscribers = tuple(other for other in self.subscribers if other is not receive)

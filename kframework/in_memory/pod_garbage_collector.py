@@ -103,7 +103,6 @@ class PodGarbageCollector(ControlLoop):
 
 
 def _is_out_of_service(node: Node) -> bool:
-    """Return whether a node is not ready and is marked as out of service."""
     is_ready = next((each.status for each in node.status.conditions if each.type == "Ready"), "True") == "True"
     return not is_ready and any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints)
 

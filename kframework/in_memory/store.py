@@ -69,10 +69,6 @@ _IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
 _LOADED_FIRST = (Namespace, PriorityClass)
 
 
-def _dict(items: tuple[tuple[str, str], ...]) -> dict[str, str]:
-    return dict(items)
-
-
 class MemoryStore:
     """The objects of a cluster that lives in this process.
 
@@ -98,7 +94,7 @@ class MemoryStore:
         self._buffered_events: list[tuple[Sequence[EventRecord], int, str]] = []
         #: One dict for all pods of the cluster with these labels: what is computed from labels is cached by identity.
         #: It is not the module's, because a faulty plugin may write to it.
-        self._labels_of_pods = lru_cache(maxsize=4096)(_dict)
+        self._labels_of_pods = lru_cache(maxsize=4096)(dict[str, str])
         self._load_initial(objects, documents)
 
     def _load_initial(self, objects: Iterable[ApiObject], documents: Iterable[Data]) -> None:
@@ -107,7 +103,6 @@ class MemoryStore:
             self._ensure_namespace(name)
 
     def timestamp(self) -> str:
-        """Return the time in the format of objects."""
         return _format_second(int(self._clock.now()))
 
     def load(self, objects: Iterable[ApiObject], documents: Iterable[Data] = ()) -> None:
@@ -143,7 +138,6 @@ class MemoryStore:
         return subject
 
     def objects(self, kind: type[T], namespace: str = "") -> list[T]:
-        """Return the objects of a kind in the order of their creation, in a namespace or in all."""
         objects = self._kind_store(kind).objects.values()
         return [each for each in objects if each.metadata.namespace == namespace] if namespace else [*objects]
 
@@ -263,7 +257,6 @@ class MemoryStore:
             self.write(rest)
 
     def remove_object(self, subject: ApiObject, *, grace: int | None = None, policy: str | None = None) -> None:
-        """Delete a stored object, as `remove` does with its uid."""
         metadata = subject.metadata
         self.remove(type(subject), metadata.name, metadata.namespace, uid=metadata.uid, grace=grace, policy=policy)
 
@@ -286,7 +279,6 @@ class MemoryStore:
         self._finalize_namespace(name)
 
     def _finalize_namespace(self, name: str) -> None:
-        """Remove a deleted namespace once it is empty."""
         namespaced = (each for each in self._kind_stores.values() if each.kind.namespaced)
         if not any(namespace == name for kind_store in namespaced for namespace, _ in kind_store.objects):
             self._terminating_namespaces.remove(name)

@@ -42,14 +42,14 @@ from kframework.objects.claims import (
     PROVISIONED_BY,
     SELECTED_NODE,
     WAIT_FOR_FIRST_CONSUMER,
-    Wanted,
-    capacity,
+    ClaimRequirements,
     claim_class,
     claim_name,
     claim_reference,
     is_bound,
     is_claimed_by,
     is_controlled_by,
+    storage_capacity,
     volume_class,
 )
 from kframework.objects.label_selectors import SelectorError
@@ -161,7 +161,7 @@ class VolumeController(MemoryController):
         storage_class = self._cluster.find(StorageClass, claim_class(claim))
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
         try:
-            wanted = Wanted(claim)
+            wanted = ClaimRequirements(claim)
         except SelectorError:
             return False
         if claim.spec.volume_name:
@@ -192,7 +192,7 @@ class VolumeController(MemoryController):
                 return self._cluster.replace(replace(claim, spec=spec))
         return claim
 
-    def _requested_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+    def _requested_volume(self, claim: PersistentVolumeClaim, wanted: ClaimRequirements) -> PersistentVolume | None:
         """Return the volume that the claim names; one that is not reserved for it must be available and match."""
         volume = self._cluster.find(PersistentVolume, claim.spec.volume_name)
         if volume is None or is_claimed_by(volume, claim):
@@ -200,16 +200,16 @@ class VolumeController(MemoryController):
         of_class = volume_class(volume) == claim_class(claim)
         return volume if volume.spec.claim_ref is None and of_class and wanted.may_be_bound(volume) else None
 
-    def _reserved_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+    def _reserved_volume(self, claim: PersistentVolumeClaim, wanted: ClaimRequirements) -> PersistentVolume | None:
         """Return a matching volume that is reserved for the claim, of any class."""
         volumes = [self._cluster.read(PersistentVolume, each) for each in self._reserved_volumes.get(key_of(claim), ())]
         return next((each for each in volumes if is_claimed_by(each, claim) and wanted.may_be_bound(each)), None)
 
-    def _smallest_volume(self, claim: PersistentVolumeClaim, wanted: Wanted) -> PersistentVolume | None:
+    def _smallest_volume(self, claim: PersistentVolumeClaim, wanted: ClaimRequirements) -> PersistentVolume | None:
         name = claim_class(claim)
         free = [self._cluster.read(PersistentVolume, each) for each in self._available_volumes]
         fitting = [each for each in free if volume_class(each) == name and wanted.may_take(each)]
-        return min(fitting, key=capacity, default=None)
+        return min(fitting, key=storage_capacity, default=None)
 
     def _bind(self, volume: PersistentVolume, claim: PersistentVolumeClaim) -> None:
         """Bind a volume and a claim to each other; what its author bound gets no bound-by-controller annotation."""
@@ -292,7 +292,6 @@ def _allows(term: TopologySelectorTerm, labels: Mapping[str, str]) -> bool:
 
 
 def _node_affinity(terms: Iterable[Mapping[str, tuple[str, ...]]]) -> VolumeNodeAffinity:
-    """Return an affinity to nodes that have all labels of one term."""
     selected = [
         [NodeSelectorRequirement(key=key, operator="In", values=values) for key, values in term.items()]
         for term in terms

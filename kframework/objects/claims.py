@@ -50,12 +50,10 @@ def volume_class(volume: PersistentVolume) -> str:
 
 
 def is_bound(claim: PersistentVolumeClaim) -> bool:
-    """Return whether a claim has its volume, and the controller is done with it."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 
 def is_claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Return whether a volume is kept for this claim, or bound to it."""
     by, metadata = volume.spec.claim_ref, claim.metadata
     if by is None or (by.namespace, by.name) != (metadata.namespace, metadata.name):
         return False
@@ -63,18 +61,15 @@ def is_claimed_by(volume: PersistentVolume, claim: PersistentVolumeClaim) -> boo
 
 
 def is_free(volume: PersistentVolume) -> bool:
-    """Return whether a volume waits for a claim: it is available and kept for none."""
     return volume.spec.claim_ref is None and volume.status.phase == "Available"
 
 
 def is_controlled_by(metadata: ObjectMeta, uid: str) -> bool:
-    """Return whether the object of this uid is the managing owner."""
     controller = next((owner for owner in metadata.owner_references if owner.controller), None)
     return controller is not None and controller.uid == uid
 
 
 def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
-    """Point to a claim, as the volume does that is bound to it."""
     metadata = claim.metadata
     return ObjectReference(
         api_version="v1",
@@ -86,24 +81,23 @@ def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
     )
 
 
-def requested(claim: PersistentVolumeClaim) -> int:
+def requested_storage(claim: PersistentVolumeClaim) -> int:
     """Return the storage that a claim requests, in nanos of a byte."""
     return nano(claim.spec.resources.requests.get(_STORAGE, 0))
 
 
-def capacity(volume: PersistentVolume) -> int:
-    """Return how much storage a volume has, in nanos of a byte."""
+def storage_capacity(volume: PersistentVolume) -> int:
     return nano(volume.spec.capacity.get(_STORAGE, 0))
 
 
-class Wanted:
+class ClaimRequirements:
     """A claim's requirements on a volume, except its topology; SelectorError if its selector does not parse."""
 
     __slots__ = ("_access_modes", "_attributes_class", "_mode", "_selector", "size")
 
     def __init__(self, claim: PersistentVolumeClaim) -> None:
         spec = claim.spec
-        self.size: int = requested(claim)
+        self.size: int = requested_storage(claim)
         self._access_modes = frozenset(spec.access_modes)
         self._attributes_class = spec.volume_attributes_class_name or ""
         self._mode = spec.volume_mode or _FILESYSTEM
@@ -114,7 +108,7 @@ class Wanted:
         spec = volume.spec
         return (
             volume.metadata.deletion_timestamp is None
-            and capacity(volume) >= self.size
+            and storage_capacity(volume) >= self.size
             and (spec.volume_mode or _FILESYSTEM) == self._mode
             and (spec.volume_attributes_class_name or "") == self._attributes_class
         )

@@ -12,7 +12,7 @@ import msgspec
 from kframework.errors import InputError
 from kframework.objects.kinds import Kind, kind_of
 from kframework.objects.meta import ApiObject
-from kframework.objects.problem import FieldPath, Problem
+from kframework.objects.problem import FieldPath, Problem, format_path
 
 T = TypeVar("T", bound=ApiObject)
 
@@ -31,7 +31,7 @@ def decode(data: bytes, kind: Kind[T]) -> T:
 def encode(subject: ApiObject) -> bytes:
     """Encode an object to JSON, with its apiVersion and kind in front."""
     fields = msgspec.json.encode(subject)
-    return _head(type(subject)) + (b"" if fields == b"{}" else b",") + fields[1:]
+    return _type_meta(type(subject)) + (b"" if fields == b"{}" else b",") + fields[1:]
 
 
 def convert(data: object, kind: Kind[T]) -> T:
@@ -43,12 +43,11 @@ def convert(data: object, kind: Kind[T]) -> T:
     try:
         return msgspec.convert(data, kind.struct)
     except msgspec.ValidationError as error:
-        problem = undecodable(error, data)
-        raise InputError(problem.message, subject=kind.name, path=spelled(problem.path)) from error
+        problem = locate_decode_error(error, data)
+        raise InputError(problem.message, subject=kind.name, path=format_path(problem.path)) from error
 
 
 def without_nulls(data: object) -> object:
-    """Copy plain data without nulls."""
     if isinstance(data, dict):
         return {key: without_nulls(value) for key, value in data.items() if value is not None}
     if isinstance(data, list):
@@ -56,14 +55,8 @@ def without_nulls(data: object) -> object:
     return data
 
 
-def spelled(path: FieldPath) -> str:
-    """Spell a path as Kubernetes does: `spec.containers[0].resources.requests[nvidia.com/gpu]`."""
-    parts = [f".{part}" if isinstance(part, str) and part.isidentifier() else f"[{part}]" for part in path]
-    return "".join(parts).removeprefix(".")
-
-
 _TYPE_NAMES = {str: "str", int: "int", float: "float", bool: "bool", list: "array", dict: "object", type(None): "null"}
-_WORDS = {
+_TYPE_PHRASES = {
     "str": "a string",
     "int": "an integer",
     "float": "a number",
@@ -72,28 +65,28 @@ _WORDS = {
     "object": "a mapping",
     "int | float | str": "a quantity",
 }
-_MISFIT = re.compile(r"Expected `([^`]*)`(?:, got `([^`]*)`)?")
-_PLACE = re.compile(r" - at (`key` in )?`\$(.*)`$")
+_EXPECTED = re.compile(r"Expected `([^`]*)`(?:, got `([^`]*)`)?")
+_LOCATION = re.compile(r" - at (`key` in )?`\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
 
 
-def undecodable(error: msgspec.ValidationError, data: object) -> Problem:
+def locate_decode_error(error: msgspec.ValidationError, data: object) -> Problem:
     """Return where and why data does not fit its struct."""
     text = str(error)
-    place, types = _PLACE.search(text), _MISFIT.match(text)
+    location, types = _LOCATION.search(text), _EXPECTED.match(text)
     wanted, got = (types[1], types[2] or "") if types else ("", "")
-    path = _path(place[2] if place else "", data, got)
-    if place and place[1]:
+    path = _parse_path(location[2] if location else "", data, got)
+    if location and location[1]:
         return Problem(path, "a key is not a string: put it in quotes")
     if not wanted:
-        return Problem(path, text[: place.start()] if place else text)
-    names = [wanted] if wanted in _WORDS else wanted.split(" | ")
-    expected = " or ".join(_WORDS[name] for name in names if name in _WORDS)
+        return Problem(path, text[: location.start()] if location else text)
+    names = [wanted] if wanted in _TYPE_PHRASES else wanted.split(" | ")
+    expected = " or ".join(_TYPE_PHRASES[name] for name in names if name in _TYPE_PHRASES)
     quotes = "; put it in quotes" if "str" in names and got in ("int", "float", "bool") else ""
-    return Problem(path, f"expected {expected}, got {_WORDS.get(got, got)}{quotes}")
+    return Problem(path, f"expected {expected}, got {_TYPE_PHRASES.get(got, got)}{quotes}")
 
 
-def _path(text: str, data: object, got: str) -> FieldPath:
+def _parse_path(text: str, data: object, got: str) -> FieldPath:
     """Parse msgspec's path; it has no map keys, so the first value of the offending type is assumed."""
     path: list[str | int] = []
     for name, index, any_key in _STEP.findall(text):
@@ -102,11 +95,11 @@ def _path(text: str, data: object, got: str) -> FieldPath:
             name = next((str(key) for key, value in entries if _TYPE_NAMES.get(type(value)) == got), "")
         step = int(index) if index else name
         path.append(step)
-        data = _below(data, step)
+        data = _child(data, step)
     return tuple(path)
 
 
-def _below(data: object, step: str | int) -> object:
+def _child(data: object, step: str | int) -> object:
     if isinstance(data, Mapping):
         return data.get(step)
     if isinstance(data, list) and isinstance(step, int) and step < len(data):
@@ -120,6 +113,6 @@ def _decoder(struct: type[T]) -> msgspec.json.Decoder[T]:
 
 
 @cache
-def _head(struct: type[ApiObject]) -> bytes:
+def _type_meta(struct: type[ApiObject]) -> bytes:
     kind = kind_of(struct)
     return msgspec.json.encode({"apiVersion": kind.api_version, "kind": kind.name})[:-1]

@@ -14,8 +14,14 @@ from msgspec.structs import replace
 
 from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from kframework.objects.pod import Volume
-from kframework.objects.storage import CSINode, PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
-from kframework.objects.volumes import AzureDisk, CSISource
+from kframework.objects.storage import (
+    AzureDisk,
+    CSINode,
+    CSISource,
+    PersistentVolume,
+    VolumeNodeAffinity,
+    VolumeSources,
+)
 
 _EBS, _GCE_PD, _CINDER = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/cinder"
 _AZURE_DISK, _AZURE_FILE = "kubernetes.io/azure-disk", "kubernetes.io/azure-file"
@@ -63,12 +69,11 @@ class TranslationError(ValueError):
     """Raised for an in-tree volume that no CSI driver can serve; in kube-scheduler's words."""
 
 
-def in_tree_plugin(source: Volume | PersistentVolumeSpec) -> str | None:
-    """Name the in-tree plugin of a volume if there is a CSI driver in its place."""
+def in_tree_plugin(source: VolumeSources) -> str | None:
     return next((plugin for field, plugin in _SOURCES if getattr(source, field) is not None), None)
 
 
-def migrated_plugin(source: Volume | PersistentVolumeSpec) -> str | None:
+def migrated_plugin(source: VolumeSources) -> str | None:
     """Name the in-tree plugin of a volume if kube-scheduler takes it for migrated."""
     plugin = in_tree_plugin(source)
     return plugin if plugin in _MIGRATED else None
@@ -84,18 +89,18 @@ def volume_driver(provisioner: str) -> str:
     return DRIVERS[provisioner] if provisioner in _MIGRATED else ""
 
 
-def translated_inline(volume: Volume) -> CSISource | None:
+def translate_inline_volume(volume: Volume) -> CSISource | None:
     """Return driver and handle of a pod's in-tree volume; None if its plugin is not migrated, or TranslationError."""
-    return _translated(volume, "")
+    return _translate(volume, "")
 
 
-def translated_volume(volume: PersistentVolume) -> CSISource | None:
+def translate_volume(volume: PersistentVolume) -> CSISource | None:
     """Return driver and handle of an in-tree volume; None if its plugin is not migrated, or TranslationError."""
     labels = volume.metadata.labels
-    return _translated(volume.spec, labels.get(_BETA_ZONE) or labels.get(_ZONE, ""))
+    return _translate(volume.spec, labels.get(_BETA_ZONE) or labels.get(_ZONE, ""))
 
 
-def _translated(source: Volume | PersistentVolumeSpec, zones: str) -> CSISource | None:
+def _translate(source: VolumeSources, zones: str) -> CSISource | None:
     """Translate a source; `zones` is the label's value, which only the handles of Google disks contain."""
     plugin = migrated_plugin(source)
     if plugin is None:
@@ -104,7 +109,7 @@ def _translated(source: Volume | PersistentVolumeSpec, zones: str) -> CSISource 
     if source.aws_elastic_block_store is not None:
         handle = _ebs_handle(source.aws_elastic_block_store.volume_id)
     elif source.gce_persistent_disk is not None:
-        handle = f"projects/{_UNKNOWN}/{_gce_place(zones)}/disks/{source.gce_persistent_disk.pd_name}"
+        handle = f"projects/{_UNKNOWN}/{_gce_location(zones)}/disks/{source.gce_persistent_disk.pd_name}"
     elif source.cinder is not None:
         handle = source.cinder.volume_id
     elif source.azure_disk is not None:
@@ -129,27 +134,26 @@ def _ebs_handle(volume_id: str) -> str:
 
 
 def _azure_handle(disk: AzureDisk) -> str:
-    """Return the disk's URI; only managed disks were taken over by the driver."""
     if disk.kind is not None and disk.kind.lower() != "managed":
         raise TranslationError(f"kind({disk.kind}) is not supported in csi migration")
     return disk.disk_uri
 
 
-def _gce_place(label: str) -> str:
+def _gce_location(label: str) -> str:
     """Return the zone of a disk, or the region of one that lies in several zones."""
     zones = label.split("__")
     if len(zones) == 1:
         return f"zones/{label or _UNKNOWN}"
     what = "failed to get region from zones"
-    odd = next((zone for zone in zones if zone.count("-") != 2), None)
-    if odd is not None:
+    malformed = next((zone for zone in zones if zone.count("-") != 2), None)
+    if malformed is not None:
         raise TranslationError(
-            f"{what}: zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {odd}"
+            f"{what}: zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {malformed}"
         )
     regions = {zone.rpartition("-")[0] for zone in zones}
     if len(regions) != 1:
-        said = " ".join(f"{region}:{{}}" for region in sorted(regions))
-        raise TranslationError(f"{what}: multiple or no regions gotten from zones, got: map[{said}]")
+        listed = " ".join(f"{region}:{{}}" for region in sorted(regions))
+        raise TranslationError(f"{what}: multiple or no regions gotten from zones, got: map[{listed}]")
     return f"regions/{regions.pop()}"
 
 
@@ -185,7 +189,9 @@ def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> Volu
         terms = tuple(replace(term, match_expressions=(*term.match_expressions, added)) for term in unzoned)
     elif selector is None:
         return volume.spec.node_affinity
-    return VolumeNodeAffinity(required=NodeSelector(node_selector_terms=tuple(_with(term, renamed) for term in terms)))
+    return VolumeNodeAffinity(
+        required=NodeSelector(node_selector_terms=tuple(_rename_keys(term, renamed) for term in terms))
+    )
 
 
 def _labels_in_use(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]) -> tuple[str, str]:
@@ -199,6 +205,6 @@ def _labels_in_use(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]
     return _ZONE, _REGION
 
 
-def _with(term: NodeSelectorTerm, renamed: dict[str, str]) -> NodeSelectorTerm:
+def _rename_keys(term: NodeSelectorTerm, renamed: dict[str, str]) -> NodeSelectorTerm:
     expressions = tuple(replace(each, key=renamed.get(each.key, each.key)) for each in term.match_expressions)
     return replace(term, match_expressions=expressions)

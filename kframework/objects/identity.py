@@ -43,12 +43,10 @@ class IdentityDict(Generic[K, V]):
         self._known: dict[int, tuple[K, ref[V]]] = {}
 
     def get(self, key: K) -> V | None:
-        """Return the value of a key, None if there is none."""
         known = self._known.get(id(key))
         return None if known is None else known[1]()
 
     def put(self, key: K, value: V) -> None:
-        """Store a value."""
         if len(self._known) >= _SIZE:
             self._known.clear()
         self._known[id(key)] = key, ref(value)

@@ -140,7 +140,7 @@ def kind(
         names = name or struct.__name__, api_version, plural
         declared: Kind[ApiObject] = Kind(*names, namespaced, struct, tuple(short_names), tuple(columns))
         for known in _BY_NAME.values():
-            if _clash(known, declared):
+            if _shares_name(known, declared):
                 # In this order, whichever of them was loaded first.
                 pair = sorted([(_source(known), known.name), (_source(declared), declared.name)])
                 (first, one), (second, other) = pair
@@ -155,19 +155,19 @@ def kind(
 def foreign_kind(api_version: str, name: str, plural: str, *, namespaced: bool) -> Kind[ApiObject]:
     """Create a kind whose objects are read only for their metadata.
 
-    `kind_of` finds it, `kind_named` does not: a plugin that reads more may still declare it.
+    `kind_of` finds it, `find_kind` does not: a plugin that reads more may still declare it.
     """
-    made = _foreign(api_version, name, plural, namespaced)
+    made = _create_foreign_kind(api_version, name, plural, namespaced)
     return _BY_STRUCT.setdefault(made.struct, made)
 
 
 @cache
-def _foreign(api_version: str, name: str, plural: str, namespaced: bool) -> Kind[ApiObject]:
+def _create_foreign_kind(api_version: str, name: str, plural: str, namespaced: bool) -> Kind[ApiObject]:
     struct = cast("type[ApiObject]", msgspec.defstruct(name, [], bases=(ApiObject,), frozen=True, kw_only=True))
     return Kind(name, api_version, plural, namespaced, struct)
 
 
-def _clash(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:
+def _shares_name(known: Kind[ApiObject], declared: Kind[ApiObject]) -> bool:
     """Return whether two kinds have a name in common; a reloaded module may declare its own kinds again."""
     in_common = known.name == declared.name or known.plural == declared.plural
     return known.api_version == declared.api_version and in_common and _source(known) != _source(declared)
@@ -189,7 +189,7 @@ def kind_of(subject: T | type[T]) -> Kind[T]:
     return _BY_STRUCT[struct]  # type: ignore[return-value]  # a dict cannot express that key and value agree
 
 
-def kind_named(api_version: str, name: str) -> Kind[ApiObject] | None:
+def find_kind(api_version: str, name: str) -> Kind[ApiObject] | None:
     """Find a kind by its names in the API, None when it is not known here."""
     return _BY_NAME.get((api_version, name))
 

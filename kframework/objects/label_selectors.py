@@ -13,8 +13,17 @@ from kframework.objects.syntax import label_value, qualified_name
 Matcher = Callable[[Mapping[str, str]], bool]
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
-_WORD = re.compile(r"==|!=|[=!(),><]|[^ \t\r\n=!(),><]+")
+_TOKEN = re.compile(r"==|!=|[=!(),><]|[^ \t\r\n=!(),><]+")
 _OPERATORS = {"in": "In", "notin": "NotIn", ">": "Gt", "<": "Lt", "=": "=", "==": "==", "!=": "!="}
+#: The text of a requirement by its operator; `=`, `==` and `!=` stand between key and value.
+_TEXTS = {
+    "In": "{} in ({})",
+    "NotIn": "{} notin ({})",
+    "Exists": "{}",
+    "DoesNotExist": "!{}",
+    "Gt": "{}>{}",
+    "Lt": "{}<{}",
+}
 _SYMBOLS = {"", "==", "!=", "=", "!", "(", ")", ",", ">", "<"}
 
 
@@ -34,22 +43,10 @@ class Requirement(NamedTuple):
 
     def __str__(self) -> str:
         values = ",".join(sorted(self.values))
-        match self.operator:
-            case "In":
-                return f"{self.key} in ({values})"
-            case "NotIn":
-                return f"{self.key} notin ({values})"
-            case "Exists":
-                return self.key
-            case "DoesNotExist":
-                return f"!{self.key}"
-            case "Gt":
-                return f"{self.key}>{values}"
-            case "Lt":
-                return f"{self.key}<{values}"
-            case _:
-                escaped = re.sub(r"([\\,=])", r"\\\1", values)  # only values of field selectors can need it
-                return f"{self.key}{self.operator}{escaped}"
+        if self.operator in _TEXTS:
+            return _TEXTS[self.operator].format(self.key, values)
+        escaped = re.sub(r"([\\,=])", r"\\\1", values)  # only values of field selectors can need it
+        return f"{self.key}{self.operator}{escaped}"
 
 
 class Selector:
@@ -93,13 +90,13 @@ def label_selector(selector: LabelSelector | None) -> Selector:
     """Compile a LabelSelector: None matches nothing, an empty one everything; raises SelectorError."""
     if selector is None:
         return NOTHING
-    requirements = [_checked(key, "=", (value,)) for key, value in selector.match_labels.items()]
+    requirements = [_create_requirement(key, "=", (value,)) for key, value in selector.match_labels.items()]
     known = ("In", "NotIn", "Exists", "DoesNotExist")
     requirements += [read_requirement("label", known, each) for each in selector.match_expressions]
     return Selector(requirements)
 
 
-def exact(labels: Mapping[str, str]) -> Selector:
+def exact_selector(labels: Mapping[str, str]) -> Selector:
     """Select objects with all these labels, unchecked, as `spec.nodeSelector` and a Service's selector do."""
     return Selector(Requirement(key, "=", (value,)) for key, value in labels.items())
 
@@ -114,68 +111,65 @@ def is_qualified_name(name: str) -> bool:
 
 def parse_label_selector(text: str) -> Selector:
     """Read a selector as kubectl's `-l` takes it (`app=x,tier in (a,b),!z`); raises SelectorError."""
-    words = _Words(text)
+    tokens = _TokenReader(text)
     requirements: list[Requirement] = []
-    while words.peek():
+    while tokens.peek():
         if requirements:
-            words.take(",")
-        requirements.append(_parse_requirement(words))
+            tokens.take(",")
+        requirements.append(_parse_requirement(tokens))
     return Selector(requirements)
 
 
-class _Words:
-    """The words and symbols of a label selector's text, taken from left to right; the empty word is the end."""
+class _TokenReader:
+    """The tokens and symbols of a label selector's text, taken from left to right; the empty token is the end."""
 
     def __init__(self, text: str) -> None:
         self._text = text
-        self._words: list[str] = [*_WORD.findall(text), ""]
+        self._tokens: list[str] = [*_TOKEN.findall(text), ""]
         self._next = 0
 
     def peek(self) -> str:
-        """Return the next word without consuming it."""
-        return self._words[self._next]
+        return self._tokens[self._next]
 
     def take(self, *expected: str) -> str:
-        """Take the next word, which must be one of these."""
-        word = self.peek()
-        if word not in expected:
-            raise self._unexpected(word, " or ".join(map(repr, expected)))
+        token = self.peek()
+        if token not in expected:
+            raise self._unexpected(token, " or ".join(map(repr, expected)))
         self._next += 1
-        return word
+        return token
 
     def identifier(self) -> str:
-        """Take the next word, which must not be a symbol."""
-        word = self.peek()
-        if word in _SYMBOLS:
-            raise self._unexpected(word, "a name")
+        token = self.peek()
+        if token in _SYMBOLS:
+            raise self._unexpected(token, "a name")
         self._next += 1
-        return word
+        return token
 
-    def _unexpected(self, word: str, expected: str) -> SelectorError:
-        found = repr(word) if word else "the end"
+    def _unexpected(self, token: str, expected: str) -> SelectorError:
+        found = repr(token) if token else "the end"
         return SelectorError(f"label selector {self._text!r}: found {found} where {expected} was expected")
 
 
-def _parse_requirement(words: _Words) -> Requirement:
-    if words.peek() == "!":
-        words.take("!")
-        return _checked(words.identifier(), "DoesNotExist", ())
-    key = words.identifier()
-    if words.peek() in ("", ","):
-        return _checked(key, "Exists", ())
-    symbol = words.take(*_OPERATORS)
+def _parse_requirement(tokens: _TokenReader) -> Requirement:
+    if tokens.peek() == "!":
+        tokens.take("!")
+        return _create_requirement(tokens.identifier(), "DoesNotExist", ())
+    key = tokens.identifier()
+    if tokens.peek() in ("", ","):
+        return _create_requirement(key, "Exists", ())
+    symbol = tokens.take(*_OPERATORS)
     if symbol in ("in", "notin"):
-        return _checked(key, _OPERATORS[symbol], tuple(sorted(set(_parse_values(words)))))
-    value = "" if words.peek() in ("", ",") else words.identifier()
-    return _checked(key, _OPERATORS[symbol], (value,))
+        return _create_requirement(key, _OPERATORS[symbol], tuple(sorted(set(_parse_values(tokens)))))
+    value = "" if tokens.peek() in ("", ",") else tokens.identifier()
+    return _create_requirement(key, _OPERATORS[symbol], (value,))
 
 
-def _parse_values(words: _Words) -> list[str]:
-    words.take("(")
+def _parse_values(tokens: _TokenReader) -> list[str]:
+    tokens.take("(")
     values = []
     while True:
-        values.append("" if words.peek() in (",", ")") else words.identifier())
-        if words.take(",", ")") == ")":
+        values.append("" if tokens.peek() in (",", ")") else tokens.identifier())
+        if tokens.take(",", ")") == ")":
             return values
 
 
@@ -189,10 +183,10 @@ def read_requirement(
     key, operator, values = stated.key, stated.operator, stated.values
     if operator not in known:
         raise SelectorError(f"{what} {key!r}: unknown operator {operator!r} (known: {', '.join(known)})")
-    return _checked(key, operator, values)
+    return _create_requirement(key, operator, values)
 
 
-def _checked(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
+def _create_requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     if not is_qualified_name(key):
         raise SelectorError(f"{key!r} is not a label key: [dns.prefix/]name of letters, digits, '-', '_' and '.'")
     if operator in ("In", "NotIn"):
@@ -245,7 +239,6 @@ def _comparison(key: str, bound: int, direction: int) -> Matcher:
 
 
 def all_of(matchers: Iterable[Matcher]) -> Matcher:
-    """Return whether all match, as a function."""
     several = tuple(matchers)
     if len(several) == 1:
         return several[0]

@@ -18,11 +18,11 @@ import msgspec
 import yaml
 
 from kframework.errors import InputError
-from kframework.objects.codec import spelled, undecodable, without_nulls
-from kframework.objects.kinds import Kind, kind_named, reference
+from kframework.objects.codec import locate_decode_error, without_nulls
+from kframework.objects.kinds import Kind, find_kind, reference
 from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta
-from kframework.objects.problem import FieldPath, Problem
-from kframework.objects.validation import first_problem
+from kframework.objects.problem import FieldPath, Problem, format_path
+from kframework.objects.validation import find_problem
 from kframework.objects.yaml_documents import documents
 
 #: The parts of an object that others may have too.
@@ -33,7 +33,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @dataclass(frozen=True, slots=True)
-class PassedOver:
+class SkippedKind:
     """A kind that no scheduler reads, and how many objects of it the files hold."""
 
     api_version: str
@@ -49,8 +49,8 @@ class ManifestSource:
     text: str
 
 
-class Place(NamedTuple):
-    """The place of an object: a document of a source, and a path in it."""
+class ObjectLocation(NamedTuple):
+    """The location of an object: a document of a source, and a path in it."""
 
     source: ManifestSource
     document: int
@@ -58,7 +58,7 @@ class Place(NamedTuple):
 
     def line(self, below: FieldPath = ()) -> int | None:
         """Find the line of the object, or of a field below it, as far down as the text goes."""
-        return line_of(self.source.text, self.document, (*self.path, *below))
+        return find_line(self.source.text, self.document, (*self.path, *below))
 
     def __str__(self) -> str:
         line = self.line()
@@ -69,18 +69,18 @@ class Place(NamedTuple):
 class Manifest:
     """The objects of some files in their order, and the kinds that were skipped.
 
-    `written` is the JSON of each object as in the file, including the fields that a scheduler does not read.
-    `places` are their places. Objects that come from no file are last, and have neither.
+    `documents` are the objects as in the file, with the fields that a scheduler does not read. Objects that come from
+    no file are last, and have neither document nor location.
     """
 
     objects: list[ApiObject] = field(default_factory=list)
-    passed_over: list[PassedOver] = field(default_factory=list)
-    written: list[dict[str, object]] = field(default_factory=list)
-    places: list[Place] = field(default_factory=list)
+    skipped: list[SkippedKind] = field(default_factory=list)
+    documents: list[dict[str, object]] = field(default_factory=list)
+    locations: list[ObjectLocation] = field(default_factory=list)
 
 
-class _Parts:
-    """The structs of parts that objects share (`_Sharing`), by the identity of their data, which a manifest keeps."""
+class _PartCache:
+    """The structs of shared parts (`_PartSharer`) by the identity of their data, which a manifest keeps."""
 
     def __init__(self) -> None:
         self._structs: dict[tuple[type, int], object] = {}
@@ -114,36 +114,36 @@ def _part_types(struct: type[ApiObject]) -> dict[str, type[ApiStruct]]:
 
 
 @dataclass(slots=True)
-class _Reading:
+class _ManifestReader:
     manifest: Manifest = field(default_factory=Manifest)
-    parts: _Parts = field(default_factory=_Parts)
-    first: dict[tuple[str, str, str, str], Place] = field(default_factory=dict)
+    parts: _PartCache = field(default_factory=_PartCache)
+    first: dict[tuple[str, str, str, str], ObjectLocation] = field(default_factory=dict)
     unknown: dict[tuple[str, str], int] = field(default_factory=dict)
 
-    def add(self, data: object, place: Place, listed_as: tuple[str, str]) -> None:
+    def add(self, data: object, location: ObjectLocation, listed_as: tuple[str, str]) -> None:
         """Add an object, or the items of a list; `listed_as` is the type of items without a kind."""
         if not isinstance(data, dict):
-            raise _error(place, "", Problem((), "expected an object with apiVersion and kind"))
-        api_version, name = _names(data, place, listed_as)
+            raise _input_error(location, "", Problem((), "expected an object with apiVersion and kind"))
+        api_version, name = _read_type(data, location, listed_as)
         if name.endswith("List") and "items" in data:
             for index, item in enumerate(data["items"] or ()):
-                below = Place(place.source, place.document, (*place.path, "items", index))
+                below = ObjectLocation(location.source, location.document, (*location.path, "items", index))
                 self.add(item, below, (api_version, name[:-4]))
             return
-        api_version, data = as_v1(api_version, name, data)
-        kind = kind_named(api_version, name)
+        api_version, data = convert_to_v1(api_version, name, data)
+        kind = find_kind(api_version, name)
         if kind is None:
             self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1
             return
-        found = _object(data, kind, place, self.parts)
+        found = _decode_object(data, kind, location, self.parts)
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
-        first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), place)
-        if first is not place:
+        first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), location)
+        if first is not location:
             problem = Problem((), f"given twice, first at {first}: remove one of them")
-            raise _error(place, reference(found), problem)
+            raise _input_error(location, reference(found), problem)
         self.manifest.objects.append(found)
-        self.manifest.written.append({"apiVersion": api_version, "kind": name, **data})
-        self.manifest.places.append(place)
+        self.manifest.documents.append({"apiVersion": api_version, "kind": name, **data})
+        self.manifest.locations.append(location)
 
 
 def read(paths: Iterable[str]) -> Manifest:
@@ -152,46 +152,46 @@ def read(paths: Iterable[str]) -> Manifest:
     Raises InputError for an unreadable file, for an object given twice, for values of a wrong type, for quantities
     that do not parse or are negative and for objects without a name.
     """
-    reading = _Reading()
-    for source in _sources(paths):
-        for index, document in enumerate(documents_of(source)):
+    reader = _ManifestReader()
+    for source in _read_sources(paths):
+        for index, document in enumerate(parse_documents(source)):
             if document is not None:
-                reading.add(document, Place(source, index, ()), ("", ""))
-    reading.manifest.passed_over.extend(PassedOver(*names, count) for names, count in reading.unknown.items())
-    return reading.manifest
+                reader.add(document, ObjectLocation(source, index, ()), ("", ""))
+    reader.manifest.skipped.extend(SkippedKind(*names, count) for names, count in reader.unknown.items())
+    return reader.manifest
 
 
-def _sources(paths: Iterable[str]) -> Iterator[ManifestSource]:
+def _read_sources(paths: Iterable[str]) -> Iterator[ManifestSource]:
     for path in paths:
         if path == "-":
-            yield _source("<stdin>", sys.stdin.read())
+            yield _create_source("<stdin>", sys.stdin.read())
         elif Path(path).is_dir():
             files = sorted(file for file in Path(path).rglob("*") if file.suffix in SUFFIXES and file.is_file())
             if not files:
                 raise InputError("no *.yaml, *.yml or *.json file in this folder", file=path)
-            yield from map(source_of, files)
+            yield from map(read_source, files)
         else:
-            yield source_of(path)
+            yield read_source(path)
 
 
-def source_of(path: str | Path) -> ManifestSource:
+def read_source(path: str | Path) -> ManifestSource:
     """Read a file; raises InputError."""
     try:
-        return _source(str(path), Path(path).read_text(encoding="utf-8-sig"))
+        return _create_source(str(path), Path(path).read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise InputError(error.strerror or str(error), file=str(path)) from error
     except UnicodeDecodeError as error:
         raise InputError("not UTF-8 text", file=str(path)) from error
 
 
-def _source(name: str, text: str) -> ManifestSource:
+def _create_source(name: str, text: str) -> ManifestSource:
     if text.startswith("{") and "\n{" in text:
         # JSON objects one after the other, as kubectl reads them, are the documents of YAML on the same lines.
         text = re.sub(r"(?<=})(\s*\n)(?={)", r"\1--- ", text)
     return ManifestSource(name, text)
 
 
-def documents_of(source: ManifestSource) -> Iterator[object]:
+def parse_documents(source: ManifestSource) -> Iterator[object]:
     """Read the documents of a source one by one; raises InputError."""
     if source.text.lstrip().startswith("{"):
         try:
@@ -201,7 +201,7 @@ def documents_of(source: ManifestSource) -> Iterator[object]:
             pass  # a flow mapping of YAML begins like JSON; if it is neither, the YAML parser reports the error
     try:
         for document in documents(source.text):
-            yield _sharing(document)
+            yield _share_parts_of_items(document)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
@@ -221,21 +221,21 @@ def _json_items(text: msgspec.Raw) -> object:
         items = msgspec.json.decode(text, type=list[msgspec.Raw])
     except msgspec.ValidationError:
         return msgspec.json.decode(text)
-    share = _Sharing()
+    share = _PartSharer()
     return [share(msgspec.json.decode(item)) for item in items]
 
 
-def _sharing(document: object) -> object:
+def _share_parts_of_items(document: object) -> object:
     """Share equal parts among the items of a list."""
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(items, list):
-        share = _Sharing()
+        share = _PartSharer()
         for item in items:
             share(item)
     return document
 
 
-class _Sharing:
+class _PartSharer:
     """Shares equal parts among objects, such as pods of one template."""
 
     def __init__(self) -> None:
@@ -252,18 +252,20 @@ class _Sharing:
         return data
 
 
-def _names(data: Mapping[object, object], place: Place, listed_as: tuple[str, str]) -> tuple[str, str]:
+def _read_type(data: Mapping[object, object], location: ObjectLocation, listed_as: tuple[str, str]) -> tuple[str, str]:
     """Read apiVersion and kind; the items of a typed list go without."""
     api_version, kind = data.get("apiVersion") or listed_as[0], data.get("kind") or listed_as[1]
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if not value:
-            raise _error(place, "", Problem((), f"{name} is missing"))
+            raise _input_error(location, "", Problem((), f"{name} is missing"))
         if not isinstance(value, str):
-            raise _error(place, "", Problem((name,), "expected a string"))
+            raise _input_error(location, "", Problem((name,), "expected a string"))
     return str(api_version), str(kind)
 
 
-def _object(data: Mapping[Any, object], kind: Kind[ApiObject], place: Place, parts: _Parts) -> ApiObject:
+def _decode_object(
+    data: Mapping[Any, object], kind: Kind[ApiObject], location: ObjectLocation, parts: _PartCache
+) -> ApiObject:
     try:
         found = parts.convert(data, kind)
     except msgspec.ValidationError:
@@ -271,15 +273,15 @@ def _object(data: Mapping[Any, object], kind: Kind[ApiObject], place: Place, par
         try:
             found = msgspec.convert(stripped, kind.struct)
         except msgspec.ValidationError as error:
-            raise _error(place, _subject(data, kind), undecodable(error, stripped)) from error
-    problem = first_problem(found)
+            raise _input_error(location, _format_subject(data, kind), locate_decode_error(error, stripped)) from error
+    problem = find_problem(found)
     if problem is not None:
         subject = reference(found) if found.metadata.name else kind.name
-        raise _error(place, subject, problem)
+        raise _input_error(location, subject, problem)
     return found
 
 
-def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
+def _format_subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
     """Name an object that does not fit its struct, from the readable part of its metadata."""
     metadata = data.get("metadata")
     if not isinstance(metadata, dict) or not metadata.get("name"):
@@ -288,17 +290,17 @@ def _subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str:
     return f"{kind.name} {prefix}{metadata['name']}"
 
 
-def _error(place: Place, subject: str, problem: Problem) -> InputError:
-    line, path = place.line(problem.path), spelled(problem.path)
+def _input_error(location: ObjectLocation, subject: str, problem: Problem) -> InputError:
+    line, path = location.line(problem.path), format_path(problem.path)
     return InputError(
-        problem.message, file=place.source.name, line=line, subject=subject, path=path, nearest=problem.nearest
+        problem.message, file=location.source.name, line=line, subject=subject, path=path, nearest=problem.nearest
     )
 
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def line_of(text: str, document: int, path: FieldPath) -> int | None:
+def find_line(text: str, document: int, path: FieldPath) -> int | None:
     """Find the line, from 1, of a path in a document of a text, as far down as the text goes.
 
     None for JSON that is no YAML, such as one that is indented by tabs.
@@ -309,9 +311,9 @@ def line_of(text: str, document: int, path: FieldPath) -> int | None:
             while not isinstance(next(events), yaml.DocumentStartEvent):
                 pass
         event = next(events)
-        line = _line(event)
+        line = _line_number(event)
         for step in path:
-            entry = _entry(events, event, step)
+            entry = _find_entry(events, event, step)
             if entry is None:
                 break
             line, event = entry
@@ -320,24 +322,24 @@ def line_of(text: str, document: int, path: FieldPath) -> int | None:
     return line
 
 
-def _entry(events: Iterator[yaml.Event], event: yaml.Event, step: str | int) -> tuple[int, yaml.Event] | None:
+def _find_entry(events: Iterator[yaml.Event], event: yaml.Event, step: str | int) -> tuple[int, yaml.Event] | None:
     """Go on to an entry of the node that has just begun; return the line where it begins, and its first event."""
     if isinstance(event, yaml.MappingStartEvent) and isinstance(step, str):
         key = next(events)
         while not isinstance(key, yaml.MappingEndEvent):
-            value = _skip(events, key)
+            value = _skip_node(events, key)
             if isinstance(key, yaml.ScalarEvent) and key.value == step:
-                return _line(key), value
-            key = _skip(events, value)
+                return _line_number(key), value
+            key = _skip_node(events, value)
     elif isinstance(event, yaml.SequenceStartEvent) and isinstance(step, int):
         item = next(events)
         while step and not isinstance(item, yaml.SequenceEndEvent):
-            item, step = _skip(events, item), step - 1
-        return None if isinstance(item, yaml.SequenceEndEvent) else (_line(item), item)
+            item, step = _skip_node(events, item), step - 1
+        return None if isinstance(item, yaml.SequenceEndEvent) else (_line_number(item), item)
     return None
 
 
-def _skip(events: Iterator[yaml.Event], event: yaml.Event) -> yaml.Event:
+def _skip_node(events: Iterator[yaml.Event], event: yaml.Event) -> yaml.Event:
     """Pass over the node that has just begun; return the event after it."""
     depth = int(isinstance(event, yaml.CollectionStartEvent))
     while depth:
@@ -346,7 +348,7 @@ def _skip(events: Iterator[yaml.Event], event: yaml.Event) -> yaml.Event:
     return next(events)
 
 
-def _line(event: yaml.Event) -> int:
+def _line_number(event: yaml.Event) -> int:
     assert event.start_mark is not None
     return int(event.start_mark.line) + 1
 
@@ -360,48 +362,48 @@ _EXACTLY = ("deviceClassName", "selectors", "allocationMode", "count", "adminAcc
 Plain = Mapping[Any, object]
 
 
-def as_v1(api_version: str, kind: str, data: Plain) -> tuple[str, Plain]:
+def convert_to_v1(api_version: str, kind: str, data: Plain) -> tuple[str, Plain]:
     """Convert an object and its apiVersion to v1; other kinds and data of another form are returned unchanged."""
     match api_version:
         case "resource.k8s.io/v1beta2":
             return _V1, {**data, "apiVersion": _V1}
         case "resource.k8s.io/v1beta1":
-            return _V1, {**_of_beta1(kind, data), "apiVersion": _V1}
+            return _V1, {**_convert_from_beta1(kind, data), "apiVersion": _V1}
     return api_version, data
 
 
-def _of_beta1(kind: str, data: Plain) -> Plain:
+def _convert_from_beta1(kind: str, data: Plain) -> Plain:
     match kind:
         case "ResourceClaim":
-            return _with(data, "spec", _claim_spec)
+            return _change_field(data, "spec", _convert_claim_spec)
         case "ResourceClaimTemplate":
-            return _with(data, "spec", lambda spec: _with(spec, "spec", _claim_spec))
+            return _change_field(data, "spec", lambda spec: _change_field(spec, "spec", _convert_claim_spec))
         case "ResourceSlice":
-            return _with(data, "spec", lambda spec: _with_each(spec, "devices", _device))
+            return _change_field(data, "spec", lambda spec: _change_items(spec, "devices", _convert_device))
     return data
 
 
-def _claim_spec(spec: Plain) -> Plain:
-    return _with(spec, "devices", lambda devices: _with_each(devices, "requests", _request))
+def _convert_claim_spec(spec: Plain) -> Plain:
+    return _change_field(spec, "devices", lambda devices: _change_items(devices, "requests", _convert_request))
 
 
-def _request(request: Plain) -> Plain:
+def _convert_request(request: Plain) -> Plain:
     exactly = {field: request[field] for field in _EXACTLY if field in request}
     rest = {field: value for field, value in request.items() if field not in exactly}
     return {**rest, "exactly": exactly} if exactly else request
 
 
-def _device(device: Plain) -> Plain:
+def _convert_device(device: Plain) -> Plain:
     basic = device.get("basic")
     return {"name": device.get("name"), **basic} if isinstance(basic, Mapping) else device
 
 
-def _with(data: Plain, field: str, change: Callable[[Plain], Plain]) -> Plain:
+def _change_field(data: Plain, field: str, change: Callable[[Plain], Plain]) -> Plain:
     below = data.get(field)
     return {**data, field: change(below)} if isinstance(below, Mapping) else data
 
 
-def _with_each(data: Plain, field: str, change: Callable[[Plain], Plain]) -> Plain:
+def _change_items(data: Plain, field: str, change: Callable[[Plain], Plain]) -> Plain:
     items = data.get(field)
     if not isinstance(items, list):
         return data

@@ -61,6 +61,16 @@ class ApiObject(ApiStruct, frozen=True, kw_only=True):
     metadata: ObjectMeta = ObjectMeta()
 
 
+class Condition(ApiStruct, frozen=True, kw_only=True):
+    """One observation of an object; `status` is True, False or Unknown."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_transition_time: str | None = None
+
+
 class LabelSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
     """One `matchExpressions` entry; operators are In, NotIn, Exists and DoesNotExist."""
 

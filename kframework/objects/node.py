@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiObject, ApiStruct, ResourceList
+from kframework.objects.meta import ApiObject, ApiStruct, Condition, ResourceList
 
 
 class NodeSelectorRequirement(ApiStruct, frozen=True, kw_only=True):
@@ -45,15 +45,10 @@ class NodeSpec(ApiStruct, frozen=True, kw_only=True):
     provider_id: str = msgspec.field(default="", name="providerID")
 
 
-class NodeCondition(ApiStruct, frozen=True, kw_only=True):
-    """One observation of a node's health; `status` is True, False or Unknown."""
+class NodeCondition(Condition, frozen=True, kw_only=True):
+    """One observation of a node's health."""
 
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
     last_heartbeat_time: str | None = None
-    last_transition_time: str | None = None
 
 
 class ContainerImage(ApiStruct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from kframework.objects.label_selectors import (
     Selector,
     SelectorError,
     all_of,
-    exact,
+    exact_selector,
     read_requirement,
 )
 from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
@@ -25,12 +25,10 @@ _OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 
 
 def node_affinity(spec: PodSpec) -> NodeAffinity | None:
-    """Find a pod's node affinity."""
     return spec.affinity.node_affinity if spec.affinity else None
 
 
 def required_node_selector(spec: PodSpec) -> NodeSelector | None:
-    """Return the required part of a pod's node affinity."""
     affinity = node_affinity(spec)
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
@@ -49,14 +47,13 @@ def required_node_affinity(spec: PodSpec) -> NodePredicate | None:
     by_affinity = node_predicate(required) if required is not None else None
     if not spec.node_selector:
         return by_affinity
-    by_labels = exact(spec.node_selector).matches
+    by_labels = exact_selector(spec.node_selector).matches
     if by_affinity is None:
         return lambda labels, _: by_labels(labels)
     return lambda labels, name: by_labels(labels) and by_affinity(labels, name)
 
 
 def node_predicate(selector: NodeSelector) -> NodePredicate:
-    """Compile a node selector, as a pod's or a volume's."""
     return NodeSelectorTerms(selector.node_selector_terms).matches
 
 
@@ -105,7 +102,6 @@ class NodeSelectorTerms:
         self.errors: tuple[SelectorError, ...] = tuple(errors)
 
     def matches(self, labels: Mapping[str, str], name: str) -> bool:
-        """Return whether a node of these labels and this name is selected."""
         return any(term(labels, name) for term in self._terms)
 
 

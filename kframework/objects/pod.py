@@ -4,23 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector, ResourceList
+from kframework.objects.meta import ApiObject, ApiStruct, Condition, LabelSelector, ResourceList
 from kframework.objects.node import NodeSelector, NodeSelectorTerm
-from kframework.objects.storage import PersistentVolumeClaimTemplate
-from kframework.objects.volumes import (
-    ISCSI,
-    RBD,
-    AWSElasticBlockStore,
-    AzureDisk,
-    AzureFile,
-    Cinder,
-    CSISource,
-    GCEPersistentDisk,
+from kframework.objects.storage import (
     ImageSource,
     OpaqueSource,
     PersistentVolumeClaimSource,
-    Portworx,
-    VsphereVolume,
+    PersistentVolumeClaimTemplate,
+    VolumeSources,
 )
 
 
@@ -161,7 +152,7 @@ class EphemeralSource(ApiStruct, frozen=True, kw_only=True):
     volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
-class Volume(ApiStruct, frozen=True, kw_only=True):
+class Volume(VolumeSources, frozen=True, kw_only=True):
     """A volume of a pod; at most one source is set, none when it is of a kind no scheduler reads."""
 
     name: str = ""
@@ -171,20 +162,8 @@ class Volume(ApiStruct, frozen=True, kw_only=True):
     secret: OpaqueSource | None = None
     projected: OpaqueSource | None = None
     empty_dir: OpaqueSource | None = None
-    host_path: OpaqueSource | None = None
     downward_api: OpaqueSource | None = msgspec.field(default=None, name="downwardAPI")
-    nfs: OpaqueSource | None = None
     image: ImageSource | None = None
-    csi: CSISource | None = None
-    gce_persistent_disk: GCEPersistentDisk | None = None
-    aws_elastic_block_store: AWSElasticBlockStore | None = None
-    azure_disk: AzureDisk | None = None
-    azure_file: AzureFile | None = None
-    cinder: Cinder | None = None
-    vsphere_volume: VsphereVolume | None = None
-    portworx_volume: Portworx | None = None
-    iscsi: ISCSI | None = None
-    rbd: RBD | None = None
 
 
 class PodSpec(ApiStruct, frozen=True, kw_only=True):
@@ -217,16 +196,11 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
     service_account_name: str = ""
 
 
-class PodCondition(ApiStruct, frozen=True, kw_only=True):
-    """One observation of a pod; `status` is True, False or Unknown."""
+class PodCondition(Condition, frozen=True, kw_only=True):
+    """One observation of a pod."""
 
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
     observed_generation: int = 0
     last_probe_time: str | None = None
-    last_transition_time: str | None = None
 
 
 class ContainerStateTerminated(ApiStruct, frozen=True, kw_only=True):

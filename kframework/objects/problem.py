@@ -31,12 +31,15 @@ class Problem:
 
 
 def format_path(path: FieldPath) -> str:
-    """Write a path as Kubernetes does: `profiles[0].plugins.score.enabled[1].name`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
+    """Write a path as Kubernetes does: `spec.containers[0].resources.requests[nvidia.com/gpu]`."""
+    return "".join(f".{step}" if _is_plain_name(step) else f"[{step}]" for step in path).removeprefix(".")
+
+
+def _is_plain_name(step: str | int) -> bool:
+    return isinstance(step, str) and "." not in step and "/" not in step
 
 
 def invalid(path: FieldPath, value: object, detail: str) -> Problem:
-    """Report a value that breaks a rule."""
     return Problem(path, f"Invalid value: {shown(value)}: {detail}")
 
 
@@ -46,17 +49,14 @@ def required(path: FieldPath, detail: str = "") -> Problem:
 
 
 def duplicate(path: FieldPath, value: object) -> Problem:
-    """Report a value that may occur only once."""
     return Problem(path, f"Duplicate value: {shown(value)}")
 
 
 def forbidden(path: FieldPath, detail: str) -> Problem:
-    """Report a value that may not be given here."""
     return Problem(path, f"Forbidden: {detail}")
 
 
 def not_supported(path: FieldPath, value: str, supported: Sequence[str]) -> Problem:
-    """Report a value that is none of the supported ones."""
     names = ", ".join(shown(name) for name in supported)
     return Problem(
         path, f"Unsupported value: {shown(value)}: supported values: {names}", nearest_name(value, supported)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta, RawQuantity
+from kframework.objects.meta import ApiObject, ApiStruct, Condition, ObjectMeta, RawQuantity
 from kframework.objects.node import NodeSelector
+from kframework.objects.pod import Toleration
 
 #: The only finalizer: an allocated claim is not gone before its devices are released.
 DELETE_PROTECTION = "resource.kubernetes.io/delete-protection"
@@ -31,14 +32,8 @@ class DeviceSelector(ApiStruct, frozen=True, kw_only=True):
     cel: CELSelector | None = None
 
 
-class DeviceToleration(ApiStruct, frozen=True, kw_only=True):
+class DeviceToleration(Toleration, frozen=True, kw_only=True):
     """A taint of devices that a claim tolerates; no key or effect covers any."""
-
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: int | None = None
 
 
 class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
@@ -47,28 +42,27 @@ class CapacityRequirements(ApiStruct, frozen=True, kw_only=True):
     requests: dict[str, RawQuantity] = msgspec.field(default_factory=dict)
 
 
-class ExactDeviceRequest(ApiStruct, frozen=True, kw_only=True):
+class DeviceClassRequest(ApiStruct, frozen=True, kw_only=True):
     """A request for `count` devices of a class, or all that match (`allocation_mode`: ExactCount or All)."""
 
     device_class_name: str = ""
     selectors: tuple[DeviceSelector, ...] = ()
     allocation_mode: str = ""
     count: int = 0
-    admin_access: bool | None = None
     tolerations: tuple[DeviceToleration, ...] = ()
     capacity: CapacityRequirements | None = None
 
 
-class DeviceSubRequest(ApiStruct, frozen=True, kw_only=True):
+class ExactDeviceRequest(DeviceClassRequest, frozen=True, kw_only=True):
+    """The only way to satisfy a request."""
+
+    admin_access: bool | None = None
+
+
+class DeviceSubRequest(DeviceClassRequest, frozen=True, kw_only=True):
     """One of several ways to satisfy a request."""
 
     name: str = ""
-    device_class_name: str = ""
-    selectors: tuple[DeviceSelector, ...] = ()
-    allocation_mode: str = ""
-    count: int = 0
-    tolerations: tuple[DeviceToleration, ...] = ()
-    capacity: CapacityRequirements | None = None
 
 
 class DeviceRequest(ApiStruct, frozen=True, kw_only=True):
@@ -168,15 +162,10 @@ class ResourceClaimConsumerReference(ApiStruct, frozen=True, kw_only=True):
     uid: str = ""
 
 
-class DeviceCondition(ApiStruct, frozen=True, kw_only=True):
-    """One observation of a device; `status` is True, False or Unknown."""
+class DeviceCondition(Condition, frozen=True, kw_only=True):
+    """One observation of a device."""
 
-    type: str = ""
-    status: str = ""
     observed_generation: int = 0
-    last_transition_time: str | None = None
-    reason: str = ""
-    message: str = ""
 
 
 class NetworkDeviceData(ApiStruct, frozen=True, kw_only=True):

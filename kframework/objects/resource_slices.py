@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kframework.objects.meta import ApiObject, ApiStruct, RawQuantity
-from kframework.objects.node import NodeSelector
+from kframework.objects.node import NodeSelector, Taint
 
 
 class DeviceAttribute(ApiStruct, frozen=True, kw_only=True):
@@ -64,13 +64,8 @@ class DeviceCounterConsumption(ApiStruct, frozen=True, kw_only=True):
     counters: dict[str, Counter] = msgspec.field(default_factory=dict)
 
 
-class DeviceTaint(ApiStruct, frozen=True, kw_only=True):
+class DeviceTaint(Taint, frozen=True, kw_only=True):
     """Keeps claims away from a device that do not tolerate it; the effects are None, NoSchedule and NoExecute."""
-
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
 
 
 class Device(ApiStruct, frozen=True, kw_only=True):

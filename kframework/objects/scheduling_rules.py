@@ -34,24 +34,23 @@ _POSITIVE = "must be greater than zero"
 
 
 def pod_spec_problems(spec: PodSpec) -> Iterator[Problem]:
-    """Yield the problems of a pod's spec."""
     if spec.preemption_policy is not None:
         yield from _choice(("preemptionPolicy",), spec.preemption_policy, _PREEMPTION_POLICIES)
     for key, value in spec.node_selector.items():
         yield from (invalid(("nodeSelector",), key, each) for each in qualified_name(key))
         yield from (invalid(("nodeSelector",), value, each) for each in label_value(value))
     for index, toleration in enumerate(spec.tolerations):
-        yield from _below(("tolerations", index), _toleration_problems(toleration))
+        yield from _prefixed(("tolerations", index), _toleration_problems(toleration))
     if spec.affinity is not None:
         if spec.affinity.node_affinity is not None:
-            yield from _below(("affinity", "nodeAffinity"), _node_affinity_problems(spec.affinity.node_affinity))
+            yield from _prefixed(("affinity", "nodeAffinity"), _node_affinity_problems(spec.affinity.node_affinity))
         for field, affinity in (
             ("podAffinity", spec.affinity.pod_affinity),
             ("podAntiAffinity", spec.affinity.pod_anti_affinity),
         ):
             if affinity is not None:
-                yield from _below(("affinity", field), _pod_affinity_problems(affinity))
-    yield from _below(("topologySpreadConstraints",), _spread_problems(spec.topology_spread_constraints))
+                yield from _prefixed(("affinity", field), _pod_affinity_problems(affinity))
+    yield from _prefixed(("topologySpreadConstraints",), _spread_problems(spec.topology_spread_constraints))
     for index, gate in enumerate(spec.scheduling_gates):
         yield from (invalid(("schedulingGates", index), gate.name, each) for each in qualified_name(gate.name))
         if gate in spec.scheduling_gates[:index]:
@@ -66,13 +65,12 @@ def pod_spec_problems(spec: PodSpec) -> Iterator[Problem]:
 
 
 def taint_problems(taints: Sequence[Taint]) -> Iterator[Problem]:
-    """Yield the problems of a node's taints."""
     for index, taint in enumerate(taints):
         yield from (invalid((index, "key"), taint.key, each) for each in qualified_name(taint.key))
         yield from _choice((index, "effect"), taint.effect, _EFFECTS)
 
 
-def _below(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
+def _prefixed(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
     return (each.below(path) for each in problems)
 
 
@@ -121,10 +119,10 @@ def _node_affinity_problems(affinity: NodeAffinity) -> Iterator[Problem]:
         if not needed.node_selector_terms:
             yield required(path, "must have at least one node selector term")
         for index, term in enumerate(needed.node_selector_terms):
-            yield from _below((*path, index), _node_term_problems(term))
+            yield from _prefixed((*path, index), _node_term_problems(term))
     for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from _below((_PREFERRED, index), _weight_problems(wish.weight))
-        yield from _below((_PREFERRED, index, "preference"), _node_term_problems(wish.preference))
+        yield from _prefixed((_PREFERRED, index), _weight_problems(wish.weight))
+        yield from _prefixed((_PREFERRED, index, "preference"), _node_term_problems(wish.preference))
 
 
 def _node_term_problems(term: NodeSelectorTerm) -> Iterator[Problem]:
@@ -148,7 +146,7 @@ def _requirement_problems(
 ) -> Iterator[Problem]:
     for index, requirement in enumerate(requirements):
         path = ("matchExpressions", index)
-        yield from _below(path, check(requirement))
+        yield from _prefixed(path, check(requirement))
         yield from (invalid((*path, "key"), requirement.key, each) for each in qualified_name(requirement.key))
 
 
@@ -183,15 +181,15 @@ def _selector_problems(selector: LabelSelector | None) -> Iterator[Problem]:
 
 def _pod_affinity_problems(affinity: PodAffinity | PodAntiAffinity) -> Iterator[Problem]:
     for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
-        yield from _below((_REQUIRED, index), _pod_term_problems(term))
+        yield from _prefixed((_REQUIRED, index), _pod_term_problems(term))
     for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from _below((_PREFERRED, index), _weight_problems(wish.weight))
-        yield from _below((_PREFERRED, index, "podAffinityTerm"), _pod_term_problems(wish.pod_affinity_term))
+        yield from _prefixed((_PREFERRED, index), _weight_problems(wish.weight))
+        yield from _prefixed((_PREFERRED, index, "podAffinityTerm"), _pod_term_problems(wish.pod_affinity_term))
 
 
 def _pod_term_problems(term: PodAffinityTerm) -> Iterator[Problem]:
-    yield from _below(("labelSelector",), _selector_problems(term.label_selector))
-    yield from _below(("namespaceSelector",), _selector_problems(term.namespace_selector))
+    yield from _prefixed(("labelSelector",), _selector_problems(term.label_selector))
+    yield from _prefixed(("namespaceSelector",), _selector_problems(term.namespace_selector))
     yield from _topology_key_problems(term.topology_key)
 
 
@@ -205,7 +203,7 @@ def _topology_key_problems(key: str) -> Iterator[Problem]:
 def _spread_problems(constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Problem]:
     pairs = [(constraint.topology_key, constraint.when_unsatisfiable) for constraint in constraints]
     for index, constraint in enumerate(constraints):
-        yield from _below((index,), _constraint_problems(constraint))
+        yield from _prefixed((index,), _constraint_problems(constraint))
         if pairs[index] in pairs[index + 1 :]:
             yield duplicate((index, "{topologyKey, whenUnsatisfiable}"), f"{{{', '.join(pairs[index])}}}")
 
@@ -227,4 +225,4 @@ def _constraint_problems(constraint: TopologySpreadConstraint) -> Iterator[Probl
     ):
         if policy is not None:
             yield from _choice((field,), policy, _POLICIES)
-    yield from _below(("labelSelector",), _selector_problems(constraint.label_selector))
+    yield from _prefixed(("labelSelector",), _selector_problems(constraint.label_selector))

@@ -1,4 +1,4 @@
-"""Volumes, claims and the self-description of CSI drivers (core/v1 and storage.k8s.io/v1)."""
+"""Volumes and their sources, claims, and the self-description of CSI drivers (core/v1 and storage.k8s.io/v1)."""
 
 from __future__ import annotations
 
@@ -6,20 +6,126 @@ import msgspec
 
 from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector, ObjectMeta, RawQuantity, ResourceList
 from kframework.objects.node import NodeSelector
-from kframework.objects.volumes import (
-    ISCSI,
-    RBD,
-    AWSElasticBlockStore,
-    AzureDisk,
-    AzureFile,
-    Cinder,
-    CSISource,
-    GCEPersistentDisk,
-    LocalSource,
-    OpaqueSource,
-    Portworx,
-    VsphereVolume,
-)
+
+
+class OpaqueSource(ApiStruct, frozen=True, kw_only=True):
+    """A source whose presence alone matters to a scheduler (configMap, secret, emptyDir, ...)."""
+
+
+class PersistentVolumeClaimSource(ApiStruct, frozen=True, kw_only=True):
+    """The claim, in the pod's own namespace, that provides the volume."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class ImageSource(ApiStruct, frozen=True, kw_only=True):
+    """An OCI image mounted as a volume."""
+
+    reference: str = ""
+    pull_policy: str = ""
+
+
+class LocalSource(ApiStruct, frozen=True, kw_only=True):
+    """A directory or disk of one node."""
+
+    path: str = ""
+
+
+class CSISource(ApiStruct, frozen=True, kw_only=True):
+    """A volume of a CSI driver; the handle is set in PersistentVolumes only."""
+
+    driver: str = ""
+    volume_handle: str = ""
+    read_only: bool = False
+
+
+class GCEPersistentDisk(ApiStruct, frozen=True, kw_only=True):
+    """A disk of Google Compute Engine."""
+
+    pd_name: str = ""
+    partition: int = 0
+    read_only: bool = False
+
+
+class AWSElasticBlockStore(ApiStruct, frozen=True, kw_only=True):
+    """A disk of Amazon EBS."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    partition: int = 0
+    read_only: bool = False
+
+
+class AzureDisk(ApiStruct, frozen=True, kw_only=True):
+    """A disk of Azure."""
+
+    disk_name: str = ""
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
+    read_only: bool = False
+
+
+class AzureFile(ApiStruct, frozen=True, kw_only=True):
+    """A file share of Azure."""
+
+    share_name: str = ""
+    secret_name: str = ""
+    read_only: bool = False
+
+
+class Cinder(ApiStruct, frozen=True, kw_only=True):
+    """A disk of OpenStack."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class VsphereVolume(ApiStruct, frozen=True, kw_only=True):
+    """A disk of vSphere."""
+
+    volume_path: str = ""
+
+
+class Portworx(ApiStruct, frozen=True, kw_only=True):
+    """A volume of Portworx."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class ISCSI(ApiStruct, frozen=True, kw_only=True):
+    """A disk reached over iSCSI."""
+
+    target_portal: str = ""
+    iqn: str = ""
+    lun: int = 0
+    read_only: bool = False
+
+
+class RBD(ApiStruct, frozen=True, kw_only=True):
+    """A Ceph block device."""
+
+    monitors: tuple[str, ...] = ()
+    image: str = ""
+    pool: str = ""
+    read_only: bool = False
+
+
+class VolumeSources(ApiStruct, frozen=True, kw_only=True):
+    """The sources that volumes of pods and PersistentVolumes have in common; at most one is set."""
+
+    csi: CSISource | None = None
+    host_path: OpaqueSource | None = None
+    nfs: OpaqueSource | None = None
+    gce_persistent_disk: GCEPersistentDisk | None = None
+    aws_elastic_block_store: AWSElasticBlockStore | None = None
+    azure_disk: AzureDisk | None = None
+    azure_file: AzureFile | None = None
+    cinder: Cinder | None = None
+    vsphere_volume: VsphereVolume | None = None
+    portworx_volume: Portworx | None = None
+    iscsi: ISCSI | None = None
+    rbd: RBD | None = None
 
 
 class ObjectReference(ApiStruct, frozen=True, kw_only=True):
@@ -40,7 +146,7 @@ class VolumeNodeAffinity(ApiStruct, frozen=True, kw_only=True):
     required: NodeSelector | None = None
 
 
-class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
+class PersistentVolumeSpec(VolumeSources, frozen=True, kw_only=True):
     """The `spec` of a volume; exactly one source is set."""
 
     capacity: ResourceList = msgspec.field(default_factory=dict)
@@ -51,19 +157,7 @@ class PersistentVolumeSpec(ApiStruct, frozen=True, kw_only=True):
     volume_attributes_class_name: str | None = None
     persistent_volume_reclaim_policy: str = ""
     node_affinity: VolumeNodeAffinity | None = None
-    csi: CSISource | None = None
     local: LocalSource | None = None
-    host_path: OpaqueSource | None = None
-    nfs: OpaqueSource | None = None
-    gce_persistent_disk: GCEPersistentDisk | None = None
-    aws_elastic_block_store: AWSElasticBlockStore | None = None
-    azure_disk: AzureDisk | None = None
-    azure_file: AzureFile | None = None
-    cinder: Cinder | None = None
-    vsphere_volume: VsphereVolume | None = None
-    portworx_volume: Portworx | None = None
-    iscsi: ISCSI | None = None
-    rbd: RBD | None = None
 
 
 class PersistentVolumeStatus(ApiStruct, frozen=True, kw_only=True):

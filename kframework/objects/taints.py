@@ -12,7 +12,6 @@ CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def is_cordon(taint: Taint) -> bool:
-    """Return whether a taint is there because its node is cordoned."""
     return (taint.key, taint.effect) == (CORDON.key, CORDON.effect)
 
 
@@ -34,7 +33,6 @@ def tolerates(toleration: Toleration, taint: Taint) -> bool:
 def first_untolerated(
     taints: Iterable[Taint], tolerations: Iterable[Toleration], effects: Container[str]
 ) -> Taint | None:
-    """Find the first taint of one of these effects that no toleration covers."""
     tolerations = tuple(tolerations)
     for taint in taints:
         if taint.effect in effects and not any(tolerates(toleration, taint) for toleration in tolerations):

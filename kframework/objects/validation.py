@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import msgspec
 
-from kframework.objects.codec import undecodable, without_nulls
+from kframework.objects.codec import locate_decode_error, without_nulls
 from kframework.objects.identity import cached_by_identity
 from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
 from kframework.objects.node import Node, NodeStatus
@@ -30,7 +30,7 @@ _TIMES: tuple[FieldPath, ...] = (
 )
 
 
-def first_problem(subject: ApiObject) -> Problem | None:
+def find_problem(subject: ApiObject) -> Problem | None:
     """Find a missing name, an invalid time, or a quantity that does not parse or is negative."""
     metadata = subject.metadata
     if not metadata.name:
@@ -40,17 +40,17 @@ def first_problem(subject: ApiObject) -> Problem | None:
         if time is not None and not _is_time(time):
             return Problem(path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
     if isinstance(subject, Pod):
-        return _spec_problem(subject.spec) or _pod_problem(subject.spec, subject.status)
+        return _pod_spec_problem(subject.spec) or _pod_quantity_problem(subject.spec, subject.status)
     if isinstance(subject, Node):
         tainted = next(taint_problems(subject.spec.taints), None)
-        return _node_problem(subject.status) if tainted is None else tainted.below(("spec", "taints"))
+        return _node_quantity_problem(subject.status) if tainted is None else tainted.below(("spec", "taints"))
     if isinstance(subject, _WITH_TEMPLATE):
         return _template_problem(subject.spec.template, ("spec", "template"))
     return _quantities_problem(_resource_lists(subject))
 
 
 @cached_by_identity
-def _spec_problem(spec: PodSpec) -> Problem | None:
+def _pod_spec_problem(spec: PodSpec) -> Problem | None:
     problem = next(pod_spec_problems(spec), None)
     return None if problem is None else problem.below(("spec",))
 
@@ -61,28 +61,28 @@ def _template_problem(template: WorkloadPodTemplate, path: FieldPath) -> Problem
     try:
         spec = msgspec.convert(written, PodSpec)
     except msgspec.ValidationError as error:
-        return undecodable(error, written).below((*path, "spec"))
-    problem = _spec_problem(spec) or _pod_problem(spec, PodStatus())
+        return locate_decode_error(error, written).below((*path, "spec"))
+    problem = _pod_spec_problem(spec) or _pod_quantity_problem(spec, PodStatus())
     return None if problem is None else problem.below(path)
 
 
 @cached_by_identity
-def _pod_problem(spec: PodSpec, status: PodStatus) -> Problem | None:
-    return _quantities_problem(_of_pod(spec, status))
+def _pod_quantity_problem(spec: PodSpec, status: PodStatus) -> Problem | None:
+    return _quantities_problem(_pod_quantities(spec, status))
 
 
 @cached_by_identity
-def _node_problem(status: NodeStatus) -> Problem | None:
+def _node_quantity_problem(status: NodeStatus) -> Problem | None:
     lists = (("status", "capacity"), status.capacity), (("status", "allocatable"), status.allocatable)
     return _quantities_problem(lists)
 
 
 def _quantities_problem(lists: Iterable[tuple[FieldPath, ResourceList]]) -> Problem | None:
-    for place, resources in lists:
+    for path, resources in lists:
         for name, quantity in resources.items():
             message = quantity_problem(quantity)
             if message is not None:
-                return Problem((*place, name), message)
+                return Problem((*path, name), message)
     return None
 
 
@@ -103,7 +103,6 @@ def _is_time(text: str) -> bool:
 
 
 def _resource_lists(subject: ApiObject) -> Iterable[tuple[FieldPath, ResourceList]]:
-    """List the paths of an object's resource lists, each with its quantities by name."""
     match subject:
         case PersistentVolume():
             return ((("spec", "capacity"), subject.spec.capacity),)
@@ -113,20 +112,20 @@ def _resource_lists(subject: ApiObject) -> Iterable[tuple[FieldPath, ResourceLis
             sizes = {"capacity": subject.capacity, "maximumVolumeSize": subject.maximum_volume_size}
             return (((), {name: size for name, size in sizes.items() if size is not None}),)
         case ResourceSlice():
-            return _of_slice(subject)
+            return _slice_quantities(subject)
         case ResourceClaim():
-            return _of_claim(subject.spec, ("spec",))
+            return _claim_quantities(subject.spec, ("spec",))
         case ResourceClaimTemplate():
-            return _of_claim(subject.spec.spec, ("spec", "spec"))
+            return _claim_quantities(subject.spec.spec, ("spec", "spec"))
     return ()
 
 
-def _of_slice(published: ResourceSlice) -> Iterator[tuple[FieldPath, ResourceList]]:
+def _slice_quantities(published: ResourceSlice) -> Iterator[tuple[FieldPath, ResourceList]]:
     for index, device in enumerate(published.spec.devices):
-        place = ("spec", "devices", index)
-        yield (*place, "capacity"), {name: capacity.value for name, capacity in device.capacity.items()}
+        path = ("spec", "devices", index)
+        yield (*path, "capacity"), {name: capacity.value for name, capacity in device.capacity.items()}
         for number, taken in enumerate(device.consumes_counters):
-            yield (*place, "consumesCounters", number, "counters"), _amounts(taken.counters)
+            yield (*path, "consumesCounters", number, "counters"), _amounts(taken.counters)
     for index, shared in enumerate(published.spec.shared_counters):
         yield ("spec", "sharedCounters", index, "counters"), _amounts(shared.counters)
 
@@ -135,17 +134,17 @@ def _amounts(counters: Mapping[str, Counter]) -> ResourceList:
     return {name: counter.value for name, counter in counters.items()}
 
 
-def _of_claim(spec: ResourceClaimSpec, below: FieldPath) -> Iterator[tuple[FieldPath, ResourceList]]:
+def _claim_quantities(spec: ResourceClaimSpec, below: FieldPath) -> Iterator[tuple[FieldPath, ResourceList]]:
     for index, request in enumerate(spec.devices.requests):
-        place = (*below, "devices", "requests", index)
+        path = (*below, "devices", "requests", index)
         if request.exactly is not None and request.exactly.capacity is not None:
-            yield (*place, "exactly", "capacity", "requests"), request.exactly.capacity.requests
+            yield (*path, "exactly", "capacity", "requests"), request.exactly.capacity.requests
         for number, either in enumerate(request.first_available):
             if either.capacity is not None:
-                yield (*place, "firstAvailable", number, "capacity", "requests"), either.capacity.requests
+                yield (*path, "firstAvailable", number, "capacity", "requests"), either.capacity.requests
 
 
-def _of_pod(spec: PodSpec, status: PodStatus) -> Iterator[tuple[FieldPath, ResourceList]]:
+def _pod_quantities(spec: PodSpec, status: PodStatus) -> Iterator[tuple[FieldPath, ResourceList]]:
     for name, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
             yield ("spec", name, index, "resources", "requests"), container.resources.requests

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiObject, ApiStruct, LabelSelector, ObjectMeta
+from kframework.objects.meta import ApiObject, ApiStruct, Condition, LabelSelector, ObjectMeta
 from kframework.objects.storage import ObjectReference
 
 
@@ -79,16 +79,11 @@ class WorkloadSpec(ApiStruct, frozen=True, kw_only=True):
     template: WorkloadPodTemplate = WorkloadPodTemplate()
 
 
-class WorkloadCondition(ApiStruct, frozen=True, kw_only=True):
-    """One observation of a workload; `status` is True, False or Unknown."""
+class WorkloadCondition(Condition, frozen=True, kw_only=True):
+    """One observation of a workload."""
 
-    type: str = ""
-    status: str = ""
     last_probe_time: str | None = None
     last_update_time: str | None = None
-    last_transition_time: str | None = None
-    reason: str = ""
-    message: str = ""
 
 
 class ReplicaSetStatus(ApiStruct, frozen=True, kw_only=True):

@@ -49,7 +49,6 @@ class _Loader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two
         self._values = self._repeated = 0
 
     def resolve(self, kind: type[Node], value: str, implicit: Any) -> str:
-        """Return the tag of a node that has none."""
         if kind is ScalarNode:
             return _tag(value) if implicit[0] else _STRING
         return _LIST if kind is SequenceNode else _MAP

@@ -14,7 +14,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, delete_any, drop_volumes
 from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
-from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translated_inline
+from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translate_inline_volume
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.volumes.attachments import Attachments, attach_limits
@@ -189,7 +189,7 @@ def _may_use_driver(attachment: VolumeAttachment, volume: Volume) -> bool:
     if plugin is None or DRIVERS[plugin] == attachment.spec.attacher:
         return True
     try:
-        translated_inline(volume)
+        translate_inline_volume(volume)
     except TranslationError:
         return True
     return False

@@ -10,9 +10,9 @@ import msgspec
 
 from kframework.errors import InputError
 from kframework.objects import CapacityRange, CapacityRequestPolicy, DeviceCapacity, DeviceTaint, RawQuantity
-from kframework.objects.codec import spelled, undecodable
-from kframework.objects.manifest import Place, documents_of, source_of
-from kframework.objects.problem import FieldPath, Problem
+from kframework.objects.codec import locate_decode_error
+from kframework.objects.manifest import ObjectLocation, parse_documents, read_source
+from kframework.objects.problem import FieldPath, Problem, format_path
 from kframework.objects.validation import quantity_problem
 
 API_VERSION, KIND = "kframework.dev/v1", "Devices"
@@ -153,28 +153,28 @@ class DeviceFile(NamedTuple):
     """The content of a file, and the location of its document."""
 
     content: DevicePatterns
-    location: Place
+    location: ObjectLocation
 
     def error(self, path: FieldPath, message: str) -> InputError:
         """Return an error with the location of the value."""
         location = self.location
-        return InputError(message, file=location.source.name, line=location.line(path), path=spelled(path))
+        return InputError(message, file=location.source.name, line=location.line(path), path=format_path(path))
 
 
 def read(path: str) -> DeviceFile:
     """Read a file; raises InputError if it is unreadable, or for devices that an API server would reject."""
-    source = source_of(path)
-    documents = [(index, data) for index, data in enumerate(documents_of(source)) if data is not None]
+    source = read_source(path)
+    documents = [(index, data) for index, data in enumerate(parse_documents(source)) if data is not None]
     if len(documents) != 1:
         message = f"expected one document of kind {KIND} ({API_VERSION}), got {len(documents)}"
         raise InputError(message, file=source.name)
     ((index, data),) = documents
-    location = Place(source, index, ())
+    location = ObjectLocation(source, index, ())
     try:
         file = DeviceFile(msgspec.convert(data, DevicePatterns), location)
     except msgspec.ValidationError as error:
-        problem = undecodable(error, data)
-        line, where = location.line(problem.path), spelled(problem.path)
+        problem = locate_decode_error(error, data)
+        line, where = location.line(problem.path), format_path(problem.path)
         raise InputError(problem.message, file=source.name, line=line, path=where) from error
     for problem in _problems(file.content):
         raise file.error(problem.path, problem.message)

@@ -86,10 +86,10 @@ def read_cluster(
             raise ExceptionGroup("unknown fields", unknown)
         for field in unknown:
             say("warning", str(field))
-    if manifest.passed_over:
-        names = ", ".join(f"{kind.count} {kind.kind} ({kind.api_version})" for kind in manifest.passed_over)
+    if manifest.skipped:
+        names = ", ".join(f"{kind.count} {kind.kind} ({kind.api_version})" for kind in manifest.skipped)
         say("notice", f"ignored, as no scheduler reads them: {names}")
-    if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.passed_over):
+    if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.skipped):
         say("notice", "pass a KubeSchedulerConfiguration with --config")
     return manifest if devices is None else _with_devices(manifest, devices)
 
@@ -134,7 +134,7 @@ def _unknown_fields(manifest: Manifest) -> list[InputError]:
     errors: list[InputError] = []
     others = 0
     known: set[tuple[object, ...]] = set()  # parts without unknown fields, which objects of a kind share
-    for subject, written, location in zip(manifest.objects, manifest.written, manifest.places, strict=True):
+    for subject, written, location in zip(manifest.objects, manifest.documents, manifest.locations, strict=True):
         kind = kind_of(subject)
         parts = (kind.struct, *(id(written.get(name)) for name in PARTS))
         own = {name: part for name, part in written.items() if name not in PARTS} if parts in known else written

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework.core.runtime.registry import Registry
-from kframework.objects.codec import spelled
+from kframework.objects.problem import format_path
 from kframework.testing.conformance.cases import read
 from kframework.testing.conformance.replay import replay
 
@@ -59,7 +59,7 @@ def test_answers_equal_those_of_kube_scheduler(suite: str) -> None:
         comparison = replay(case, registry)
         assert comparison.facts or comparison.uncompared, f"{case.id}: nothing was compared, and nobody says why"
         problems += [
-            f"{case.id}: {spelled(fact.path)}: expected {fact.expected}, got {fact.got}"
+            f"{case.id}: {format_path(fact.path)}: expected {fact.expected}, got {fact.got}"
             for fact in comparison.differences
         ]
     assert not problems, "\n" + "\n".join(problems[:20])

@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta, ObjectReference, OwnerReference, PersistentVolumeClaim, Volume
 from kframework.objects.claims import (
-    capacity,
     claim_class,
     claim_name,
     claim_reference,
     is_bound,
     is_claimed_by,
     is_controlled_by,
-    requested,
+    requested_storage,
+    storage_capacity,
     volume_class,
 )
 from tests.support.storage import claim, claim_volumes, ephemeral, reference, volume
@@ -86,6 +86,6 @@ def test_a_reference_names_the_version_of_the_claim() -> None:
 
 
 def test_sizes_are_exact() -> None:
-    assert requested(claim(size="1.5Ki")) == 1536 * 10**9 == capacity(volume(size="1536"))
-    assert requested(claim(size=None)) == 0
-    assert requested(claim(size="1Gi")) < capacity(volume(size="1.1Gi"))
+    assert requested_storage(claim(size="1.5Ki")) == 1536 * 10**9 == storage_capacity(volume(size="1536"))
+    assert requested_storage(claim(size=None)) == 0
+    assert requested_storage(claim(size="1Gi")) < storage_capacity(volume(size="1.1Gi"))

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kframework.errors import InputError
-from kframework.objects.codec import convert, decode, encode, spelled, without_nulls
+from kframework.objects.codec import convert, decode, encode, without_nulls
 from kframework.objects.kinds import kind_of
 from kframework.objects.meta import ObjectMeta
 from kframework.objects.node import Node
@@ -69,15 +69,3 @@ def test_broken_json_and_what_does_not_fit_are_input_errors() -> None:
         decode(b'{"metadata": }', POD)
     with pytest.raises(InputError, match=r"Pod: spec\.nodeName: expected a string"):
         decode(b'{"spec": {"nodeName": 1}}', POD)
-
-
-@pytest.mark.parametrize(
-    ("path", "text"),
-    [
-        ((), ""),
-        (("spec", "containers", 0, "name"), "spec.containers[0].name"),
-        (("status", "allocatable", "nvidia.com/gpu"), "status.allocatable[nvidia.com/gpu]"),
-    ],
-)
-def test_paths_are_spelled_as_kubernetes_does(path: tuple[str | int, ...], text: str) -> None:
-    assert spelled(path) == text

@@ -11,7 +11,7 @@ from kframework import objects
 from kframework.errors import ConfigError
 from kframework.objects import kinds
 from kframework.objects.event import CoreEvent, Event
-from kframework.objects.kinds import KINDS, Kind, all_kinds, foreign_kind, kind, kind_named, kind_of, reference
+from kframework.objects.kinds import KINDS, Kind, all_kinds, find_kind, foreign_kind, kind, kind_of, reference
 from kframework.objects.meta import ApiObject, ObjectMeta
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
@@ -26,7 +26,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("known", KINDS, ids=lambda known: f"{known.api_version}-{known.name}")
 def test_a_kind_is_found_by_its_names_its_struct_and_its_objects(known: Kind[ApiObject]) -> None:
-    assert kind_named(known.api_version, known.name) is known
+    assert find_kind(known.api_version, known.name) is known
     assert kind_of(known.struct) is known
     assert kind_of(known.struct()) is known
     assert known.struct.__name__ in dir(objects)
@@ -38,8 +38,8 @@ def test_events_have_two_apis() -> None:
 
 
 def test_other_names_and_structs_are_no_kind() -> None:
-    assert kind_named("v2", "Pod") is None
-    assert kind_named("v1", "pod") is None
+    assert find_kind("v2", "Pod") is None
+    assert find_kind("v1", "pod") is None
     with pytest.raises(KeyError):
         kind_of(ApiObject)
 
@@ -63,7 +63,7 @@ def struct(name: str, module: str = "somewhere") -> type[ApiObject]:
 
 def test_a_declared_kind_is_one_like_any_other() -> None:
     declared = kind("example.com/v1", "gangs")(struct("Gang"))
-    assert kind_of(declared) is kind_of(declared()) is kind_named("example.com/v1", "Gang")
+    assert kind_of(declared) is kind_of(declared()) is find_kind("example.com/v1", "Gang")
     assert kind_of(declared) == Kind("Gang", "example.com/v1", "gangs", True, declared)
     assert reference(declared(metadata=ObjectMeta(name="a", namespace="shop"))) == "Gang shop/a"
     assert kind_of(kind("example.com/v1", "pools", namespaced=False)(struct("Pool"))).namespaced is False
@@ -114,13 +114,13 @@ def test_a_built_in_kind_cannot_be_declared_again() -> None:
 
 def test_the_same_name_in_another_version_is_another_kind() -> None:
     old, new = (kind(f"example.com/{version}", "gangs")(struct("Gang", version)) for version in ("v1", "v2"))
-    assert kind_named("example.com/v1", "Gang") is kind_of(old)
-    assert kind_named("example.com/v2", "Gang") is kind_of(new)
+    assert find_kind("example.com/v1", "Gang") is kind_of(old)
+    assert find_kind("example.com/v2", "Gang") is kind_of(new)
 
 
 def test_a_module_that_is_loaded_again_declares_its_kinds_anew() -> None:
     before, after = (kind("example.com/v1", "gangs")(struct("Gang")) for _ in range(2))
-    assert kind_named("example.com/v1", "Gang") is kind_of(after)
+    assert find_kind("example.com/v1", "Gang") is kind_of(after)
     assert kind_of(before).struct is before
     assert len(all_kinds()) == len(KINDS) + 1
 
@@ -131,7 +131,7 @@ def test_a_kind_that_nobody_reads() -> None:
     assert kind_of(made.struct) is made
     assert made.struct(metadata=ObjectMeta(name="u")).metadata.name == "u"
     assert made.struct.__name__ == "Unread"
-    assert kind_named("example.dev/v1", "Unread") is None
+    assert find_kind("example.dev/v1", "Unread") is None
     assert made not in all_kinds()
 
     @kind("example.dev/v1", "unreads")

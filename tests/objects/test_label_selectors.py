@@ -12,7 +12,7 @@ from kframework.objects.label_selectors import (
     EVERYTHING,
     NOTHING,
     SelectorError,
-    exact,
+    exact_selector,
     is_qualified_name,
     label_selector,
     parse_label_selector,
@@ -59,7 +59,7 @@ def test_invalid_requirements_are_refused(requirement: tuple[Any, ...]) -> None:
 def test_an_invalid_match_label_is_refused_but_not_a_node_selectors() -> None:
     with pytest.raises(SelectorError):
         label_selector(selector(matchLabels={"a": "no spaces"}))
-    assert exact({"a": "no spaces"}).matches({"a": "no spaces"})
+    assert exact_selector({"a": "no spaces"}).matches({"a": "no spaces"})
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ from kframework.objects.problem import (
         ((), ""),
         (("spec", "containers", 0, "name"), "spec.containers[0].name"),
         ((0, "a"), "[0].a"),
+        (("status", "allocatable", "nvidia.com/gpu"), "status.allocatable[nvidia.com/gpu]"),
+        (("a", "{b, c}"), "a.{b, c}"),
     ],
 )
 def test_path_is_written_as_kubernetes_does(path: FieldPath, text: str) -> None:

@@ -13,7 +13,7 @@ from kframework.objects.node import Taint
 from kframework.objects.pod import PodSpec
 from kframework.objects.problem import format_path
 from kframework.objects.scheduling_rules import pod_spec_problems, taint_problems
-from kframework.objects.validation import first_problem
+from kframework.objects.validation import find_problem
 
 SELECTOR = {"matchLabels": {"a": "b"}}
 SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
@@ -178,20 +178,17 @@ POD_WISH = f"affinity.podAntiAffinity.{PREFERRED}[0]"
         (pod_wish(0), f"{POD_WISH}.weight: Invalid value: 0: must be in the range 1-100"),
         (pod_wish(5, topologyKey=""), f"{POD_WISH}.podAffinityTerm.topologyKey: Required value: can not be empty"),
         # resources
-        (limits("500m"), f'containers[0].resources.limits.nvidia.com/gpu: Invalid value: "500m": {INTEGER}'),
-        (limits(1.5), f"containers[0].resources.limits.nvidia.com/gpu: Invalid value: 1.5: {INTEGER}"),
+        (limits("500m"), f'containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "500m": {INTEGER}'),
+        (limits(1.5), f"containers[0].resources.limits[nvidia.com/gpu]: Invalid value: 1.5: {INTEGER}"),
     ],
 )
 def test_invalid_field_is_refused_alike_in_files_and_in_the_fake_api(spec: dict[str, Any], problem: str) -> None:
     assert any(each.startswith(problem) for each in found(spec)), found(spec)
     pod = Pod(metadata=msgspec.structs.replace(Pod().metadata, name="p"), spec=msgspec.convert(spec, PodSpec))
-    first = first_problem(pod)
+    first = find_problem(pod)
     assert first is not None and first.path[0] == "spec"
     whole = {"containers": [{"name": "c", "image": "i"}], **spec}
-    causes = [
-        str(cause).removeprefix("spec.").replace("[nvidia.com/gpu]", ".nvidia.com/gpu")
-        for cause in spec_causes(whole, "spec")
-    ]
+    causes = [str(cause).removeprefix("spec.") for cause in spec_causes(whole, "spec")]
     assert any(each.startswith(problem) for each in causes), causes
 
 

@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.objects.codec import spelled
 from kframework.objects.meta import ApiObject
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.problem import format_path
 from kframework.objects.resource_claims import ResourceClaim, ResourceClaimTemplate
 from kframework.objects.resource_slices import ResourceSlice
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
-from kframework.objects.validation import first_problem
+from kframework.objects.validation import find_problem
 
 QUANTITIES: list[tuple[type[ApiObject], str]] = [
     (Pod, "spec.containers[0].resources.requests"),
@@ -49,8 +49,8 @@ def built(struct: type[ApiObject], path: str, leaf: object) -> ApiObject:
 
 
 def problem(subject: ApiObject) -> tuple[str, str] | None:
-    found = first_problem(subject)
-    return (spelled(found.path), found.message) if found else None
+    found = find_problem(subject)
+    return (format_path(found.path), found.message) if found else None
 
 
 @pytest.mark.parametrize(("struct", "path"), QUANTITIES)

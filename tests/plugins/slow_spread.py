@@ -16,7 +16,7 @@ from kframework.objects import (
     StatefulSet,
     TopologySpreadConstraint,
 )
-from kframework.objects.label_selectors import Requirement, Selector, SelectorError, exact, label_selector
+from kframework.objects.label_selectors import Requirement, Selector, SelectorError, exact_selector, label_selector
 from kframework.objects.node_selectors import required_node_affinity
 from kframework.objects.taints import tolerates
 from kframework.plugins.pod_topology_spread.plugin import PodTopologySpreadArgs
@@ -70,21 +70,25 @@ class SlowSpread:
         own = {key: labels[key] for key in constraint.match_label_keys if key in labels}
         if not own or constraint.label_selector is None:
             return stated
-        return Selector([*exact(own).requirements, *stated.requirements])
+        return Selector([*exact_selector(own).requirements, *stated.requirements])
 
     def default_selector(self) -> Selector:
         namespace, labels = self.pod.metadata.namespace, self.pod.metadata.labels
         merged: dict[str, str] = {}
         for service in self.cluster.objects(Service):
             wanted = service.spec.selector
-            if service.metadata.namespace == namespace and wanted is not None and exact(wanted).matches(labels):
+            if (
+                service.metadata.namespace == namespace
+                and wanted is not None
+                and exact_selector(wanted).matches(labels)
+            ):
                 merged |= wanted
         owner = next((each for each in self.pod.metadata.owner_references if each.controller), None)
         if owner is None:
-            return exact(merged)
+            return exact_selector(merged)
         if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):
             controller = self.cluster.objects(ReplicationController).get(owner.name, namespace)
-            return exact(merged | (controller.spec.selector if controller is not None else {}))
+            return exact_selector(merged | (controller.spec.selector if controller is not None else {}))
         selector: LabelSelector | None = None
         if (owner.api_version, owner.kind) == ("apps/v1", "ReplicaSet"):
             replicas = self.cluster.objects(ReplicaSet).get(owner.name, namespace)
@@ -92,7 +96,7 @@ class SlowSpread:
         if (owner.api_version, owner.kind) == ("apps/v1", "StatefulSet"):
             stateful = self.cluster.objects(StatefulSet).get(owner.name, namespace)
             selector = stateful.spec.selector if stateful is not None else None
-        return Selector([*exact(merged).requirements, *requirements(selector)])
+        return Selector([*exact_selector(merged).requirements, *requirements(selector)])
 
     def count(self, node: NodeInfo, selector: Selector) -> int:
         if selector.empty:

@@ -20,7 +20,7 @@ from hypothesis.stateful import (
 
 from kframework.errors import StaleNodeError
 from kframework.objects import Affinity, LabelSelector, Node, Pod, PodAffinityTerm, PodAntiAffinity
-from kframework.objects.label_selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact_selector
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.log import Log, LogReader
 from kframework.state.node_order import zone_of
@@ -74,7 +74,7 @@ SELECTIONS: dict[str, tuple[Selection, ...]] = {
     "all of default": (selection("default"),),
     "other web": (selection("other", app="web"),),
     "web that stays": (selection("default", terminating=False, app="web"),),
-    "web of tier x": (selection("default", app="web"), Selection(None, exact({"tier": "x"}))),
+    "web of tier x": (selection("default", app="web"), Selection(None, exact_selector({"tier": "x"}))),
     "every pod": (Selection(None, EVERYTHING),),
 }
 #: Terms that pods hold: one that others share, one about another namespace, one in a topology of its own.

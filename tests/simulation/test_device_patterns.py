@@ -124,7 +124,7 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
         (
             group("{name: g, attributes: {a-b: 1}}"),
             (
-                ":6: patterns[0].devices[0].attributes[a-b]: 'a-b' is not a valid name: "
+                ":6: patterns[0].devices[0].attributes.a-b: 'a-b' is not a valid name: "
                 "use one like numaNode or example.com/numaNode"
             ),
         ),

@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 
 from kframework.objects import Pod
-from kframework.objects.label_selectors import exact
+from kframework.objects.label_selectors import exact_selector
 from kframework.state.cluster import ClusterState
 from kframework.state.domain_counts import CountsSnapshot, DomainCounts
 from kframework.state.node_sets import NodeSets
@@ -14,7 +14,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import make_node, make_pod
 
 ZONE = "topology.kubernetes.io/zone"
-WEB = Selection(frozenset({"default"}), exact({"app": "web"}))
+WEB = Selection(frozenset({"default"}), exact_selector({"app": "web"}))
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.objects import Pod
-from kframework.objects.label_selectors import exact
+from kframework.objects.label_selectors import exact_selector
 from kframework.objects.node_selectors import required_node_affinity
 from kframework.objects.taints import first_untolerated
 from kframework.state import node_sets
@@ -20,7 +20,7 @@ from tests.plugins.spread_worlds import RACK, ZONE, World, affinity
 
 #: Labels, and whether node affinity and taints are looked at.
 ASKED = [((), True, False), ((ZONE,), True, True), ((ZONE, RACK), False, False), ((RACK,), False, True)]
-WEB = Selection(None, exact({"app": "web"}))
+WEB = Selection(None, exact_selector({"app": "web"}))
 
 
 def suited(cluster: ClusterState, pod: Pod, keys: tuple[str, ...], by_affinity: bool, by_taints: bool) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.objects.label_selectors import EVERYTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, exact_selector
 from kframework.state.columns import Column
 from kframework.state.pod_counts import AllOf, LabelClass, PodCount, Selection, WeightedSelections
 from kframework.state.pods import PodInfo, TemplateInterner
@@ -47,7 +47,7 @@ def test_pods_that_are_being_deleted_are_a_class_of_their_own() -> None:
         (selection("default", app="web"), "default", True, True),
         (selection("default", app="db"), "default", False, False),
         (selection("default", app="web"), "other", False, False),
-        (Selection(None, exact({"app": "web"})), "other", False, True),
+        (Selection(None, exact_selector({"app": "web"})), "other", False, True),
         (selection("default", app="web", terminating=False), "default", True, False),
     ],
 )

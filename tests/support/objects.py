@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kframework.objects import Container, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, Resources, Taint
-from kframework.objects.label_selectors import exact
+from kframework.objects.label_selectors import exact_selector
 from kframework.state.pod_counts import Selection
 
 __all__ = ["node", "pod", "selection", "taint"]
@@ -57,4 +57,4 @@ def taint(key: str, effect: str = "NoSchedule", time_added: str | None = None) -
 
 def selection(namespace: str, *, terminating: bool = True, **labels: str) -> Selection:
     """Select the pods of a namespace that have these labels."""
-    return Selection(frozenset((namespace,)), exact(labels), terminating)
+    return Selection(frozenset((namespace,)), exact_selector(labels), terminating)

@@ -28,8 +28,8 @@ from kframework.objects import (
 from kframework.objects.csi_migration import (
     TranslationError,
     in_tree_plugin,
-    translated_inline,
-    translated_volume,
+    translate_inline_volume,
+    translate_volume,
     volume_driver,
 )
 from kframework.objects.meta import ApiObject
@@ -193,7 +193,7 @@ def _volumes(cluster: ClusterState, pod: Pod, csi: bool, *, is_new: bool) -> dic
         else:
             if csi and in_tree_plugin(each) is not None:
                 try:
-                    source = translated_inline(each)
+                    source = translate_inline_volume(each)
                 except TranslationError as problem:
                     raise _Broken from problem
                 if source is not None:
@@ -219,7 +219,7 @@ def _driver_info(cluster: ClusterState, claimed: PersistentVolumeClaim) -> tuple
     volume = cluster.objects(PersistentVolume).latest(claimed.spec.volume_name)
     if volume is not None:
         try:
-            source = volume.spec.csi or translated_volume(volume)
+            source = volume.spec.csi or translate_volume(volume)
         except TranslationError:
             source = None
         return (source.driver, source.volume_handle) if source is not None else ("", "")

@@ -14,7 +14,7 @@ from kframework_batch.objects import (
     SigsPodGroup,
 )
 
-from kframework.objects import ApiObject, kind_named
+from kframework.objects import ApiObject, find_kind
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from kframework.objects import ApiObject, kind_named
     ],
 )
 def test_kinds_are_declared(api_version: str, name: str, struct: type[ApiObject], namespaced: bool) -> None:
-    kind = kind_named(api_version, name)
+    kind = find_kind(api_version, name)
     assert kind is not None
     assert (kind.struct, kind.namespaced) == (struct, namespaced)
 

@@ -14,7 +14,7 @@ from kframework.fake_api.schema.causes import Cause, forbidden, invalid, require
 from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, text, value
-from kframework.objects import PrinterColumn, kind_named
+from kframework.objects import PrinterColumn, find_kind
 from kframework.objects.kinds import Kind, foreign_kind, kind
 from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.syntax import dns_1035_label, dns_subdomain
@@ -269,10 +269,10 @@ def defined_resources(definition: CustomResourceDefinition) -> Iterator[ApiResou
     for version in spec.versions:
         names = f"{spec.group}/{version.name}", spec.names.kind
         foreign = foreign_kind(*names, spec.names.plural, namespaced=spec.scope == "Namespaced")
-        kinds[version.name] = kind_named(*names) or foreign
+        kinds[version.name] = find_kind(*names) or foreign
     if not kinds or not _has_accepted_names(definition.status):
         return
-    declared = (each for each in kinds.values() if kind_named(each.api_version, each.name) is not None)
+    declared = (each for each in kinds.values() if find_kind(each.api_version, each.name) is not None)
     marked = (kinds[version.name] for version in spec.versions if version.storage)
     stored = next(declared, None) or next(marked, None) or next(iter(kinds.values()))
     for version in spec.versions:

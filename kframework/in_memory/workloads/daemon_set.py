@@ -81,7 +81,6 @@ class _DaemonState(NamedTuple):
         return surge, (unavailable if surge or unavailable else 1)
 
     def is_new(self, pod: Pod) -> bool:
-        """Return whether a pod was created from the current template."""
         return pod.metadata.labels.get(REVISION_LABEL) == self.name_hash
 
     def is_available(self, pod: Pod) -> bool:
@@ -216,7 +215,6 @@ def _age_key(pod: Pod) -> tuple[bool, str, str]:
 
 
 def _surplus_pods(state: _DaemonState, running: list[Pod]) -> list[Pod]:
-    """List the surplus pods of a node during a surge."""
     new = [pod for pod in running if state.is_new(pod)]
     old = [pod for pod in running if not state.is_new(pod)]
     to_delete = new[1:] + old[1:]
@@ -226,7 +224,6 @@ def _surplus_pods(state: _DaemonState, running: list[Pod]) -> list[Pod]:
 
 
 def _new_and_old_pod(state: _DaemonState, node: _NodePods) -> tuple[Pod | None, Pod | None]:
-    """Return the new pod and the old pod of a node that has at most one of each."""
     staying = [pod for pod in node.pods if pod.metadata.deletion_timestamp is None]
     new = next((pod for pod in staying if state.is_new(pod)), None)
     return new, next((pod for pod in staying if not state.is_new(pod)), None)
@@ -315,7 +312,6 @@ def compile_suitability(owner: DaemonSet) -> Callable[[Node], tuple[bool, bool]]
 
 
 def with_daemon_tolerations(spec: Mapping[str, object]) -> dict[str, object]:
-    """Return the spec of a pod with the tolerations of daemon pods."""
     tolerations = spec.get("tolerations")
     own = tolerations if isinstance(tolerations, list) else []
     added = _TOLERATIONS if spec.get("hostNetwork") else _TOLERATIONS[:-1]

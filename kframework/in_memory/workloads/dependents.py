@@ -76,7 +76,6 @@ class Dependents(Generic[T]):
                     yield key_of(each)
 
     def owned_by(self, owner: ApiObject) -> list[T]:
-        """List the objects that an owner controls."""
         return list(self._find_indexed(owner.metadata.uid))
 
     def claim(
@@ -114,12 +113,10 @@ class Dependents(Generic[T]):
 
 
 def controller_of(subject: ApiObject) -> OwnerReference | None:
-    """Return the owner that controls an object, if one does."""
     return next((each for each in subject.metadata.owner_references if each.controller), None)
 
 
 def owner_reference(owner: ApiObject) -> OwnerReference:
-    """Return a controller reference to an owner."""
     kind, metadata = kind_of(owner), owner.metadata
     return OwnerReference(
         api_version=kind.api_version,
@@ -140,7 +137,6 @@ def owner_keys(change: Change, kind: str) -> Iterator[Key]:
 
 
 def is_orphan(subject: ApiObject | None) -> bool:
-    """Return whether there is an object without a controller."""
     return subject is not None and controller_of(subject) is None
 
 
@@ -185,7 +181,6 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def mapping(data: Mapping[str, object], field: str) -> dict[str, object]:
-    """Return the mapping in a field, or an empty one."""
     result = data.get(field)
     return cast("dict[str, object]", result) if isinstance(result, dict) else {}
 
@@ -221,7 +216,6 @@ def update_status(cluster: MemoryCluster, owner: Owner, status: object) -> None:
 
 
 def is_active(pod: Pod) -> bool:
-    """Return whether a pod has neither ended nor been deleted."""
     return not has_ended(pod) and pod.metadata.deletion_timestamp is None
 
 

@@ -84,9 +84,7 @@ class DeploymentController(ControlLoop):
 
     def _reconcile(self, key: Key) -> None:
         deployment = self._cluster.find(Deployment, key[1], key[0])
-        if deployment is None:
-            return
-        if not can_create_pods(deployment):
+        if deployment is None or not can_create_pods(deployment):
             return
         owned = self._replica_sets.claim(deployment)
         owned.sort(key=lambda each: (each.metadata.creation_timestamp or "", revision_of(each)))
@@ -121,7 +119,6 @@ class DeploymentController(ControlLoop):
         return _Rollout(self._set_revision(deployment, new), new, old)
 
     def _ensure_new_replica_set(self, rollout: _Rollout) -> _Rollout:
-        """Create the replica set of a new template."""
         deployment, new, old = rollout
         if new is not None:
             deployment, new, old = self._sync_revision(rollout)
@@ -169,7 +166,6 @@ class DeploymentController(ControlLoop):
         return rollout._replace(deployment=deployment)
 
     def _scaled_sizes(self, rollout: _Rollout) -> dict[str, int]:
-        """Return the sizes of the replica sets of a deployment that was scaled or is paused."""
         deployment, new, old = rollout
         total, active = desired_replicas(deployment), rollout.active
         if len(active) <= 1:
@@ -270,7 +266,6 @@ def calculate_status(rollout: _Rollout, now: float) -> DeploymentStatus:
 
 
 def is_complete(deployment: Deployment, status: DeploymentStatus) -> bool:
-    """Return whether all pods are new ones, and available."""
     total = desired_replicas(deployment)
     counts = status.updated_replicas, status.replicas, status.available_replicas
     return counts == (total, total, total) and status.observed_generation >= deployment.metadata.generation

@@ -263,7 +263,6 @@ def remove_tracking_finalizer(cluster: MemoryCluster, pod: Pod) -> None:
 
 
 def is_complete(state: ClassifiedPods, changes: _PodChanges) -> bool:
-    """Return whether enough pods have succeeded, and none is active."""
     active, wanted = len(state.active) - len(changes.deleted) + changes.created, state.job.spec.completions
     return not active and (state.succeeded > 0 if wanted is None else state.succeeded >= wanted)
 
@@ -319,7 +318,6 @@ def _with_suspended_condition(job: Job, status: JobStatus, now: float) -> JobSta
 
 
 def _failure_annotations(job: Job, before: Pod | None) -> dict[str, str]:
-    """Return annotations with the failures of an index, for the pod that replaces the last."""
     if job.spec.backoff_limit_per_index is None:
         return {}
     if before is None:

@@ -29,7 +29,6 @@ Intervals = tuple[tuple[int, int], ...]
 
 
 def completion_index(pod: Pod) -> int | None:
-    """Return the index of a pod, None if it has none."""
     text = pod.metadata.annotations.get(COMPLETION_INDEX, "")
     return int(text) if text.isdecimal() and len(text) < 11 else None
 
@@ -53,12 +52,10 @@ def format_intervals(intervals: Intervals) -> str:
 
 
 def intervals_of_pods(pods: Iterable[Pod]) -> Intervals:
-    """Return the completion indexes of pods."""
     return merge_intervals((index, index) for pod in pods if (index := completion_index(pod)) is not None)
 
 
 def merge_intervals(intervals: Iterable[tuple[int, int]]) -> Intervals:
-    """Merge adjacent and overlapping intervals."""
     result: list[tuple[int, int]] = []
     for first, last in sorted(intervals):
         if result and first <= result[-1][1] + 1:
@@ -73,12 +70,10 @@ def count_indexes(intervals: Intervals) -> int:
 
 
 def contains_index(intervals: Intervals, index: int) -> bool:
-    """Return whether an index is among these."""
     return any(first <= index <= last for first, last in intervals)
 
 
 def count_common(some: Intervals, others: Intervals) -> int:
-    """Count the indexes that are in both."""
     return count_indexes(some) + count_indexes(others) - count_indexes(merge_intervals(some + others))
 
 
@@ -155,14 +150,12 @@ class JobBackoff(NamedTuple):
     failed_at: float = 0.0
 
     def with_ended_pods(self, succeeded: Iterable[Pod], failed: Iterable[Pod]) -> JobBackoff:
-        """Return the backoff after these newly ended pods."""
         success = max(map(finished_at, succeeded), default=None)
         failures = sorted(at for at in map(finished_at, failed) if success is None or at > success)
         before = self if success is None else JobBackoff()
         return JobBackoff(before.failures + len(failures), failures[-1]) if failures else before
 
     def remaining(self, now: float) -> float:
-        """Return the remaining seconds of the backoff."""
         if not self.failures:
             return 0.0
         wait: float = min(_BASE_DELAY * 2 ** min(self.failures - 1, 32), _MAX_DELAY)
@@ -225,7 +218,6 @@ class ClassifiedPods(NamedTuple):
 
     @property
     def succeeded(self) -> int:
-        """The number of pods, or indexes, that have succeeded."""
         if is_indexed(self.job):
             return count_indexes(self.succeeded_indexes)
         return self.job.status.succeeded + len(self.new_succeeded)
@@ -244,7 +236,6 @@ class ClassifiedPods(NamedTuple):
 
 
 def with_defaults(job: Job) -> Job:
-    """Return a job with defaults for all optional fields."""
     spec = job.spec
     only_failed = spec.pod_failure_policy is not None
     alone = spec.completions is None and spec.parallelism is None
@@ -323,7 +314,6 @@ def time_left(job: Job, now: float) -> float | None:
 
 
 def is_indexed(job: Job) -> bool:
-    """Return whether each pod of a job has an index of its own."""
     return job.spec.completion_mode == "Indexed"
 
 
@@ -358,7 +348,6 @@ def annotated_count(pod: Pod, annotation: str) -> int:
 
 
 def find_condition(status: JobStatus, name: str) -> WorkloadCondition | None:
-    """Return the condition of this type if its status is True."""
     return next((each for each in status.conditions if (each.type, each.status) == (name, "True")), None)
 
 
@@ -383,7 +372,6 @@ def with_job_condition(
 
 
 def _fails_index(job: Job, pod: Pod) -> bool:
-    """Return whether a failed pod makes its index fail."""
     match = match_failure_policy(job.spec.pod_failure_policy, pod)
     limit = job.spec.backoff_limit_per_index or 0
     return match.action == "FailIndex" or (match.is_counted and annotated_count(pod, FAILURES) >= limit)

@@ -54,9 +54,7 @@ class ReplicaSetController(ControlLoop):
 
     def _reconcile(self, key: Key) -> None:
         replica_set = self._cluster.find(self.kind, key[1], key[0])
-        if replica_set is None:
-            return
-        if not can_create_pods(replica_set):
+        if replica_set is None or not can_create_pods(replica_set):
             return
         claimed = self._pods.claim(replica_set, is_active)
         active = [pod for pod in claimed if is_active(pod)]

@@ -71,12 +71,10 @@ def new_replica_count(deployment: Deployment, replica_sets: Iterable[ReplicaSet]
 
 
 def replica_count(replica_sets: Iterable[ReplicaSet]) -> int:
-    """Return the sum of desired replicas."""
     return sum(desired_replicas(each) for each in replica_sets)
 
 
 def available_count(replica_sets: Iterable[ReplicaSet]) -> int:
-    """Return the sum of available replicas."""
     return sum(each.status.available_replicas for each in replica_sets)
 
 
@@ -292,7 +290,6 @@ def revision_template(revision: ControllerRevision) -> WorkloadPodTemplate:
 
 
 def revision_hash(revision: ControllerRevision) -> str:
-    """Return the hash at the end of a revision's name."""
     return revision.metadata.name.rpartition("-")[2]
 
 

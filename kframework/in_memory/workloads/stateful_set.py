@@ -70,7 +70,6 @@ class _SetState(NamedTuple):
         return pod is not None and pod.metadata.deletion_timestamp is None and self.available_at(pod) <= self.now
 
     def available_at(self, pod: Pod) -> float:
-        """Return when a pod has been, or will be, ready for long enough."""
         runs = pod.status.phase == "Running"
         return available_at(pod, self.owner.spec.min_ready_seconds) if runs else math.inf
 
@@ -221,7 +220,6 @@ class StatefulSetController(ControlLoop):
 
 
 def _parse_ordinal(pod: Pod, set_name: str) -> int | None:
-    """Return the ordinal in the name of a set's pod; None for another name."""
     match = _POD_NAME.fullmatch(pod.metadata.name)
     return int(match[2]) if match is not None and match[1] == set_name else None
 
@@ -246,7 +244,6 @@ class StatefulSetClaims:
         self._cluster = cluster
 
     def create_missing(self, owner: StatefulSet, ordinal: int) -> None:
-        """Create the missing claims of a pod."""
         namespace = owner.metadata.namespace
         selector = owner.spec.selector
         for template, name in zip(owner.spec.volume_claim_templates, claim_names(owner, ordinal), strict=True):
@@ -294,7 +291,6 @@ class StatefulSetClaims:
 
 
 def pod_name(owner: StatefulSet, ordinal: int) -> str:
-    """Return the name of a set's pod."""
     return f"{owner.metadata.name}-{ordinal}"
 
 

@@ -42,7 +42,6 @@ class Schema(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
     @property
     def definition_name(self) -> str:
-        """The name of the definition that the schema refers to, empty for none."""
         return self.reference.removeprefix(REFERENCE)
 
     @property
@@ -108,7 +107,6 @@ def field_of(schema: Schema, name: str) -> Schema:
 
 
 def reference_to(name: str) -> Schema:
-    """Return a schema that refers to a definition."""
     return Schema(reference=f"{REFERENCE}{name}")
 
 

@@ -29,7 +29,7 @@ def unknown_fields(data: Mapping[str, object], api_version: str, kind: str) -> l
     return found
 
 
-def without(data: dict[str, object], paths: Iterable[FieldPath]) -> dict[str, object]:
+def remove_fields(data: dict[str, object], paths: Iterable[FieldPath]) -> dict[str, object]:
     """Return an object without the fields at these paths, as an API server stores it."""
     paths = list(paths)
     kept = deepcopy(data) if paths else data
@@ -41,7 +41,7 @@ def without(data: dict[str, object], paths: Iterable[FieldPath]) -> dict[str, ob
     return kept
 
 
-#: A field to look at: its name, the definition of the objects that it holds ("" if it is unknown), whether it is a list
+#: A field to check: its name, the definition of the objects that it holds ("" if it is unknown), whether it is a list
 #: or a map of them, and the name that was probably meant.
 _Field = tuple[str, str, bool, bool, str | None]
 
@@ -49,10 +49,10 @@ _Field = tuple[str, str, bool, bool, str | None]
 def _collect(data: object, definition: str, path: FieldPath, found: list[Problem]) -> None:
     if not isinstance(data, dict):
         return
-    for name, inner, is_list, is_map, meant in _to_look_at(definition, tuple(data)):
+    for name, inner, is_list, is_map, nearest in _fields_to_check(definition, tuple(data)):
         value = data[name]
         if not inner:
-            found.append(Problem((*path, name), "unknown field", meant))
+            found.append(Problem((*path, name), "unknown field", nearest))
         elif is_list and isinstance(value, list):
             for index, item in enumerate(value):
                 _collect(item, inner, (*path, name, index), found)
@@ -64,14 +64,14 @@ def _collect(data: object, definition: str, path: FieldPath, found: list[Problem
 
 
 @lru_cache(maxsize=4096)  # thousands of pods have the same few shapes
-def _to_look_at(definition: str, names: tuple[str, ...]) -> tuple[_Field, ...]:
+def _fields_to_check(definition: str, names: tuple[str, ...]) -> tuple[_Field, ...]:
     """List those of an object's fields that hold objects, and those that its type does not have."""
     known = properties(definition)
-    looked_at: list[_Field] = []
+    checked: list[_Field] = []
     for name in names if known else ():  # an object without declared fields may have any
         schema = known.get(name)
         if schema is None:
-            looked_at.append((name, "", False, False, nearest_name(str(name), known)))
+            checked.append((name, "", False, False, nearest_name(str(name), known)))
         elif inner := schema.element.definition_name:
-            looked_at.append((name, inner, schema.items is not None, schema.additional_properties is not None, None))
-    return tuple(looked_at)
+            checked.append((name, inner, schema.items is not None, schema.additional_properties is not None, None))
+    return tuple(checked)

@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 import msgspec
 
 from kframework.errors import InputError
-from kframework.objects import kind_named
+from kframework.objects import find_kind
 from kframework.objects.codec import decode
 from kframework.observe.recording.annotations import guard_annotations
 from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
@@ -55,7 +55,7 @@ class RecordingReader:
         if about_object is None:
             raise self.error(f"unknown line {line.what!r}")
         named = self.read(line.body, _TypeMeta)
-        kind = kind_named(named.api_version, named.kind)
+        kind = find_kind(named.api_version, named.kind)
         if kind is None:
             raise self.error(
                 f"{named.kind} of {named.api_version} is an unknown kind: install the plugin that declares it"

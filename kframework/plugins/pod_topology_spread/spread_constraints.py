@@ -17,7 +17,14 @@ from kframework.objects import (
     StatefulSet,
     TopologySpreadConstraint,
 )
-from kframework.objects.label_selectors import NOTHING, Requirement, Selector, SelectorError, exact, label_selector
+from kframework.objects.label_selectors import (
+    NOTHING,
+    Requirement,
+    Selector,
+    SelectorError,
+    exact_selector,
+    label_selector,
+)
 from kframework.state.objects import ObjectStore, Stores
 from kframework.state.pod_counts import LabelClass, Selection
 from kframework.state.pods import PendingPod, PodInfo
@@ -140,13 +147,13 @@ class DefaultConstraints:
 def _default_selector(labels: Mapping[str, str], owned: Mapping[str, str] | LabelSelector | None) -> Selector:
     """Combine the labels of service selectors with the selector of the owner; an invalid one is ignored."""
     if owned is None:
-        return exact(labels)
+        return exact_selector(labels)
     if not isinstance(owned, LabelSelector):
-        return exact({**labels, **owned})
+        return exact_selector({**labels, **owned})
     try:
-        return Selector((*exact(labels).requirements, *label_selector(owned).requirements))
+        return Selector((*exact_selector(labels).requirements, *label_selector(owned).requirements))
     except SelectorError:
-        return exact(labels)
+        return exact_selector(labels)
 
 
 class _ServiceSelectors:

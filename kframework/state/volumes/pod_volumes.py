@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.objects import PersistentVolume, PersistentVolumeClaim
-from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested
+from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested_storage
 from kframework.objects.csi_migration import (
     TranslationError,
     migrated_plugin,
     node_affinity_after_migration,
-    translated_volume,
+    translate_volume,
 )
 from kframework.objects.quantity import value
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -59,7 +59,7 @@ class PodClaims:
         self._selected = tuple(selected)
         self._nodes_selected = {claim.metadata.annotations[SELECTED_NODE] for claim in selected}
         others = [claim for claim in waiting if SELECTED_NODE not in claim.metadata.annotations]
-        self._others = tuple(sorted(others, key=requested))
+        self._others = tuple(sorted(others, key=requested_storage))
 
     @property
     def all_bound(self) -> bool:
@@ -210,7 +210,7 @@ class VolumeAccess:
     def _migrated_topology(self) -> VolumeTopology:
         assert self._plugin is not None
         try:
-            translated_volume(self._volume)
+            translate_volume(self._volume)
         except TranslationError as problem:
             raise TranslationError(f"could not translate pv: {problem}") from problem
         return VolumeTopology.from_node_affinity(node_affinity_after_migration(self._volume, self._plugin))

@@ -20,8 +20,8 @@ from kframework.objects.claims import claim_class, claim_name, is_controlled_by
 from kframework.objects.csi_migration import (
     TranslationError,
     in_tree_plugin,
-    translated_inline,
-    translated_volume,
+    translate_inline_volume,
+    translate_volume,
     volume_driver,
 )
 from kframework.state.objects import Stores
@@ -157,7 +157,7 @@ class VolumeIds:
 
 def _volume_id(volume: PersistentVolume) -> VolumeId | None:
     try:
-        source = volume.spec.csi or translated_volume(volume)
+        source = volume.spec.csi or translate_volume(volume)
     except TranslationError:
         return None
     return _csi_volume_id(source) if source is not None and source.driver and source.volume_handle else None
@@ -165,7 +165,7 @@ def _volume_id(volume: PersistentVolume) -> VolumeId | None:
 
 def _inline_volume_id(volume: Volume) -> VolumeId | Status | None:
     try:
-        source = translated_inline(volume)
+        source = translate_inline_volume(volume)
     except TranslationError as problem:
         return error(f"converting volume({volume.name}) from inline to csi: {problem}")
     return _csi_volume_id(source) if source is not None else None

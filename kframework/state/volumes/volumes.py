@@ -22,7 +22,7 @@ from kframework.objects import (
     TopologySelectorTerm,
     VolumeNodeAffinity,
 )
-from kframework.objects.claims import Wanted, capacity, is_claimed_by, is_free, volume_class
+from kframework.objects.claims import ClaimRequirements, is_claimed_by, is_free, storage_capacity, volume_class
 from kframework.objects.csi_migration import migrated_plugins
 from kframework.objects.label_selectors import SelectorError, label_selector
 from kframework.objects.node_selectors import NodeSelectorTerms
@@ -60,13 +60,13 @@ class ClassVolumes:
         name = volume.metadata.name
         topology = self.topologies[name] = VolumeTopology.from_node_affinity(volume.spec.node_affinity)
         for entries in self._lists_with(volume, topology):
-            insort(entries, (capacity(volume), name, volume))
+            insort(entries, (storage_capacity(volume), name, volume))
 
     def remove(self, volume: PersistentVolume) -> None:
         name, reference = volume.metadata.name, volume.spec.claim_ref
         topology = self.topologies.pop(name)
         for entries in self._lists_with(volume, topology):
-            del entries[bisect_left(entries, (capacity(volume), name))]
+            del entries[bisect_left(entries, (storage_capacity(volume), name))]
         if reference is not None:
             _drop_empty(self.reserved, (reference.namespace, reference.name))
         elif topology.label_values is not None:
@@ -101,7 +101,7 @@ class Candidates:
 
     def __init__(self, volumes: ClassVolumes, claim: PersistentVolumeClaim) -> None:
         self._volumes = volumes
-        self._requirements = Wanted(claim)
+        self._requirements = ClaimRequirements(claim)
         reserved = volumes.reserved.get((claim.metadata.namespace, claim.metadata.name), ())
         self._reserved = [
             each for each in reserved if is_claimed_by(each[2], claim) and self._requirements.suits(each[2])

@@ -11,8 +11,8 @@ from typing import IO, TypeVar, cast
 import msgspec
 
 from kframework.errors import InputError
-from kframework.objects.codec import spelled, undecodable, without_nulls
-from kframework.objects.problem import FieldPath
+from kframework.objects.codec import locate_decode_error, without_nulls
+from kframework.objects.problem import FieldPath, format_path
 
 T = TypeVar("T")
 
@@ -46,8 +46,8 @@ class Case(msgspec.Struct, frozen=True):
         try:
             return msgspec.convert(plain, struct)
         except msgspec.ValidationError as error:
-            problem = undecodable(error, plain).below((part,))
-            raise self.error(problem.message, spelled(problem.path)) from error
+            problem = locate_decode_error(error, plain).below((part,))
+            raise self.error(problem.message, format_path(problem.path)) from error
 
     def error(self, message: str, path: str = "") -> InputError:
         """Return an error about the case, with its file and line."""

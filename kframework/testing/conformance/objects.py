@@ -18,7 +18,7 @@ from kframework.objects import (
     Taint,
     Toleration,
 )
-from kframework.objects.label_selectors import SelectorError, exact, label_selector
+from kframework.objects.label_selectors import SelectorError, exact_selector, label_selector
 from kframework.objects.node_selectors import (
     NodeSelectorTerms,
     preferred_node_score,
@@ -90,7 +90,7 @@ def _evaluate_selector(question: SelectorQuestion) -> AnswerFields:
             predicate, required = required_node_affinity(question.pod.spec), required_node_selector(question.pod.spec)
             answer = {"matches": predicate is None or predicate(labels, name)}
             # nodeSelector goes first: if it does not match, the terms are not evaluated.
-            if not answer["matches"] and required and exact(question.pod.spec.node_selector).matches(labels):
+            if not answer["matches"] and required and exact_selector(question.pod.spec.node_selector).matches(labels):
                 for error in NodeSelectorTerms(required.node_selector_terms).errors[:1]:
                     answer["matchError"] = str(error)
             return answer

@@ -11,7 +11,7 @@ import msgspec
 
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
-from kframework.objects.codec import spelled
+from kframework.objects.problem import format_path
 from kframework.testing.conformance import objects, sequence, single
 from kframework.testing.conformance.cases import Case, Fact, Uncompared
 from kframework.testing.conformance.recorded import RecordedCycle
@@ -154,7 +154,7 @@ class ConformanceSummary:
 def item(fact: Fact) -> Item:
     """Return a fact as plain data."""
     return {
-        "field": spelled(fact.path),
+        "field": format_path(fact.path),
         "expected": msgspec.to_builtins(fact.expected),
         "got": msgspec.to_builtins(fact.got),
     }

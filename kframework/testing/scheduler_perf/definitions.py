@@ -17,9 +17,10 @@ from msgspec.structs import fields, replace
 
 from kframework.config.duration import Duration
 from kframework.errors import InputError
-from kframework.objects import kind_named
-from kframework.objects.codec import spelled, undecodable
-from kframework.objects.manifest import line_of
+from kframework.objects import find_kind
+from kframework.objects.codec import locate_decode_error
+from kframework.objects.manifest import find_line
+from kframework.objects.problem import format_path
 from kframework.testing.scheduler_perf.templates import text_of
 
 O = TypeVar("O", bound="WorkloadOperation")  # noqa: E741 -- an operation, next to the T and S of others
@@ -341,7 +342,7 @@ class Definition(msgspec.Struct, frozen=True):
         """Return the kind of devices that an operation would create and no scheduler here reads; "" if it is none."""
         text = text_of(self.file.parent / operation.template_path) if isinstance(operation, CreateAny) else ""
         kind = _KIND.search(text) if _DEVICE_API.search(text) else None
-        return "" if kind is None or kind_named("resource.k8s.io/v1", kind[1]) is not None else kind[1]
+        return "" if kind is None or find_kind("resource.k8s.io/v1", kind[1]) is not None else kind[1]
 
     def operations(self) -> list[AnyOperation]:
         """Return the steps with their parameters in place; raises InputError for one that is not given, or not used."""
@@ -426,8 +427,8 @@ def _definitions(file: Path) -> Iterator[Definition]:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise InputError(error.problem or "broken YAML", file=str(file), line=line) from error
     except msgspec.ValidationError as error:
-        problem = undecodable(error, data)
-        line, path = line_of(text, 0, problem.path), spelled(problem.path)
+        problem = locate_decode_error(error, data)
+        line, path = find_line(text, 0, problem.path), format_path(problem.path)
         raise InputError(problem.message, file=str(file), line=line, path=path) from error
     for case in cases:
         names = [workload.name for workload in case.workloads]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kframework.fake_api.access import RBAC_KINDS, ClusterRole, ClusterRoleBinding, default_roles
-from kframework.objects import kind_named, kind_of
+from kframework.objects import find_kind, kind_of
 
 
 def test_each_binding_grants_an_existing_role() -> None:
@@ -16,4 +16,4 @@ def test_each_binding_grants_an_existing_role() -> None:
 
 def test_rbac_kinds_are_registered() -> None:
     for kind in RBAC_KINDS:
-        assert kind_named("rbac.authorization.k8s.io/v1", kind.__name__) is kind_of(kind)
+        assert find_kind("rbac.authorization.k8s.io/v1", kind.__name__) is kind_of(kind)

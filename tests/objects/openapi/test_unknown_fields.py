@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.objects.openapi.unknown_fields import unknown_fields, without
+from kframework.objects.openapi.unknown_fields import remove_fields, unknown_fields
 from kframework.objects.problem import FieldPath
 from kframework.testing import make_node, make_pod
 
@@ -64,8 +64,8 @@ def test_kinds_of_one_name_have_models_of_their_own() -> None:
 
 def test_what_is_unknown_is_left_out_of_a_copy() -> None:
     data: dict[str, Any] = {"spec": {"containers": [{"a": 1, "name": "c"}], "b": 1}, "c": 1}
-    assert without(data, (field.path for field in unknown_fields(data, "v1", "Pod"))) == {
+    assert remove_fields(data, (field.path for field in unknown_fields(data, "v1", "Pod"))) == {
         "spec": {"containers": [{"name": "c"}]}
     }
     assert data["c"] == 1
-    assert without(data, []) is data
+    assert remove_fields(data, []) is data

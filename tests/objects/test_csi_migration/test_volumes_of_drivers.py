@@ -8,11 +8,11 @@ from kframework.objects.csi_migration import (
     TranslationError,
     in_tree_plugin,
     migrated_plugin,
-    translated_inline,
-    translated_volume,
+    translate_inline_volume,
+    translate_volume,
     volume_driver,
 )
-from kframework.objects.volumes import (
+from kframework.objects.storage import (
     AWSElasticBlockStore,
     AzureDisk,
     AzureFile,
@@ -57,7 +57,7 @@ def volume(spec: PersistentVolumeSpec, **labels: str) -> PersistentVolume:
 )
 def test_volumes_of_migrated_plugins(inline: Volume, plugin: str, driver: str, handle: str) -> None:
     assert in_tree_plugin(inline) == migrated_plugin(inline) == f"kubernetes.io/{plugin}"
-    assert translated_inline(inline) == CSISource(driver=driver, volume_handle=handle)
+    assert translate_inline_volume(inline) == CSISource(driver=driver, volume_handle=handle)
     assert volume_driver(f"kubernetes.io/{plugin}") == DRIVERS[f"kubernetes.io/{plugin}"] == driver
 
 
@@ -72,15 +72,15 @@ def test_plugins_that_have_a_driver_but_do_not_count_as_migrated(inline: Volume,
     assert in_tree_plugin(inline) == f"kubernetes.io/{plugin}"
     assert DRIVERS[f"kubernetes.io/{plugin}"] == driver
     assert migrated_plugin(inline) is None
-    assert translated_inline(inline) is None
+    assert translate_inline_volume(inline) is None
     assert volume_driver(f"kubernetes.io/{plugin}") == ""
 
 
 def test_other_volumes_have_no_driver_in_their_place() -> None:
     other = Volume(config_map=OpaqueSource(), nfs=OpaqueSource())
     assert in_tree_plugin(other) is None
-    assert translated_inline(other) is None
-    assert translated_volume(volume(PersistentVolumeSpec(nfs=OpaqueSource()))) is None
+    assert translate_inline_volume(other) is None
+    assert translate_volume(volume(PersistentVolumeSpec(nfs=OpaqueSource()))) is None
 
 
 def test_a_provisioner_that_is_no_in_tree_plugin_is_a_driver() -> None:
@@ -103,9 +103,9 @@ def test_a_provisioner_that_is_no_in_tree_plugin_is_a_driver() -> None:
 def test_an_amazon_volume_may_be_written_as_a_url(volume_id: str, handle: str | None) -> None:
     if handle is None:
         with pytest.raises(TranslationError, match="Invalid format for AWS volume"):
-            translated_inline(ebs(volume_id))
+            translate_inline_volume(ebs(volume_id))
     else:
-        source = translated_inline(ebs(volume_id))
+        source = translate_inline_volume(ebs(volume_id))
         assert source is not None
         assert source.volume_handle == handle
 
@@ -122,7 +122,7 @@ def test_an_amazon_volume_may_be_written_as_a_url(volume_id: str, handle: str | 
     ],
 )
 def test_a_google_disk_is_known_by_its_zone_or_region(labels: dict[str, str], place: str) -> None:
-    source = translated_volume(volume(DISK, **labels))
+    source = translate_volume(volume(DISK, **labels))
     assert source is not None
     assert source.volume_handle == f"projects/UNSPECIFIED/{place}/disks/disk"
 
@@ -140,7 +140,7 @@ ODD_ZONE = "zone in unexpected format, expected: {locale}-{region}-{zone}, got: 
 )
 def test_zones_that_do_not_make_one_region_are_refused(zones: str, problem: str) -> None:
     with pytest.raises(TranslationError) as raised:
-        translated_volume(volume(DISK, **{ZONE: zones}))
+        translate_volume(volume(DISK, **{ZONE: zones}))
     assert str(raised.value) == f"failed to get region from zones: {problem}"
 
 
@@ -148,7 +148,7 @@ def test_zones_that_do_not_make_one_region_are_refused(zones: str, problem: str)
 def test_only_managed_disks_of_azure_are_taken_over(kind: str | None, taken_over: bool) -> None:
     disk = Volume(azure_disk=AzureDisk(disk_uri="/subscriptions/s/d", kind=kind))
     if taken_over:
-        assert translated_inline(disk) is not None
+        assert translate_inline_volume(disk) is not None
     else:
         with pytest.raises(TranslationError, match=r"^kind\(Shared\) is not supported in csi migration$"):
-            translated_inline(disk)
+            translate_inline_volume(disk)

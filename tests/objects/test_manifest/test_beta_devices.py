@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework.objects import ResourceClaim, ResourceSlice
-from kframework.objects.manifest import as_v1, read
+from kframework.objects.manifest import convert_to_v1, read
 
 BETA1 = "resource.k8s.io/v1beta1"
 REQUEST = {"name": "r", "deviceClassName": "gpu", "count": 2, "adminAccess": True}
@@ -37,11 +37,14 @@ EITHER = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu"
 )
 def test_v1beta1(kind: str, beta: object, v1: object) -> None:
     read_as = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "spec": v1}
-    assert as_v1(BETA1, kind, {"apiVersion": BETA1, "kind": kind, "spec": beta}) == ("resource.k8s.io/v1", read_as)
+    assert convert_to_v1(BETA1, kind, {"apiVersion": BETA1, "kind": kind, "spec": beta}) == (
+        "resource.k8s.io/v1",
+        read_as,
+    )
 
 
 def test_v1beta2_differs_in_its_name_alone() -> None:
-    assert as_v1("resource.k8s.io/v1beta2", "ResourceClaim", {"spec": 1}) == (
+    assert convert_to_v1("resource.k8s.io/v1beta2", "ResourceClaim", {"spec": 1}) == (
         "resource.k8s.io/v1",
         {"spec": 1, "apiVersion": "resource.k8s.io/v1"},
     )
@@ -49,8 +52,8 @@ def test_v1beta2_differs_in_its_name_alone() -> None:
 
 def test_all_else_is_left_alone() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod"}
-    assert as_v1("v1", "Pod", pod) == ("v1", pod)
-    assert as_v1("v1", "Pod", pod)[1] is pod
+    assert convert_to_v1("v1", "Pod", pod) == ("v1", pod)
+    assert convert_to_v1("v1", "Pod", pod)[1] is pod
 
 
 def test_cluster_files_hold_any_of_them(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import yaml
 
 from kframework.errors import InputError
 from kframework.objects.kinds import reference
-from kframework.objects.manifest import PassedOver, read
+from kframework.objects.manifest import SkippedKind, read
 from kframework.objects.meta import ObjectMeta
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
@@ -68,14 +68,14 @@ def test_what_kubectl_prints(tmp_path: Path) -> None:
     assert node.metadata.labels == {"gen": "007"}
     assert isinstance(pod, Pod)
     assert pod.spec.containers[0].resources.requests == {"cpu": 0.5}
-    assert manifest.passed_over == []
+    assert manifest.skipped == []
 
 
 def test_what_no_scheduler_reads_is_kept_as_written(tmp_path: Path) -> None:
     text = "{apiVersion: v1, kind: PodList, items: [{metadata: {name: web}, spec: {hostname: web, containers: []}}]}"
     manifest = read([written(tmp_path, "web.yaml", text + "\n---\n" + NODE % "n1")])
     spec = {"hostname": "web", "containers": []}
-    assert manifest.written == [
+    assert manifest.documents == [
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec},
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}},
     ]
@@ -161,7 +161,10 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
     )
     manifest = read([path])
     assert len(manifest.objects) == 1
-    assert manifest.passed_over == [PassedOver("v1", "LimitRange", 3), PassedOver("networking.k8s.io/v1", "Ingress", 1)]
+    assert manifest.skipped == [
+        SkippedKind("v1", "LimitRange", 3),
+        SkippedKind("networking.k8s.io/v1", "Ingress", 1),
+    ]
 
 
 def test_a_kind_that_a_plugin_declares_is_read_like_any_other(tmp_path: Path) -> None:
@@ -313,7 +316,7 @@ def test_pods_of_one_template_share_what_they_have_in_common(tmp_path: Path, suf
     assert one.spec is two.spec
     assert one.status is two.status
     assert three.spec.host_network and three.spec.containers == one.spec.containers
-    assert [written["metadata"] for written in manifest.written] == [{"name": name} for name in "abc"]
+    assert [written["metadata"] for written in manifest.documents] == [{"name": name} for name in "abc"]
 
 
 def test_what_is_alike_only_to_python_is_not_shared(tmp_path: Path) -> None:

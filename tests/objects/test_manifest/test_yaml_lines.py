@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.objects.manifest import line_of
+from kframework.objects.manifest import find_line
 from kframework.objects.problem import FieldPath
 
 TEXT = """\
@@ -42,13 +42,13 @@ last:
     ],
 )
 def test_a_path_is_found_as_far_down_as_the_text_goes(document: int, path: FieldPath, line: int) -> None:
-    assert line_of(TEXT, document, path) == line
+    assert find_line(TEXT, document, path) == line
 
 
 def test_json_is_yaml_unless_tabs_indent_it() -> None:
-    assert line_of('{"a": [\n  {"b":\n 1}]}', 0, ("a", 0, "b")) == 2
-    assert line_of('\t{"a": 1}', 0, ("a",)) is None
+    assert find_line('{"a": [\n  {"b":\n 1}]}', 0, ("a", 0, "b")) == 2
+    assert find_line('\t{"a": 1}', 0, ("a",)) is None
 
 
 def test_what_comes_after_is_not_read() -> None:
-    assert line_of("a:\n  b: 1\nc: [\n", 0, ("a", "b")) == 2
+    assert find_line("a:\n  b: 1\nc: [\n", 0, ("a", "b")) == 2

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from kframework.objects import Affinity, Namespace, ObjectMeta
-from kframework.objects.label_selectors import exact
+from kframework.objects.label_selectors import exact_selector
 from kframework.plugins.inter_pod_affinity.affinity import Affinities, IncomingTerms
 from kframework.state.cluster import ClusterState
 from kframework.state.pod_counts import AllOf, Selection, WeightedSelections
@@ -17,7 +17,7 @@ from kframework.state.pods import PendingPod
 from kframework.state.selection import Namespaces
 from tests.support.objects import node, pod
 
-WEB = exact({"app": "web"})
+WEB = exact_selector({"app": "web"})
 
 
 def affinity(kind: str, **term: Any) -> Affinity:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.objects import KINDS, kind_named, kinds
+from kframework.objects import KINDS, find_kind, kinds
 from kframework.simulation.inputs import KINDS_GROUP, declare_installed_kinds
 
 KIND = """
@@ -55,10 +55,10 @@ def problems() -> list[str]:
 
 def test_kinds_of_installed_distributions_are_declared(site: Site) -> None:
     site.add("kinds_of_one", KIND.format(group="one.example.com", name="Thing"))
-    assert kind_named("one.example.com/v1", "Thing") is None
+    assert find_kind("one.example.com/v1", "Thing") is None
     for _ in range(2):
         assert problems() == []
-        found = kind_named("one.example.com/v1", "Thing")
+        found = find_kind("one.example.com/v1", "Thing")
         assert found is not None and found.plural == "things"
 
 
@@ -77,4 +77,4 @@ def test_broken_kind_module_does_not_affect_others(site: Site) -> None:
             "two.example.com/v1 Thing: kinds_b.Thing and kinds_c_again.Thing; keep one"
         ),
     ]
-    assert kind_named("three.example.com/v1", "Thing") is not None
+    assert find_kind("three.example.com/v1", "Thing") is not None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.objects.label_selectors import EVERYTHING, exact, parse_label_selector
+from kframework.objects.label_selectors import EVERYTHING, exact_selector, parse_label_selector
 from kframework.state import counters as counters_module
 from kframework.state.cluster import ClusterState
 from kframework.state.pod_counts import AllOf, LabelClass, Selection, WeightedSelections
@@ -39,8 +39,8 @@ def test_a_count_is_of_the_pods_there_are() -> None:
     put(state, "s", "b", namespace="other", app="web")
     assert per_row(state, WEB) == [2, 0]
     assert per_row(state, selection("default")) == [2, 1]
-    assert per_row(state, Selection(None, exact({"app": "web"}))) == [2, 1]
-    assert per_row(state, WEB, Selection(None, exact({"tier": "x"}))) == [1, 0]
+    assert per_row(state, Selection(None, exact_selector({"app": "web"}))) == [2, 1]
+    assert per_row(state, WEB, Selection(None, exact_selector({"tier": "x"}))) == [1, 0]
 
 
 def test_a_count_stays_current() -> None:
@@ -127,7 +127,7 @@ def test_classes_are_found_by_a_label_whenever_they_come(monkeypatch: pytest.Mon
     monkeypatch.setattr(counters_module, "_MIN_COUNTS", 0)
     monkeypatch.setattr(counters_module, "_BUDGET", 0)  # so that every count is built again
     state = cluster("a")
-    anywhere = Selection(None, exact({"app": "web"}))
+    anywhere = Selection(None, exact_selector({"app": "web"}))
     for n in range(3):
         put(state, f"p{n}", "a", app="web", index=str(n))
         put(state, f"q{n}", "a", namespace="other", app="web", index=str(n))
@@ -156,7 +156,9 @@ def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
     state = cluster("a")
     counters = state.nodes.counters
     put(state, "other", "a", app="other")
-    sums = WeightedSelections(((1, Selection(None, EVERYTHING)), (-1, Selection(None, exact({"app": "other"})))))
+    sums = WeightedSelections(
+        ((1, Selection(None, EVERYTHING)), (-1, Selection(None, exact_selector({"app": "other"}))))
+    )
     kept, asked, nothing = (
         counters.count(selection("default", app="other")),
         counters.count(WEB),

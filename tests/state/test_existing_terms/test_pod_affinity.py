@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.objects.label_selectors import EVERYTHING, NOTHING, exact
+from kframework.objects.label_selectors import EVERYTHING, NOTHING, exact_selector
 from kframework.objects.pod import PodSpec
 from kframework.state.existing_terms import PodTerms, pod_terms
 
@@ -41,13 +41,13 @@ def weighted(weight: int, each: Term) -> Term:
         ({}, {"home"}, NOTHING),
         ({"namespaces": ["other"]}, {"other"}, NOTHING),
         ({"namespaceSelector": {}}, set(), EVERYTHING),
-        ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, set(), exact({"team": "a"})),
+        ({"namespaceSelector": {"matchLabels": {"team": "a"}}}, set(), exact_selector({"team": "a"})),
         ({"namespaces": ["other"], "namespaceSelector": {}}, {"other"}, EVERYTHING),
     ],
 )
 def test_the_namespaces_of_a_term(fields: Term, namespaces: set[str], selected: object) -> None:
     (compiled,) = terms(near={REQUIRED: [term(**fields)]}).affinity
-    assert (compiled.topology_key, compiled.selector) == ("zone", exact({"app": "web"}))
+    assert (compiled.topology_key, compiled.selector) == ("zone", exact_selector({"app": "web"}))
     assert compiled.namespaces == namespaces
     assert compiled.namespace_selector == selected
 

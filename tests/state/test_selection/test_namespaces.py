@@ -6,7 +6,7 @@ from random import Random
 import pytest
 
 from kframework.objects import Namespace, ObjectMeta
-from kframework.objects.label_selectors import EVERYTHING, NOTHING, Selector, exact, parse_label_selector
+from kframework.objects.label_selectors import EVERYTHING, NOTHING, Selector, exact_selector, parse_label_selector
 from kframework.state import selection as module
 from kframework.state.objects import ObjectStore
 from kframework.state.selection import Namespaces
@@ -24,11 +24,11 @@ def test_labels_and_what_a_selector_chooses() -> None:
     put(store, "b", team="y")
     assert namespaces.labels("a") == {"team": "x"}
     assert namespaces.labels("unheard-of") == {}
-    assert namespaces.matching(exact({"team": "x"})) == {"a"}
+    assert namespaces.matching(exact_selector({"team": "x"})) == {"a"}
     assert namespaces.matching(EVERYTHING) == {"a", "b"}
     assert namespaces.matching(NOTHING) == frozenset()
     put(store, "b", team="x")
-    assert namespaces.matching(exact({"team": "x"})) == {"a", "b"}
+    assert namespaces.matching(exact_selector({"team": "x"})) == {"a", "b"}
 
 
 def test_the_generation_moves_with_names_and_labels() -> None:
@@ -73,13 +73,13 @@ def test_a_selector_is_tried_on_the_namespaces_that_changed_since_it_was_asked_a
 def test_a_selector_that_is_asked_for_no_more_is_forgotten_when_namespaces_come_and_go() -> None:
     store = ObjectStore[Namespace]()
     namespaces = store.index(Namespaces)
-    kept = exact({"team": "x"})
+    kept = exact_selector({"team": "x"})
     for n in range(1000):
         put(store, f"n{n}", team=f"team-{n}")
-        namespaces.matching(exact({"team": f"team-{n}"}))
+        namespaces.matching(exact_selector({"team": f"team-{n}"}))
         namespaces.matching(kept)
     assert len(namespaces._matches) <= 66 and kept in namespaces._matches
-    assert namespaces.matching(exact({"team": "team-3"})) == {"n3"}
+    assert namespaces.matching(exact_selector({"team": "team-3"})) == {"n3"}
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kframework.core.runtime.registry import Registry
-from kframework.objects.codec import spelled
+from kframework.objects.problem import format_path
 from kframework.testing.conformance.cases import Case, Fact
 from kframework.testing.conformance.replay import CaseComparison, replay
 
@@ -109,4 +109,4 @@ def replayed(case: Part, registry: Registry | None = None) -> CaseComparison:
 def differing(case: Part, change: Callable[[Part], object], registry: Registry | None = None) -> dict[str, Fact]:
     """Change a case, replay it, and return what differs by field."""
     change(case)
-    return {spelled(fact.path): fact for fact in replayed(case, registry).differences}
+    return {format_path(fact.path): fact for fact in replayed(case, registry).differences}

@@ -15,7 +15,7 @@ from kframework_batch.testing import make_hypernode
 from msgspec.structs import replace
 
 from kframework.engine import MemoryCluster
-from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, convert, kind_named
+from kframework.objects import ApiObject, ObjectMeta, OwnerReference, Pod, convert, find_kind
 from kframework.objects.manifest import read
 from kframework.testing import make_node
 
@@ -89,7 +89,7 @@ policies: [{event: PodFailed, action: RestartJob}, {event: PodFailed, action: Ab
 
 def job(spec: str, **more: object) -> Job:
     data = {"metadata": {"name": "j", "namespace": "default", "uid": "u"}, "spec": yaml.safe_load(spec) | more}
-    kind = kind_named("batch.volcano.sh/v1alpha1", "Job")
+    kind = find_kind("batch.volcano.sh/v1alpha1", "Job")
     assert kind is not None
     made = convert(data, kind)
     assert isinstance(made, Job)

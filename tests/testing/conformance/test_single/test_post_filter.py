@@ -10,7 +10,7 @@ import pytest
 from kframework import ClearNomination, CycleState, PendingPod, Plugin, Preempt, Status, error, hookimpl, unschedulable
 from kframework.core.runtime.registry import Registry
 from kframework.framework.answers import Diagnosis
-from kframework.objects.codec import spelled
+from kframework.objects.problem import format_path
 from kframework.testing.conformance.cases import Uncompared
 from kframework.testing.conformance.recorded import RecordedPostFilter
 from kframework.testing.conformance.single import SingleInput, compare_post_filter
@@ -69,7 +69,7 @@ def differing(recorded: Part, *plugins: type[Plugin], priority: int = 10, cpu: s
         msgspec.convert(recorded, RecordedPostFilter), cycle, {plugin.name for plugin in plugins}
     )
     return {
-        f"{item.part}: {item.reason}" if isinstance(item, Uncompared) else spelled(item.path)
+        f"{item.part}: {item.reason}" if isinstance(item, Uncompared) else format_path(item.path)
         for item in facts
         if isinstance(item, Uncompared) or item.differs
     }

@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from kframework.objects.pod import Volume
-from kframework.objects.storage import PersistentVolumeSpec
-from kframework.objects.volumes import OpaqueSource
+from kframework.objects.storage import OpaqueSource, PersistentVolumeSpec
 from tests.objects.conftest import RoundTrip
 
 SHARED: list[dict[str, Any]] = [
