@@ -6,7 +6,7 @@ Fields that no scheduler reads are kept as their author wrote them. The subresou
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, lru_cache
 from typing import NamedTuple
 
@@ -328,6 +328,12 @@ def built_in_resource(built: BuiltInKind) -> ApiResource:
         to_view=to_v1 if is_view else identity,
         from_view=from_v1 if is_view else identity,
     )
+
+
+def scale_resource(resource: ApiResource, paths: ScalePaths) -> ApiResource:
+    """Return a view of a resource as the Scales of its objects."""
+    kind = foreign_kind(SCALE, "Scale", "scales", namespaced=True)
+    return replace(resource, kind=kind, to_view=lambda data: to_scale(paths, resource.to_view(data)), is_live=True)
 
 
 def declared_resource(kind: Kind[ApiObject]) -> ApiResource:

@@ -22,7 +22,7 @@ from kframework.fake_api.collection import Collection, CollectionFactory
 from kframework.fake_api.discovery import answer_root_path, not_found_response
 from kframework.fake_api.lists import ObjectSelection
 from kframework.fake_api.representations import Representation, negotiate, negotiate_encoding
-from kframework.fake_api.resources import SUBRESOURCES, ApiResource
+from kframework.fake_api.resources import SUBRESOURCES, ApiResource, scale_resource
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.fake_api.store import Store
 from kframework.fake_api.subresources import PROCESS_SUBRESOURCES, bind_pod, evict_pod, read_logs
@@ -168,7 +168,7 @@ class ApiServer:
                 raise ClusterError(message, status=406, reason="NotAcceptable")
             selection = ObjectSelection(call.resource, path.namespace, call.query)
             collection = self._store.collection(call.resource.storage_kind)
-            return WatchStream(collection, selection, self._representation(call), call.query)
+            return WatchStream(collection, selection, self._representation(call, resource), call.query)
         except ClusterError as error:
             return failure(error, subject)
 
@@ -227,12 +227,14 @@ class ApiServer:
 
     def _create_verbs(self, call: ApiCall) -> Verbs:
         scale = call.resource.scale if call.path.subresource == "scale" else None
-        form = self._representation(call)
-        return Verbs(self._store, call, form) if scale is None else ScaleVerbs(self._store, call, form, scale)
+        if scale is None:
+            return Verbs(self._store, call, self._representation(call, call.resource))
+        form = self._representation(call, scale_resource(call.resource, scale))
+        return ScaleVerbs(self._store, call, form, scale)
 
-    def _representation(self, call: ApiCall) -> Representation:
+    def _representation(self, call: ApiCall, resource: ApiResource) -> Representation:
         include = call.query.get("includeObject", "Metadata")
-        return negotiate(call.request.accept, call.resource, self._store.clock, include)
+        return negotiate(call.request.accept, resource, self._store.clock, include)
 
     def _answer_other(self, request: Request) -> Response | None:
         """Answer a request outside of resources; None if there is nothing at the path."""

@@ -23,7 +23,7 @@ from kframework.fake_api.writes import check_name, check_uid, draft_creation, dr
 from kframework.in_memory.generations import is_custom
 from kframework.in_memory.kind_store import Draft
 from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
-from kframework.process.http.statuses import answered, success
+from kframework.process.http.statuses import success
 
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")
 _CONTAINERS = ("containers", "initContainers")
@@ -249,9 +249,6 @@ class ScaleVerbs(Verbs):
         super().__init__(store, call, form)
         self._paths = paths
 
-    def get(self) -> Response:
-        return self._answer_scale(self._require_existing())
-
     def update(self) -> Response:
         return self._rescale(self._require_existing(), decode_object(self._call.request))
 
@@ -272,4 +269,4 @@ class ScaleVerbs(Verbs):
         return self._answer_scale(self._store_update(old, new))
 
     def _answer_scale(self, document: ApiDocument) -> Response:
-        return answered(to_scale(self._paths, self._resource.data(document)))
+        return self._answer(self._form.encode_one(document))

@@ -26,6 +26,7 @@ from kframework.objects import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    DaemonSet,
     Job,
     LabelSelector,
     LabelSelectorRequirement,
@@ -143,8 +144,10 @@ def _set_defaults(subject: ApiObject, now: str, classes: Collection[PriorityClas
             spec = replace(subject.spec, finalizers=subject.spec.finalizers or ("kubernetes",))
             phase = NamespaceStatus(phase=subject.status.phase or "Active")
             return replace(subject, metadata=replace(metadata, labels=labels), spec=spec, status=phase)
-        case Job() if not subject.spec.manual_selector:
-            return _with_generated_selector(subject)
+        case Job():
+            return _default_job(subject)
+        case DaemonSet():
+            return _with_template_generation(subject, max(1, template_generation(subject)))
         case StorageClass(volume_binding_mode=mode, reclaim_policy=policy):
             return replace(subject, volume_binding_mode=mode or "Immediate", reclaim_policy=policy or "Delete")
         case PersistentVolumeClaim(status=status):
@@ -156,15 +159,33 @@ def _set_defaults(subject: ApiObject, now: str, classes: Collection[PriorityClas
     return device_admission.set_defaults(subject, now)
 
 
-def _with_generated_selector(job: Job) -> Job:
-    """Set a job's selector to the unique labels of the pods that it creates."""
+def _default_job(job: Job) -> Job:
+    """Select a job's pods by unique labels, unless its author does; a job without labels has those of its template."""
     metadata, spec, template = job.metadata, job.spec, job.spec.template
-    labels = {"job-name": metadata.name, "controller-uid": metadata.uid}
-    labels |= {f"batch.kubernetes.io/{label}": text for label, text in labels.items()}
-    selector = spec.selector or LabelSelector()
-    matched = {"batch.kubernetes.io/controller-uid": metadata.uid} | selector.match_labels
-    template = replace(template, metadata=replace(template.metadata, labels=labels | template.metadata.labels))
-    return replace(job, spec=replace(spec, selector=replace(selector, match_labels=matched), template=template))
+    labels = template.metadata.labels
+    if not spec.manual_selector:
+        unique = {"job-name": metadata.name, "controller-uid": metadata.uid}
+        labels = unique | {f"batch.kubernetes.io/{label}": text for label, text in unique.items()} | labels
+        selector = spec.selector or LabelSelector()
+        matched = {"batch.kubernetes.io/controller-uid": metadata.uid} | selector.match_labels
+        template = replace(template, metadata=replace(template.metadata, labels=labels))
+        spec = replace(spec, selector=replace(selector, match_labels=matched), template=template)
+    return replace(job, metadata=replace(metadata, labels=metadata.labels or labels), spec=spec)
+
+
+#: The annotation of a DaemonSet that counts the changes of its template.
+_TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"
+
+
+def template_generation(daemon_set: DaemonSet) -> int:
+    """Return how often a DaemonSet's template has changed, from 1; 0 if it does not say."""
+    text = daemon_set.metadata.annotations.get(_TEMPLATE_GENERATION, "")
+    return int(text) if text.isdecimal() and len(text) < 19 else 0
+
+
+def _with_template_generation(daemon_set: DaemonSet, generation: int) -> DaemonSet:
+    annotations = daemon_set.metadata.annotations | {_TEMPLATE_GENERATION: str(generation)}
+    return replace(daemon_set, metadata=replace(daemon_set.metadata, annotations=annotations))
 
 
 def admit_update(old: T, new: T) -> T:
@@ -189,7 +210,11 @@ def admit_update(old: T, new: T) -> T:
         if isinstance(old, Pod) and isinstance(new, Pod):
             _validate_pod_update(old, new)
         metadata = replace(metadata, generation=metadata.generation + 1)
-    return device_admission.admit_update(old, replace(new, metadata=metadata))
+    new = replace(new, metadata=metadata)
+    if isinstance(old, DaemonSet) and isinstance(new, DaemonSet):
+        generation = template_generation(old) + (old.spec.template != new.spec.template)
+        return cast("T", _with_template_generation(new, generation))
+    return device_admission.admit_update(old, new)
 
 
 def check_version(subject: ApiObject) -> None:

@@ -14,7 +14,42 @@ async def test_status_update_of_a_built_in_kind_changes_metadata_too() -> None:
     await api.call("POST", path, {"metadata": {"name": "a"}, "spec": {"template": template}})
     patch = {"metadata": {"labels": {"a": "b"}}, "status": {"active": 1}}
     job = await api.call("PATCH", f"{path}/a/status", patch, content_type=MERGE)
-    assert (job["metadata"]["labels"], job["status"]) == ({"a": "b"}, {"active": 1})
+    assert (job["metadata"]["labels"]["a"], job["status"]) == ("b", {"active": 1})
+
+
+@pytest.mark.parametrize(("labels", "own"), [({}, {}), ({"app": "x"}, {}), ({"app": "x"}, {"team": "y"})])
+async def test_job_without_labels_has_those_of_its_pods(labels: dict[str, str], own: dict[str, str]) -> None:
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "c", "image": "i"}]},
+    }
+    job = await LocalApi().call(
+        "POST",
+        "/apis/batch/v1/namespaces/default/jobs",
+        {"metadata": {"name": "a", "labels": own}, "spec": {"template": template}},
+    )
+    uid = job["metadata"]["uid"]
+    unique = {"job-name": "a", "controller-uid": uid}
+    of_pods = labels | unique | {f"batch.kubernetes.io/{key}": value for key, value in unique.items()}
+    assert job["spec"]["template"]["metadata"]["labels"] == of_pods
+    assert job["metadata"]["labels"] == (own or of_pods)
+
+
+async def test_daemon_set_counts_the_changes_of_its_template() -> None:
+    api, path = LocalApi(), "/apis/apps/v1/namespaces/default/daemonsets"
+    template: Json = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+    spec = {"selector": {"matchLabels": {"a": "b"}}, "template": template}
+    created = await api.call("POST", path, {"metadata": {"name": "a"}, "spec": spec})
+    annotation = "deprecated.daemonset.template.generation"
+    assert created["metadata"]["annotations"] == {annotation: "1"}
+    patches: list[tuple[Json, str]] = [
+        ({"metadata": {"annotations": {annotation: "7", "x": "y"}}}, "1"),
+        ({"spec": {"minReadySeconds": 3}}, "1"),
+        ({"spec": {"template": {"metadata": {"labels": {"c": "d"}}}}}, "2"),
+    ]
+    for patch, generation in patches:
+        changed = await api.call("PATCH", f"{path}/a", patch, content_type=MERGE)
+        assert changed["metadata"]["annotations"] == {annotation: generation, "x": "y"}
 
 
 async def test_invalid_new_object_is_rejected() -> None:

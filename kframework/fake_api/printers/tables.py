@@ -10,6 +10,7 @@ from kframework.fake_api.printers.layouts import (
     Cell,
     CellReader,
     TableLayout,
+    format_duration,
     format_elapsed,
     lay_out,
     parse_columns,
@@ -60,6 +61,11 @@ _BINDING = lay_out(
 )
 
 
+def _requested_duration(request: Data, now: float) -> str:
+    seconds = number(request, "spec.expirationSeconds")
+    return format_duration(seconds) if seconds else "<none>"
+
+
 def _condition(request: Data, now: float) -> str:
     conditions = [text(each, "type") for each in entries(request, "status.conditions")]
     issued = ["Issued"] if text(request, "status.certificate") else []
@@ -98,9 +104,8 @@ CONFIGURATION = {
     ("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration"): _WEBHOOKS,
     ("admissionregistration.k8s.io/v1", "ValidatingWebhookConfiguration"): _WEBHOOKS,
     ("certificates.k8s.io/v1", "CertificateSigningRequest"): lay_out(
-        "Name, Age, SignerName=spec.signerName, Requestor=spec.username, "
-        "RequestedDuration=spec.expirationSeconds|<none>, Condition",
-        {"Condition": _condition},
+        "Name, Age, SignerName=spec.signerName, Requestor=spec.username, RequestedDuration, Condition",
+        {"RequestedDuration": _requested_duration, "Condition": _condition},
     ),
     ("node.k8s.io/v1", "RuntimeClass"): lay_out("Name, Handler=handler, Age"),
 }

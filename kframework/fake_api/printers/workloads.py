@@ -170,7 +170,7 @@ def _job_status(job: Data, now: float) -> str:
     }
     if text(job, "metadata.deletionTimestamp"):
         return "Terminating"
-    states = ("Completer", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
+    states = ("Complete", "Failed", "Suspended", "FailureTarget", "SuccessCriteriaMet")
     return next((each for each in states if each in true_conditions), "Running")
 
 
@@ -280,6 +280,7 @@ WORKLOADS = {
             "Selector": lambda cron, now: format_selector_at(cron, "spec.jobTemplate.spec.selector"),
         },
     ),
+    ("autoscaling/v1", "Scale"): lay_out("Name, Desired:integer=spec.replicas, Available:integer=status.replicas, Age"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"): lay_out(
         "Name, Reference, Targets, MinPods=spec.minReplicas|<unset>, MaxPods:integer=spec.maxReplicas, "
         "Replicas:integer=status.currentReplicas, Age",

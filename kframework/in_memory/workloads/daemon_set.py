@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended, is_ready
 from kframework.clock import Clock
+from kframework.in_memory.admission import template_generation
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
@@ -134,6 +135,7 @@ class DaemonSetController(ControlLoop):
             self._cluster.remove_object(pod)
         template = owner.spec.template
         labels = template.metadata.labels | {REVISION_LABEL: state.name_hash}
+        labels["pod-template-generation"] = str(template_generation(owner))
         for node_name in plan.to_create:
             spec = pin_to_node(with_daemon_tolerations(template.spec), node_name)
             create_pod(self._cluster, owner, template, spec, labels=labels)

@@ -6,7 +6,7 @@ import pytest
 
 from kframework.errors import ClusterError
 from kframework.fake_api.resources import ScalePaths, to_scale, with_scale
-from tests.fake_api.local_api import MERGE, Json, LocalApi
+from tests.fake_api.local_api import MERGE, TABLE, Json, LocalApi
 
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 WEB: Json = {
@@ -67,6 +67,14 @@ async def test_workload_is_scaled() -> None:
     assert patched["spec"] == {}
     web = await api.call("GET", f"{DEPLOYMENTS}/web")
     assert (web["spec"]["replicas"], web["metadata"]["generation"]) == (0, 3)
+
+
+async def test_scale_is_printed_with_its_own_columns() -> None:
+    api = LocalApi()
+    await api.call("POST", DEPLOYMENTS, WEB)
+    table = await api.call("GET", f"{DEPLOYMENTS}/web/scale", accept=TABLE)
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Desired", "Available", "Age"]
+    assert table["rows"][0]["cells"] == ["web", 2, 0, "0s"]
 
 
 async def test_kind_without_a_scale_is_not_found() -> None:

@@ -114,6 +114,7 @@ async def test_daemon_pod_fits_only_its_node() -> None:
         assert pod.spec.affinity is not None and pod.spec.affinity.node_affinity is not None
         required_now = pod.spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution
         assert required_now is not None
+        assert pod.metadata.labels["pod-template-generation"] == "1"
         (term,) = required_now.node_selector_terms
         assert [(each.key, each.values) for each in term.match_fields] == [("metadata.name", ("n1",))]
         assert term.match_expressions == ()

@@ -197,21 +197,23 @@ def default_replica_set(data: Data) -> Data:
 
 def default_replication_controller(data: Data) -> Data:
     spec = _default_spec(_REPLICAS, data)
-    labels = mapping(spec, "template.metadata.labels")
+    labels, metadata = mapping(spec, "template.metadata.labels"), mapping(data, "metadata")
     if labels and not spec.get("selector"):
         spec["selector"] = labels
-    return _with_template(_with_labels(data, labels), spec)
+    if labels and not metadata.get("labels"):
+        data = {**data, "metadata": {**metadata, "labels": labels}}
+    return _with_template(data, spec)
 
 
 def default_job(data: Data) -> Data:
-    """Add the defaults of a Job; its selector is generated on creation."""
+    """Add the defaults of a Job; its selector and labels are generated on creation."""
     spec = mapping(data, "spec")
     if "completions" not in spec and "parallelism" not in spec:
         spec = {**spec, "completions": 1}
     spec = cast("Data", apply_defaults(_JOB, spec))
     spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
-    return _with_template(_with_labels(data, mapping(spec, "template.metadata.labels")), spec)
+    return _with_template(data, spec)
 
 
 def default_cron_job(data: Data) -> Data:
@@ -237,13 +239,6 @@ def _change_at(data: Data, path: tuple[str, ...], change: Callable[[Data], Data]
         return change(data)
     inner = data.get(path[0])
     return {**data, path[0]: _change_at(inner, path[1:], change)} if isinstance(inner, dict) else data
-
-
-def _with_labels(data: Data, labels: Data) -> Data:
-    metadata = mapping(data, "metadata")
-    if not labels or metadata.get("labels"):
-        return data
-    return {**data, "metadata": {**metadata, "labels": labels}}
 
 
 def default_service(data: Data) -> Data:

@@ -60,6 +60,10 @@ RBAC = "rbac.authorization.k8s.io/v1"
             ("a", "5m", "s", "u", "<none>", "Approved,Issued"),
         ),
         ("certificates.k8s.io/v1", "CertificateSigningRequest", {}, ("a", "5m", "", "", "<none>", "Pending")),
+        (
+            *("certificates.k8s.io/v1", "CertificateSigningRequest", {"spec": {"expirationSeconds": 86400}}),
+            ("a", "5m", "", "", "24h", "Pending"),
+        ),
         ("node.k8s.io/v1", "RuntimeClass", {"handler": "gvisor"}, ("a", "gvisor", "5m")),
     ],
 )

@@ -91,10 +91,10 @@ def test_objects_are_encoded_as_rows(
                 "completionTime": "2026-01-01T00:58:09Z",
                 "conditions": [
                     {"type": "SuccessCriteriaMet", "status": "True"},
-                    {"type": "Completer", "status": "True"},
+                    {"type": "Complete", "status": "True"},
                 ],
             },
-            ("Completer", "1/1", "9s"),
+            ("Complete", "1/1", "9s"),
         ),
         ({}, {"conditions": [{"type": "Failed", "status": "True"}]}, ("Failed", "0/1", "")),
     ],

@@ -64,7 +64,6 @@ def test_specs_get_defaults(kind: str, api_version: str, spec: Any, found: Any) 
 
 def test_parallel_job_has_no_default_completions() -> None:
     assert "completions" not in filled("Job", "batch/v1", parallelism=3)["spec"]
-    assert filled("Job", "batch/v1")["metadata"]["labels"] == {"a": "b"}
 
 
 def test_nested_templates_get_defaults() -> None:
