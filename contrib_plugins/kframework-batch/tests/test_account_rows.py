@@ -48,8 +48,8 @@ GANG = ProtectedTasks("gang", 2, ("default/v",))
         (turn(plugin="gang", message="too few"), "gang", "gang: too few"),
         (turn(verdicts=(YES, no("full"))), "", "full"),
         (turn(verdicts=(no("full"), no("not due", "proportion"))), "proportion", "full; proportion: not due"),
-        (turn(verdicts=(no("full"),), protected=(GANG,)), "", "full; gang would not let 2 tasks go"),
-        (turn(protected=(ProtectedTasks("gang", 1, ()),)), "", "gang would not let 1 task go"),
+        (turn(verdicts=(no("full"),), protected=(GANG,)), "", "full; gang protects 2 tasks"),
+        (turn(protected=(ProtectedTasks("gang", 1, ()),)), "", "gang protects 1 task"),
         (turn(verdicts=tuple(map(no, "aabcde"))), "", "a; b; c; and 2 other reasons"),
     ],
 )
@@ -59,7 +59,7 @@ def test_turn_shows_rejecting_plugin_and_reason(said: Turn, plugin: str, reason:
 
 def test_reasons_of_several_turns_are_shown_once() -> None:
     assert format_reasons(turn(verdicts=(no("full."),)), turn(protected=(GANG,), verdicts=(no("full."),)), turn()) == (
-        "full; gang would not let 2 tasks go"
+        "full; gang protects 2 tasks"
     )
 
 

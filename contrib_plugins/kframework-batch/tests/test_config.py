@@ -222,14 +222,14 @@ def test_errors_have_their_location(text: str, error: str) -> None:
     [
         (
             "[[drf+, gang, proportion]]",
-            "tiers[0].plugins[0].enableHierarchy: drf with a hierarchy and proportion both say",
+            "tiers[0].plugins[0].enableHierarchy: drf with a hierarchy and proportion both compute",
         ),
         ("[[gang], [proportion, drf+]]", "tiers[1].plugins[1].enableHierarchy: drf with a hierarchy and proportion"),
         (
             "[[proportion, capacity]]",
-            "tiers[0].plugins[1].name: proportion works out what is due to queues and capacity",
+            "tiers[0].plugins[1].name: proportion computes the shares of queues, capacity",
         ),
-        ("[[capacity], [proportion]]", "tiers[0].plugins[0].name: proportion works out what is due to queues and"),
+        ("[[capacity], [proportion]]", "tiers[0].plugins[0].name: proportion computes the shares of queues, capacity"),
         ("[[drf+], [proportion]]", None),
         ("[[drf, proportion]]", None),
         ("[[drf+, capacity]]", None),

@@ -23,10 +23,6 @@ def test_invalid_quantity_is_rejected() -> None:
         Resource.parse({"cpu": "lots"})
 
 
-def test_from_pairs_omits_zeros() -> None:
-    assert Resource.from_pairs([("cpu", 5), ("memory", 0)]) == {"cpu": 5}
-
-
 @pytest.mark.parametrize(
     ("resource", "empty"), [(Resource(), True), (Resource(cpu=0), True), (Resource(cpu=0, memory=1), False)]
 )

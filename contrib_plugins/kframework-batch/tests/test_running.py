@@ -156,7 +156,7 @@ def test_changed_configuration_is_used_from_the_next_session(tmp_path: Path, cap
             file.write_text(CONFIG % WORK + "nonsense: 1\n")
 
     run_virtual(main)
-    assert told == ["the changed configuration is in force"]
+    assert told == ["using the changed configuration"]
     assert [record.message.rpartition(": ")[2] for record in caplog.records if record.levelname == "WARNING"] == [
         'unknown field "nonsense" is ignored'
     ]

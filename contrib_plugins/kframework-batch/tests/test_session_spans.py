@@ -120,7 +120,7 @@ def test_turn_spans_have_task_counts_and_reasons() -> None:
     assert "kframework.message" not in fits
     assert large["kframework.tasks.rejected"] == 6
     assert large["kframework.rejectors"] == ("proportion",)
-    assert "queue a is not due room for it" in large["kframework.message"]
+    assert "queue a has no share left for it" in large["kframework.message"]
 
 
 def test_spans_start_at_clock_time_and_have_measured_durations() -> None:

@@ -131,7 +131,7 @@ def test_rejecting_plugin_holds_the_pods_of_the_job() -> None:
     held = {pod.pod: (pod.plugins, pod.held, pod.message) for pod in found.pods_held_by(("volcano", "proportion"))}
     once = "Pod default/large-1 can possibly be assigned to n, once minAvailable is satisfied"
     assert held.keys() == {f"default/large-{number}" for number in range(3)}
-    assert held["default/large-0"] == (("proportion",), True, "queue red is not due room for it")
+    assert held["default/large-0"] == (("proportion",), True, "queue red has no share left for it")
     assert held["default/large-1"] == (("proportion",), True, once)
     assert list(found.pods_held_by(("volcano", "gang"))) == []
 
@@ -166,7 +166,7 @@ def test_pending_jobs_are_listed_first_with_reasons() -> None:
     section = named(shown(stage()).sections(), "jobs")
     large, runs = section.rows
     assert (section.total, section.note) == (2, "Jobs that cannot run yet first, then by the number of pending tasks.")
-    last = ("discarded in allocate", "2 of 3", Ref("session", "2"), "proportion: queue red is not due room for it")
+    last = ("discarded in allocate", "2 of 3", Ref("session", "2"), "proportion: queue red has no share left for it")
     assert large.cells == (Ref("job", "default/large"), "red", "Inqueue", "0 of 3", "3 Pending", *last)
     first = ("committed in allocate", "2 of 2", Ref("session", "1"), "")
     assert runs.cells == (Ref("job", "default/runs"), "blue", "Running", "2 of 2", "2 Running", *first)
@@ -199,7 +199,7 @@ def test_job_lists_the_reasons_of_each_action() -> None:
     made = Stage(config, nodes=[make_node("n", cpu=4), make_node("m", cpu=2)], gangs=[runs, large]).session()
     why = next(row.cells[-1] for row in named(shown(made).sections(), "jobs").rows)
     assert isinstance(why, str)
-    assert [why.count(words) for words in ("Insufficient cpu", "who may be pushed out", "would not let")] == [1, 1, 1]
+    assert [why.count(words) for words in ("Insufficient cpu", "pods that may be evicted", "protects")] == [1, 1, 1]
     assert shown(made).count_by_plugin() == {}
 
 
@@ -221,7 +221,7 @@ def test_job_details_have_tasks_and_turns() -> None:
     tasks, turns = made.details("job", "default/large").sections
     assert (tasks.title, len(tasks.rows), len(turns.rows)) == ("Tasks of default/large", 3, 2)
     tried = {row.cells[0]: row.cells[1:] for row in tasks.rows}
-    assert tried[Ref("pod", "default/large-0")] == ("Pending", None, "queue red is not due room for it")
+    assert tried[Ref("pod", "default/large-0")] == ("Pending", None, "queue red has no share left for it")
     runs, _ = made.details("job", "default/runs").sections
     assert [row.cells[1:] for row in runs.rows] == [("Running", Ref("node", "n"), "")] * 2
 

@@ -14,7 +14,7 @@ from tests.support.batch_accounts.protection import PROTECTS, SILENT, by_priorit
 from tests.support.batch_accounts.session_model import SessionModel
 
 BROKEN = "a member of the gang"
-NO_ROOM = "there is no node where it would fit if those went who may be pushed out"
+NO_ROOM = "it would fit no node even without the pods that may be evicted"
 FIT_ERROR = re.compile(r"0/(\d+) nodes are available:(?: (.*)\.)?")
 #: The stock plugins that have work to do when a session opens.
 OPENING = ("drf", "proportion", "capacity", "overcommit")
@@ -180,7 +180,7 @@ class Replay:
             if plugin := stands.overused(queue):
                 while jobs[queue]:
                     job = jobs[queue].take()
-                    message = f"queue {queue} has its due already"
+                    message = f"queue {queue} already holds its share"
                     job.message = job.message if job.is_complete() else message
                     self.passed(job, TurnOutcome.OVERUSED, plugin, message)
                 continue
@@ -253,7 +253,7 @@ class Replay:
         self.placed.discard(task.uid)
         assert not (verdict.promised or verdict.feasible or verdict.ties)
         if refuser := stands.refuses_room(job.queue, task) if task.request else "":
-            assert (verdict.plugin, verdict.message) == (refuser, f"queue {job.queue} is not due room for it")
+            assert (verdict.plugin, verdict.message) == (refuser, f"queue {job.queue} has no share left for it")
             return
         assert not verdict.plugin
         if task.role and task.role in failed:

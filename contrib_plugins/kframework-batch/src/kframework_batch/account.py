@@ -1,7 +1,6 @@
-"""The account of a session: what was decided in it and why, as one record that all who show sessions read.
+"""The account of a session: one record of its decisions and reasons, for page, explanations, metrics and traces.
 
-Page, explanations, metrics, traces, reports and recordings are made from it; none has an idea of its own. Amounts are
-as `Resource` has them: milli-CPU for `cpu`, whole units for all else. Jobs go by their uid (`JobInfo.uid`).
+Amounts are as in `Resource`: milli-CPU for `cpu`, whole units for all else. Jobs go by their uid (`JobInfo.uid`).
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class TurnOutcome(StrEnum):
     KEPT = "kept"
     #: It had less than it needs, and all of it was undone.
     DISCARDED = "discarded"
-    #: Its queue has its due already.
+    #: Its queue already holds its share.
     OVERUSED = "overused"
     #: It cannot be scheduled as it is.
     INVALID = "invalid"

@@ -79,7 +79,7 @@ def _reasons(turn: Turn) -> Iterator[str]:
     if len(rejected) > _MAX_REASONS:
         yield f"and {len(rejected) - _MAX_REASONS} other reasons"
     for each in turn.protected:
-        yield f"{each.plugin} would not let {each.tasks} {'task' if each.tasks == 1 else 'tasks'} go"
+        yield f"{each.plugin} protects {each.tasks} {'task' if each.tasks == 1 else 'tasks'}"
 
 
 def _format_rejection(plugin: str, message: str) -> str:
@@ -106,9 +106,9 @@ def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], sess
             "Queue",
             ("Weight", ColumnKind.NUMBER),
             ("Waiting pods", ColumnKind.NUMBER),
-            ("Allocated of what it is due", ColumnKind.AMOUNTS),
+            ("Allocated of its share", ColumnKind.AMOUNTS),
         ),
-        *(("Share of its due", ColumnKind.SHARE), ("Held of the cluster in the end", ColumnKind.SHARE), "Overused by"),
+        *(("Part of its share", ColumnKind.SHARE), ("Part of the cluster at the end", ColumnKind.SHARE), "Overused by"),
     )
     return Section.from_rows("queues", "Queues", titles, map(row, states), len(states), note=note)
 
@@ -125,7 +125,7 @@ def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
 
     titles = columns(
         *("Session", ("At", ColumnKind.MOMENT), ("Took", ColumnKind.DURATION), ("Turns", ColumnKind.NUMBER)),
-        *(("Bound", ColumnKind.NUMBER), ("Evicted", ColumnKind.NUMBER), ("Came to", ColumnKind.SENTENCE)),
+        *(("Bound", ColumnKind.NUMBER), ("Evicted", ColumnKind.NUMBER), ("Result", ColumnKind.SENTENCE)),
     )
     return Section.from_rows("sessions", "Sessions", titles, map(row, sessions), total)
 
@@ -149,15 +149,15 @@ def session_sections(account: SessionAccount, name_job: NameJob) -> Iterator[Sec
         yield Section.from_rows("bound", "Bound", columns("Pod", "Node"), bound, len(account.bound))
     if account.evicted:
         evicted = (Row((Ref("pod", pod), reason)) for pod, reason in account.evicted)
-        yield Section.from_rows("evicted", "Evicted", columns("Pod", "Because of"), evicted, len(account.evicted))
+        yield Section.from_rows("evicted", "Evicted", columns("Pod", "Reason"), evicted, len(account.evicted))
     changed = [job for job in account.jobs if job.phase != job.next_phase]
     if changed:
         phases = (Row((name_job(job.job), job.phase or "none", job.next_phase)) for job in changed)
         yield Section.from_rows("phases", "Phases that changed", columns("Job", "From", "To"), phases, len(changed))
     if account.gone:
         gone = (Row((name_job(job.job), job.phase or "none", format_counts(job.tasks))) for job in account.gone)
-        titles = columns("Job", "Last phase", "Left of its tasks")
-        yield Section.from_rows("gone", "Pod groups that are gone", titles, gone, len(account.gone))
+        titles = columns("Job", "Last phase", "Remaining tasks")
+        yield Section.from_rows("gone", "Deleted pod groups", titles, gone, len(account.gone))
     if account.parts:
         parts = (Row((f"{part.kind} {part.name}", part.took)) for part in account.parts)
         titles = columns("Part", ("Took", ColumnKind.DURATION))
@@ -199,6 +199,6 @@ def pod_verdicts(verdicts: Iterable[tuple[SessionAccount, Turn, TaskVerdict]]) -
         rows.append(Row(cells, tone_of(turn) if verdict.node else Tone.WAITING))
     titles = columns(
         *("Session", ("At", ColumnKind.MOMENT), "Action", "Node"),
-        *(("Of nodes", ColumnKind.NUMBER), "Its job's turn", ("Why", ColumnKind.SENTENCE)),
+        *(("Feasible nodes", ColumnKind.NUMBER), "Its job's turn", ("Why", ColumnKind.SENTENCE)),
     )
     return Section.from_rows("verdicts", "Verdicts in the last sessions", titles, rows, len(rows))

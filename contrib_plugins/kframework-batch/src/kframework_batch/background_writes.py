@@ -1,7 +1,6 @@
 """The writes of sessions except bindings: statuses of groups and queues, deletions of victims, warnings.
 
-The host makes the calls and tries them again; what could not be done reaches the engine as a message, between two
-sessions.
+The host makes and retries the calls; a failure reaches the engine as a message, between two sessions.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ class Reconfigured(EngineMessage, frozen=True):
 
 
 class BackgroundWrites:
-    """Has its host write: of the statuses of an object the newest, and one at a time.
-
-    `report` takes what could not be done.
-    """
+    """Writes through the host, of each object's status only the newest; `report` takes failures."""
 
     def __init__(self, host: Host, report: Callable[[EngineMessage], None]) -> None:
         self._host = host

@@ -27,10 +27,8 @@ class JobCache:
     """The jobs, tasks and queues of the cluster, including what this scheduler assumes.
 
     `jobs` holds those that have a pod group (`has_group`) or tasks, by uid; `queues` those whose object can be decoded,
-    by name; `tasks` all pods of ours that belong to a group, by uid, completed ones included until they are deleted;
-    `pending` the latest version of the unassigned pods that are ours, by uid. `evicting` holds the uids of evicted
-    victims whose deletion has not been observed. `on_new` is called with each unassigned pod of ours that is seen for
-    the first time.
+    by name; `tasks` all pods of ours in groups, by uid, until they are deleted; `pending` our unassigned pods, by uid.
+    `evicting` are the uids of victims whose deletion has not been observed. `on_new_pod` gets each new unassigned pod.
     """
 
     def __init__(self, cluster: ClusterState, schedulers: frozenset[str], default_queue: str = DEFAULT_QUEUE) -> None:
@@ -134,7 +132,7 @@ class JobCache:
             new = QueueInfo(obj)
         except QuantityError as error:
             if self._unreadable.get(name) != obj.spec:
-                _log.warning("queue %r is left out: %s", name, error)
+                _log.warning("ignoring queue %r: %s", name, error)
             self._unreadable[name] = obj.spec
             return self.queues.pop(name, None) is not None
         if old is not None and old.object.status == obj.status:

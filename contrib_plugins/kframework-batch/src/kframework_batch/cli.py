@@ -56,7 +56,7 @@ Config = Annotated[
         "--config",
         "--scheduler-conf",
         metavar="FILE",
-        help="Volcano's scheduler configuration; the default one without.",
+        help="Volcano scheduler configuration file; without it, Volcano's default.",
     ),
 ]
 
@@ -67,12 +67,12 @@ SchedulerNames = Annotated[
         metavar="NAME",
         default_factory=lambda: ["volcano"],
         show_default=False,
-        help="Whose pods are scheduled; repeatable; volcano without it.",
+        help="Schedule pods with this schedulerName; repeatable; default volcano.",
     ),
 ]
 
 DefaultQueue = Annotated[
-    str, typer.Option("--default-queue", metavar="NAME", help="The queue of jobs and pods that name none.")
+    str, typer.Option("--default-queue", metavar="NAME", help="Queue of jobs and pods that name no queue.")
 ]
 
 Period = Annotated[
@@ -82,7 +82,7 @@ Period = Annotated[
         "--period",
         metavar="TIME",
         parser=positive_span,
-        help="Time from one session to the next; 1s without it.",
+        help="Time from one session to the next; default 1s.",
     ),
 ]
 
@@ -105,19 +105,20 @@ def simulate(
     seed: Seed = None,
     trace: Trace = None,
     shares: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw here what each queue held over time, as SVG.")
+        str | None,
+        typer.Option(metavar="FILE", help="Write a chart of the queues' shares over time to this file (SVG)."),
     ] = None,
     record_options: RecordOptions,
     report: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write an HTML page here that shows what came of it, and why.")
+        str | None, typer.Option(metavar="FILE", help="Write the result and the reasons to this file, as an HTML page.")
     ] = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
     """Schedule the jobs and pods of cluster files on virtual time.
 
-    Prints where every pod went, or why it waits. Jobs become pods, and plain pods get groups, as Volcano's controllers
-    have it; all of it happens in memory.
+    Prints the node of every pod, or why it waits. Volcano's controllers run too: they create the pods of jobs, and
+    groups for plain pods. Everything happens in memory.
     """
     from kframework.clock import VIRTUAL_EPOCH
     from kframework.engine import History, Journal
@@ -207,7 +208,7 @@ ResourceNamespace = Annotated[
         "--leader-elect-resource-namespace",
         "--lock-object-namespace",
         metavar="NAME",
-        help="Namespace of the lease.",
+        help="Namespace of the Lease.",
     ),
 ]
 
@@ -231,12 +232,14 @@ def run(
     controllers: Annotated[
         bool | None,
         typer.Option(
-            help="Make pods of jobs, and groups of plain pods, as Volcano's controllers do; by default if --embedded."
+            help="Run Volcano's controllers: create pods of jobs, and groups for plain pods; default with --embedded."
         ),
     ] = None,
     process: VolcanoOptions,
-    kube_api_qps: Annotated[float, typer.Option(metavar="N", help="Requests a second; -1 lifts the limit.")] = 2000.0,
-    kube_api_burst: Annotated[int, typer.Option(metavar="N", help="Requests at once.")] = 2000,
+    kube_api_qps: Annotated[
+        float, typer.Option(metavar="N", help="API requests per second; -1 for no limit.")
+    ] = 2000.0,
+    kube_api_burst: Annotated[int, typer.Option(metavar="N", help="Burst of API requests.")] = 2000,
     embedded: EmbeddedOptions,
     record_options: RecordOptions,
     verbosity: Verbosity = 0,
@@ -244,8 +247,8 @@ def run(
 ) -> None:
     """Schedule the jobs and pods of a cluster.
 
-    Runs until SIGTERM or Ctrl-C. What is changed in the configuration file holds from the next
-    session on. All flags of Volcano's scheduler are known; those without a meaning here are ignored with a notice.
+    Runs until SIGTERM or Ctrl-C. A change of the configuration file takes effect with the next session. All flags of
+    Volcano's scheduler are accepted; those without a meaning here are ignored with a notice.
     """
     from kframework.clock import SystemClock
     from kframework.engine import Process, with_overrides
@@ -314,7 +317,7 @@ def rbac(
     scheduler_names: SchedulerNames,
     config: Config = None,
     controllers: Annotated[
-        bool, typer.Option("--controllers", help="With what `run --controllers` needs beyond that.")
+        bool, typer.Option("--controllers", help="Add the rights that `run --controllers` needs.")
     ] = False,
     leader_elect: LeaderElect = None,
     resource_name: ResourceName = None,
@@ -326,8 +329,8 @@ def rbac(
 ) -> None:
     """Print the rights that `run` needs, and no others.
 
-    Roles and their bindings to a ServiceAccount, for `kubectl apply -f -`: for what sessions watch and write, what
-    predicates and nodeorder look at, and the lease.
+    Prints roles and their bindings to a ServiceAccount, for `kubectl apply -f -`. They cover what sessions watch and
+    write, what predicates and nodeorder read, and the Lease.
     """
     from kframework.engine import with_overrides
     from kframework_batch.program import load_program

@@ -48,7 +48,7 @@ class Descending:
 
 
 class CombinedPlugins:
-    """All plugins of a session as one, except for predicates and node scores (`kframework_batch.placement`).
+    """All plugins of a session as one, a method per hook; `kframework_batch.placement` has predicates and node scores.
 
     `protected` is called with each plugin whose protection counts and the tasks that it protects.
     """
@@ -77,8 +77,6 @@ class CombinedPlugins:
     def _keys(self, hook: str, *arguments: object) -> list[Key]:
         return [call(self._session, *arguments) for call in self.tiers.flat(hook)]
 
-    # -- the session as a whole --------------------------------------------------------------------------------------
-
     def open(self, took: DurationCallback = lambda plugin, nanoseconds: None) -> Iterator[None]:
         """Run the open hook of every plugin; yields after each, and where they do."""
         for call in self.tiers.flat("on_session_open"):
@@ -95,8 +93,6 @@ class CombinedPlugins:
     def wakes_at(self) -> float | None:
         answers = (call(self._session) for call in cast("_Flat[float | None]", self.tiers.flat("wakes_at")))
         return min((moment for moment in answers if moment is not None), default=None)
-
-    # -- orders ------------------------------------------------------------------------------------------------------
 
     def job_key(self, job: JobInfo) -> tuple[Key, ...]:
         return (*self._keys("job_order", job), job.created, job.uid)
@@ -120,15 +116,11 @@ class CombinedPlugins:
         calls = cast("_Flat[float]", self.tiers.flat("hypernode_order"))
         return sum((call(self._session, gang, hypernode) for call in calls), 0.0)
 
-    # -- rejections --------------------------------------------------------------------------------------------------
-
     def job_valid(self, job: JobInfo) -> Status | None:
         return _rejection(self.tiers.flat("job_valid"), self._session, job)
 
     def pre_predicate(self, task: TaskInfo) -> Status | None:
         return _rejection(self._pre_predicate, self._session, task)
-
-    # -- victims -----------------------------------------------------------------------------------------------------
 
     def preemptable(self, preemptor: TaskInfo, tasks: Sequence[TaskInfo]) -> list[TaskInfo]:
         return self._agreed_victims("preemptable", preemptor, tasks)
@@ -157,8 +149,6 @@ class CombinedPlugins:
                 return [task for task in tasks if task.uid in named]
         return []
 
-    # -- queues ------------------------------------------------------------------------------------------------------
-
     def overused_by(self, queue: QueueInfo) -> str:
         return next((call.plugin.name for call in self.tiers.flat("overused") if call(self._session, queue)), "")
 
@@ -173,8 +163,6 @@ class CombinedPlugins:
 
     def preemptive(self, queue: QueueInfo, task: TaskInfo) -> bool:
         return all(call(self._session, queue, task) for call in self.tiers.flat("preemptive"))
-
-    # -- jobs --------------------------------------------------------------------------------------------------------
 
     def queue_account(self, queue: QueueInfo) -> tuple[str, QueueAccount | None]:
         """Return a queue's account, with the plugin that keeps it; ("", None) without such a plugin."""
@@ -227,8 +215,6 @@ class CombinedPlugins:
             if permitted:
                 break
         return ""
-
-    # -- books -------------------------------------------------------------------------------------------------------
 
     def allocated(self, task: TaskInfo) -> Status | None:
         """Notify every plugin that a task got room; if one rejects it, undo the notifications and return its status."""

@@ -1,7 +1,6 @@
 """Reading a scheduler configuration as Volcano has it: actions, tiers of plugins with their flags, arguments.
 
-As tolerant as Volcano's own reading: unknown fields are ignored, here with a warning. Which actions and plugins
-there are, and what their arguments mean, is looked into by `kframework_batch.program`.
+Unknown fields cause a warning. `kframework_batch.program` checks names and arguments.
 """
 
 from __future__ import annotations
@@ -231,11 +230,11 @@ class _ConfigurationReader:
         for tier in tiers:
             trees = [entry for entry in tier if entry.name == "drf" and entry.flags.get(HIERARCHY)]
             if trees and any(entry.name == "proportion" for entry in tier):
-                why = "drf with a hierarchy and proportion both say what is due to queues: a tier may have one of them"
+                why = "drf with a hierarchy and proportion both compute the shares of queues: keep one of them"
                 self._add_error(trees[0].place / HIERARCHY, why)
         entries = {entry.name: entry for entry in chain(*tiers)}
         if {"proportion", "capacity"} <= entries.keys():
-            why = "proportion works out what is due to queues and capacity reads it from them: remove one of the two"
+            why = "proportion computes the shares of queues, capacity reads them from their specs: remove one"
             self._add_error(entries["capacity"].place / "name", why)
 
     def _add_error(self, place: YamlLocation, message: str) -> None:

@@ -1,8 +1,4 @@
-"""The results of the core's Filter and Score plugins for tasks: predicates and nodeorder have no rules of their own.
-
-Most tasks are answered from the core's cache (its layers), where one row is evaluated again when it has changed; for
-the others all nodes are searched.
-"""
+"""The results of the core's Filter and Score plugins for tasks, from its cache or by a search of all nodes."""
 
 from __future__ import annotations
 
@@ -32,10 +28,7 @@ SearchKey = tuple[str, int, int, int]
 
 
 class _TaskPlan(NamedTuple):
-    """The plan for a pod at the end of the log of changed rows, and whether no plugin must be called besides.
-
-    It holds for the pods that follow, while all that is `alike` stays the same.
-    """
+    """The plan for a pod at the end of the log of changed rows; it holds for pods that follow with the same `key`."""
 
     pod: PendingPod
     end: int
@@ -85,10 +78,7 @@ class CorePlugins:
         return self._task_plan(task).plan
 
     def cached_answers(self, task: TaskInfo) -> AnswerColumns | None:
-        """Return the memory that alone answers for a task; None where all nodes must be searched.
-
-        The scores of such a task depend on no other candidate.
-        """
+        """Return the cache that alone answers for a task; None where all nodes must be searched."""
         planned = self._task_plan(task)
         return planned.plan.cache if planned.is_fully_cached else None
 

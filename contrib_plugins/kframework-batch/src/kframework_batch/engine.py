@@ -1,7 +1,7 @@
-"""The engine of batch scheduling: messages into jobs and tables, a session per period, its consequences to the outside.
+"""The engine of batch scheduling: it applies messages to jobs and tables, and runs a session per period.
 
-Sessions begin only where something has changed since the last one, or where a plugin wants one. While one is open the
-inbox stays shut: `step` advances it by a task, so that the loop may be left between two steps.
+A session begins only if something has changed since the last one, or a plugin wants one. While it is open the inbox
+stays shut; `step` advances it by a task.
 """
 
 from __future__ import annotations
@@ -242,10 +242,7 @@ class BatchEngine(Engine, SessionEffects):
         return LoadedProgram(self._program, self.core, self._score_cache)
 
     def trial(self, by: LoadedProgram | None = None) -> TrialSession:
-        """Return a session that rolls everything back, to be tried out at once; no session may be open.
-
-        It decides as the next one would, or as `by` does.
-        """
+        """Return a session that decides as the next one, or as `by`, and rolls back; no session may be open."""
         assert self.is_between_sessions
         random = Random()
         random.setstate(self._random.getstate())

@@ -161,7 +161,7 @@ class Fairness(Protocol):
 
     @hookspec
     def overused(self, session: SessionView, queue: QueueInfo) -> bool:
-        """Return whether a queue has its due already; one plugin is enough."""
+        """Return whether a queue already holds its share; one plugin is enough."""
 
     @hookspec
     def allocatable(self, session: SessionView, queue: QueueInfo, task: TaskInfo) -> bool:

@@ -134,4 +134,4 @@ class HyperNodes:
     def _warn_once(self, what: str) -> None:
         if what not in self._warnings:
             self._warnings.add(what)
-            _log.warning("a member of a hypernode is left out: %s", what)
+            _log.warning("ignoring a member of a hypernode: %s", what)

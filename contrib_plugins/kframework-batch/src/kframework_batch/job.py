@@ -79,7 +79,7 @@ class TaskInfo:
         self.index: int | None = _number(labels.get(INDEX) or annotations.get(INDEX))
         self.preemptable: bool = read_flag(annotations, labels, POD_PREEMPTABLE, default=True)
         self.is_gated: bool = bool(obj.spec.scheduling_gates)
-        self.request: Resource = Resource.from_pairs(pod.on_node)
+        self.request: Resource = Resource((name, amount) for name, amount in pod.on_node if amount)
         self.status: TaskStatus = status
         #: Where it is, or is to go; "" for nowhere.
         self.node_name: str = pod.node_name

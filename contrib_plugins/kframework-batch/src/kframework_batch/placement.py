@@ -164,10 +164,7 @@ class NodeScores:
 
 
 class ScoreCache:
-    """The scores of one configuration, least recently used first; they outlive sessions.
-
-    All are forgotten when the set of nodes changes.
-    """
+    """The scores of one configuration, least recently used first, until the set of nodes changes."""
 
     def __init__(self) -> None:
         self._scores: OrderedDict[Hashable, NodeScores] = OrderedDict()
@@ -207,10 +204,7 @@ class Placement:
     # -- the best node -----------------------------------------------------------------------------------------------
 
     def choose(self, task: TaskInfo, within: Domain | None = None) -> Choice | str:
-        """Return the best node with room for a task, now if there is one, else to come; or why there is none.
-
-        Only nodes `within` count, if that is given.
-        """
+        """Return the best node with room for a task, now if there is one, else to come; or why there is none."""
         rejection = self._plugins.pre_predicate(task)
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
@@ -299,10 +293,7 @@ class Placement:
     # -- for those who push others out ---------------------------------------------------------------------------------
 
     def rank_nodes(self, task: TaskInfo) -> list[int]:
-        """Return the rows on which a task might be placed if others went, the best first.
-
-        These are the nodes that let it in, or whose rejection may go with the pods on them (Unschedulable).
-        """
+        """Return the rows on which a task might be placed if others went, the best first."""
         if self._plugins.pre_predicate(task) is not None:
             return []
         rows = self._nodes.order

@@ -39,8 +39,7 @@ class Vote(IntEnum):
 class BatchArguments(BaseModel):
     """The arguments of a plugin or an action, as they stand in the file under `arguments`.
 
-    Give each field the file's own spelling as its alias. Numbers and booleans may be written as text. Unknown
-    fields are ignored with a warning; Volcano ignores them without one.
+    Give each field the file's spelling as its alias. Numbers and booleans may be text. Unknown fields cause a warning.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(populate_by_name=True, extra="allow", frozen=True)

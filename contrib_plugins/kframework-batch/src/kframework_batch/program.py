@@ -99,8 +99,7 @@ class Program:
 def compile_program(configuration: BatchConfiguration, registry: BatchRegistry | None = None) -> Program:
     """Create what a configuration names, from the installed offers unless a registry is given.
 
-    Raises ConfigError for an unknown name and for arguments that a model rejects, ConfigErrors for several of
-    them, PluginError for a class that breaks the contract.
+    Raises ConfigError(s) for unknown names and rejected arguments, PluginError for a class that breaks the contract.
     """
     return _ProgramCompiler(configuration, registry or BatchRegistry.with_classes()).program()
 
@@ -250,7 +249,7 @@ class ConfigurationFile:
 
 
 def _format_error(error: KFrameworkError) -> str:
-    return f"{'; '.join(str(error).splitlines())}; the last good configuration stays in force"
+    return f"{'; '.join(str(error).splitlines())}; keeping the last good configuration"
 
 
 # -- the core it asks --------------------------------------------------------------------------------------------------
@@ -278,10 +277,7 @@ def core_registry() -> Registry:
 
 
 def core_configuration(program: Program, schedulers: Sequence[str], seed: int = 0) -> Configuration:
-    """Configure a core profile for each scheduler name: what the plugins of a program are to ask.
-
-    Its options are those of the program, with this seed.
-    """
+    """Configure a core profile for each scheduler name, with what the plugins of a program ask, and this seed."""
     filters: dict[str, None] = {}
     scores: dict[str, int] = {}
     for plugin in program.tiers.plugins:

@@ -44,10 +44,7 @@ class QueueInfo:
 
 
 class QueueTree:
-    """The path of each queue below the root, which exists even without an object.
-
-    `paths` leads from the root to each queue, by name; it is empty without a tree, and `broken` is the reason.
-    """
+    """The path from the root, which needs no object, to each queue; none if there is a `problem`."""
 
     def __init__(self, queues: Mapping[str, QueueInfo]) -> None:
         self._parents = {name: queue.parent or ROOT_QUEUE for name, queue in queues.items() if name != ROOT_QUEUE}
@@ -84,11 +81,11 @@ class QueueTree:
 class QueueAccount:
     """What a queue has in one session, and what it deserves.
 
-    All that plugins answer about a queue follows from these sums, so that no two answers contradict each other. Above
-    all, a queue that reclaims stays within what it deserves, and its victims keep theirs; so no reclaim is undone.
+    All answers about a queue follow from these sums: a queue that reclaims stays within what it deserves, and its
+    victims keep theirs, so no reclaim is undone.
 
-    `capability` is the most it may hold, `otherwise` the same for a resource that this does not name. `deserved` is
-    what it deserves; a resource that this does not name is deserved by no queue.
+    `capability` is the most it may hold, `default_capability` the same for a resource that this does not name. A
+    resource that `deserved` does not name is deserved by no queue.
     """
 
     def __init__(self, queue: QueueInfo) -> None:
@@ -107,10 +104,7 @@ class QueueAccount:
         self.elastic: Resource = Resource()
 
     def limit(self, rest: Resource, otherwise: float) -> None:
-        """Limit the capability to its guarantee and what is left when all have theirs.
-
-        `otherwise` is what is left of a resource that is not named: nothing, or an unlimited amount (infinity).
-        """
+        """Limit the capability to its guarantee and the `rest` of all; `otherwise` for resources without a rest."""
         most, kept = self.capability, self.guarantee
         self.capability = Resource(
             (name, int(min(most.get(name, inf), rest.get(name, otherwise) + kept.get(name, 0))))

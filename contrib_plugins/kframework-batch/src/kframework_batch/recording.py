@@ -1,12 +1,7 @@
 """Record batch engines, recreate them from a recording, and replay their sessions.
 
-For a replay the configuration is this JSON: the text that the program was read from, and whom it was for.
-
-Recorded sessions can also be decided by another configuration: on the recorded state, without affecting the replay.
-The recorded configuration decides as well, and is compared, so that the state stays the recorded one. Before each
-session the other one decides in a session that is rolled back. Chance makes no difference: a task's recorded node is
-chosen if it is among the best. The times of sessions are the recorded ones, and so is what a session first does about
-gangs that were broken while they were bound.
+Another configuration can decide recorded sessions too: each time in a session that is rolled back, before the recorded
+one is replayed, so that the state stays the recorded one. Of equally good nodes it chooses the recorded one.
 """
 
 from __future__ import annotations
@@ -241,7 +236,7 @@ class _JobResult:
 
     def __str__(self) -> str:
         bound = f"{len(self.nodes)} bound" if self.nodes else ""
-        victims = f"{len(self.victims)} sent away" if self.victims else ""
+        victims = f"{len(self.victims)} evicted" if self.victims else ""
         if self.held_back:
             return "held back"
         return ", ".join(filter(None, (bound, victims))) or (self.turns[-1].outcome.value if self.turns else "no turn")

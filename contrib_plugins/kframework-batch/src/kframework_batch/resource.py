@@ -5,7 +5,7 @@ Amounts are whole numbers, milli-CPU for `cpu` and bytes or pieces for all else,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Self
 
 from kframework.objects import Quantity, ResourceList, milli, value
@@ -18,11 +18,6 @@ class Resource(dict[str, int]):
     """
 
     __slots__ = ()
-
-    @classmethod
-    def from_pairs(cls, amounts: Iterable[tuple[str, int]]) -> Self:
-        """Make it of pairs of name and amount; what is zero is left out."""
-        return cls((name, amount) for name, amount in amounts if amount)
 
     @classmethod
     def parse(cls, quantities: ResourceList) -> Self:

@@ -72,7 +72,7 @@ def reload_task(file: ConfigurationFile, tell: Callable[[str], None]) -> SideTas
             scheduler.engine.reload(program)
             for notice in program.notices:
                 _log.warning(notice)
-            tell("the changed configuration is in force")
+            tell("using the changed configuration")
 
         await file.watch(use, _log.error)
 

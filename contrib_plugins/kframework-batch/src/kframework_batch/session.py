@@ -165,10 +165,7 @@ class Session(SessionView):
         self.release(task)
 
     def notify_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
-        """Notify the plugins that an operation is undone; keep what one raises, so that undoing completes.
-
-        After that no plugin is notified any more: the session ends, and the books with it.
-        """
+        """Notify the plugins that an operation is undone; after one has raised, the session ends without the others."""
         if self.fault is None:
             try:
                 tell(task)
@@ -320,10 +317,7 @@ class JobStatement:
         return status
 
     def evict(self, task: TaskInfo, reason: str) -> None:
-        """Take a running task off its node as if it had gone; the commit evicts it.
-
-        If the node itself is gone, its room cannot be used.
-        """
+        """Take a running task off its node, if that exists, as if it had gone; the commit evicts it."""
         session, row = self._session, task.pod.row
         with self._statement.statement() as step:
             if row >= 0:
@@ -378,10 +372,7 @@ class JobStatement:
         reserved.extend((*self.allocated, *self.reserved))
 
     def discard(self) -> None:
-        """Undo what was done, last things first; the jobs remember where their tasks would have gone.
-
-        What a plugin raises when it is notified is raised when all is undone.
-        """
+        """Undo what was done, in reverse; then raise what a plugin raised. Jobs keep their tasks' tentative nodes."""
         for task in (*self.allocated, *self.pipelined, *self.reserved):
             task.job.tentative_nodes[task.uid] = TentativeNode(task.status, task.node_name)
         self._statement.rollback()

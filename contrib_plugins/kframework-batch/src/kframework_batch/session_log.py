@@ -1,7 +1,4 @@
-"""A record of what a session does, from which its account is made at its end.
-
-Actions record how the turn of each job ended; rejections meanwhile are kept until then. Nothing here decides.
-"""
+"""A log of what a session does, from which its account is made at its end."""
 
 from __future__ import annotations
 

@@ -1,11 +1,8 @@
 """Metrics under Volcano's names, with its labels and buckets: of sessions, of jobs, and of their waiting times.
 
-Metrics of sessions come from their accounts. Gauges of queues and jobs are those of the last session, so deleted ones
-have none. Jobs go by namespace/name, where Volcano has the name alone.
-
-Jobs are read from the engine at collection time. While a session is open the metrics stay as they were before it, so
-that no trial state is exposed. The waiting times of tasks and jobs come from the records: Decisions, Bindings and
-accounts of sessions. The creation times of pods and pod groups come from their objects.
+Metrics of sessions come from their accounts: queues and jobs that are deleted have none. Jobs are read from the engine
+at collection time, but not while a session is open, which shows trial states. Jobs go by namespace/name, where Volcano
+has the name alone.
 """
 
 from __future__ import annotations
@@ -56,53 +53,53 @@ def bucket_range(least: float, most: float, count: int) -> tuple[float, ...]:
 _SESSIONS = Family(
     "histogram",
     "volcano_e2e_scheduling_latency_milliseconds",
-    "[ALPHA] How long the actions and plugins of a session took together.",
+    "[ALPHA] Time that the actions and plugins of a session took together.",
     buckets=bucket_range(1, 5000, 20),
 )
 _OPENED = Family(
     "histogram",
     "volcano_open_session_duration_milliseconds",
-    "[ALPHA] How long plugins took to open a session together.",
+    "[ALPHA] Time that plugins took together to open a session.",
     buckets=bucket_range(1, 5000, 20),
 )
 _PLUGINS = Family(
     "histogram",
     "volcano_plugin_scheduling_latency_milliseconds",
-    "[ALPHA] How long a plugin took where a session opens or closes.",
+    "[ALPHA] Time that a plugin took when a session opened or closed.",
     ("plugin", "OnSession"),
     bucket_range(0.1, 100, 15),
 )
 _ACTIONS = Family(
     "histogram",
     "volcano_action_scheduling_latency_milliseconds",
-    "[ALPHA] How long an action took.",
+    "[ALPHA] Time that an action took.",
     ("action",),
     bucket_range(1, 2000, 20),
 )
 _ATTEMPTS = Family(
     "counter",
     "volcano_schedule_attempts_total",
-    "[ALPHA] Tasks that were bound, and tasks that sessions left without a node; sessions that ended early.",
+    "[ALPHA] Tasks bound, tasks left without a node, and sessions that ended early.",
     ("result",),
 )
 _ATTEMPTED = Family("counter", "volcano_total_preemption_attempts", "[ALPHA] Turns of jobs in preempt.")
 _EVICTIONS = Family(
     "counter",
     "volcano_eviction_transactions_total",
-    "[ALPHA] Turns of jobs for which others were sent away.",
+    "[ALPHA] Turns of jobs that evicted tasks.",
     ("action",),
 )
 _VICTIMS = Family(
-    "gauge", "volcano_pod_preemption_victims", "[ALPHA] How many tasks preempt sent away in the last session."
+    "gauge", "volcano_pod_preemption_victims", "[ALPHA] Number of tasks that preempt evicted in the last session."
 )
 _LACKING = Family(
-    "gauge", "volcano_unschedule_task_count", "[ALPHA] How many tasks a job lacks of its minimum.", ("job_id",)
+    "gauge", "volcano_unschedule_task_count", "[ALPHA] Number of tasks that a job lacks for its minimum.", ("job_id",)
 )
-_UNREADY = Family("gauge", "volcano_unschedule_job_count", "[ALPHA] How many jobs lack tasks of their minimum.")
+_UNREADY = Family("gauge", "volcano_unschedule_job_count", "[ALPHA] Number of jobs that lack tasks for their minimum.")
 _RETRIES = Family(
     "counter",
     "volcano_job_retry_counts",
-    "[ALPHA] In how many sessions a job has lacked tasks of its minimum; until it has them.",
+    "[ALPHA] Number of sessions in which a job lacked tasks for its minimum, until it has them.",
     ("job_id",),
 )
 
@@ -181,7 +178,7 @@ class SessionMetrics(SessionObserver):
         }
         series: list[Series] = []
         for kind, amounts in kinds.items():
-            text, name = f"[ALPHA] What queues had as {kind} when the session began", f"volcano_queue_{kind}"
+            text, name = f"[ALPHA] Resources {kind} of queues when the session began", f"volcano_queue_{kind}"
             for resource, suffix, unit in (
                 ("cpu", "milli_cpu", "milli-CPU"),
                 ("memory", "memory_bytes", "bytes of memory"),
@@ -192,9 +189,9 @@ class SessionMetrics(SessionObserver):
             others = Family("gauge", f"{name}_scalar_resources", f"{text}: other resources.", labels)
             series.append(ScrapedSeries(others, partial(self._scalars, amounts)))
         values: dict[str, tuple[str, Callable[[QueueState], float]]] = {
-            "share": ("The largest part of its due that a queue had", lambda state: state.share),
+            "share": ("Largest part of its share that a queue held", lambda state: state.share),
             "weight": ("The weight of a queue", lambda state: state.weight),
-            "overused": ("Whether jobs were skipped because their queue had its due", self._overused),
+            "overused": ("Whether jobs were skipped because their queue held its share", self._overused),
         }
         for name, (text, value) in values.items():
             family = Family("gauge", f"volcano_queue_{name}", f"[ALPHA] {text}.", ("queue_name",))
@@ -225,12 +222,12 @@ def _amount(amounts: _Amounts, resource: str, state: QueueState) -> float:
 _PHASES = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 
 _SHARE = Family(
-    "gauge", "volcano_job_share", "[ALPHA] The largest part of the cluster that a job has.", ("job_ns", "job_id")
+    "gauge", "volcano_job_share", "[ALPHA] Largest part of the cluster that a job holds.", ("job_ns", "job_id")
 )
 _CREATED = Family(
     "gauge",
     "volcano_e2e_job_scheduling_start_time",
-    "[ALPHA] When a job was created, in seconds since 1970.",
+    "[ALPHA] Creation time of a job, in seconds since 1970.",
     ("job_name", "queue", "job_namespace"),
 )
 
@@ -261,7 +258,10 @@ class JobMetrics:
         )
 
     def _phase_series(self, phase: str) -> Series:
-        name, text = f"volcano_queue_pod_group_{phase.lower()}_count", f"How many pod groups of a queue are {phase}"
+        name, text = (
+            f"volcano_queue_pod_group_{phase.lower()}_count",
+            f"Pod groups of a queue that are {phase}",
+        )
         family = Family("gauge", name, f"[ALPHA] {text}.", ("queue_name",))
 
         def counts() -> _Values:
@@ -289,27 +289,27 @@ _PLACING = frozenset({"allocate", "backfill"})
 _TASKS = Family(
     "histogram",
     "volcano_task_scheduling_latency_milliseconds",
-    "[ALPHA] How long after its creation a pod was seen, given a node, ready to be bound, and bound.",
+    "[ALPHA] Time from the creation of a pod until it was seen, assigned a node, ready to bind, and bound.",
     ("stage",),
     bucket_range(50, 60_000, 30),
 )
 _JOBS = Family(
     "histogram",
     "volcano_e2e_job_scheduling_latency_milliseconds",
-    "[ALPHA] How long after the creation of their job tasks were given a place, or promised one.",
+    "[ALPHA] Time from the creation of a job until a task of it was assigned a node.",
     buckets=bucket_range(100, 120_000, 30),
 )
 _JOB_LABELS = ("job_name", "queue", "job_namespace")
 _DURATION = Family(
     "gauge",
     "volcano_e2e_job_scheduling_duration",
-    "[ALPHA] How long after the creation of a job the last of its tasks was given a place, or promised one, in ms.",
+    "[ALPHA] Time from the creation of a job until its last task was assigned a node, in milliseconds.",
     _JOB_LABELS,
 )
 _LAST = Family(
     "gauge",
     "volcano_e2e_job_scheduling_last_time",
-    "[ALPHA] When the last task of a job was given a place, or promised one, in seconds since 1970.",
+    "[ALPHA] Time at which the last task of a job was assigned a node, in seconds since 1970.",
     _JOB_LABELS,
 )
 

@@ -1,7 +1,6 @@
 """Traces of sessions: a span of each, of its actions, and of the turns of jobs, made of its account.
 
-What is not measured on its own follows what comes before it without a gap: spans begin at the time of the clock, and
-last as long as this machine took.
+Spans have measured durations and follow each other without a gap: accounts have no start times of parts.
 """
 
 from __future__ import annotations

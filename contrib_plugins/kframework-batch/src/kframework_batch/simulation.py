@@ -55,7 +55,7 @@ def podless_jobs(cluster: MemoryCluster) -> Iterator[str]:
         if state.phase == "Failed" and uid not in with_pods:
             yield f"{name} was refused: {state.message}"
         elif state.phase in ("", "Pending") and uid not in with_pods:
-            yield f"{name} waits without pods: {said.get(uid) or 'it was not looked at yet'}"
+            yield f"{name} waits without pods: {said.get(uid) or 'no session has looked at it yet'}"
 
 
 def _owners(obj: ApiObject) -> Iterator[str]:

@@ -1,8 +1,4 @@
-"""Water filling: share an amount by weight among those who want more or less of it, exactly and in whole numbers.
-
-Picture vessels as wide as the weights, joined at the bottom, each with a floor that is filled up first and a brim. Who
-is full leaves the rest to the others.
-"""
+"""Water filling: divide an amount by weight, between a floor and a ceiling for each, exactly and in whole numbers."""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def test_job_that_fits_no_hypernode_has_a_message() -> None:
         RejectedHypernode("r0", 1, 1, "0/2 nodes are available: 2 Insufficient cpu."),
         RejectedHypernode("r1", 1, 0, "Insufficient cpu: 2 is left of 4"),
     }
-    assert turn.message.startswith("0/2 hypernodes hold it: ")
+    assert turn.message.startswith("0/2 hypernodes fit it: ")
     status = found.job("j").status
     assert isinstance(status, PodGroupStatus)
     assert turn.message in status.conditions[-1].message
@@ -178,6 +178,6 @@ def test_explanation_has_hypernode_and_rejected_hypernodes() -> None:
     found = stage([close(make_gang("j", 3), tier=1)], {"a": 1, "b": 1, "e": 2}).session()
     found.engine.apply_messages()
     text = format_explanation(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
-    assert "allocate: discarded; 0 of the 3 tasks that it needs had a place; 0/2 hypernodes hold it: " in text
+    assert "allocate: discarded; 0 of the 3 tasks that it needs had a place; 0/2 hypernodes fit it: " in text
     line = "not in hypernode r0 of tier 1, where 0 had a place: Insufficient cpu: 2 is left of 3"
     assert line in text

@@ -71,7 +71,7 @@ def test_ended_job_is_explained_from_beginning_to_end(pods_too: bool) -> None:
         "  - 2s, session 3: allocate: served; 2 of the 2 tasks that it needs had a place",
         "  - 3s, session 4: Running",
         "  - 4s, session 5: Completed: 2 Succeeded",
-        f"  - 5s, session 6: its pod group is gone; left of its tasks: {left}",
+        f"  - 5s, session 6: its pod group was deleted; remaining tasks: {left}",
         f"TASKS: {'none are left' if pods_too else '2 Succeeded'}.",
     ):
         assert f"{line}\n" in said, said
@@ -128,10 +128,10 @@ def test_job_with_recreated_group_has_not_ended() -> None:
     stage.put(group)
     stage.session()
     text = run_to_end(explain_by_name(stage.engine, stage.accounts[::-1], "default", "train-123")).text
-    assert "gone since" not in text and "its pod group is gone" in text
+    assert "gone since" not in text and "its pod group was deleted" in text
 
 
 def test_forgotten_job_is_not_explained() -> None:
     stage = ended(pods_too=True)
-    with pytest.raises(ExplainError, match="there is no job and no pod default/train"):
+    with pytest.raises(ExplainError, match="no job and no pod default/train"):
         run_to_end(explain_by_name(stage.engine, [], "default", "train"))

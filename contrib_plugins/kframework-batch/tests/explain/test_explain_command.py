@@ -50,7 +50,7 @@ def test_job_from_files_is_explained(capsys: pytest.CaptureFixture[str], jobs: P
     assert code == 0, err
     assert "Job:       Job default/train\n" in out
     assert "  - allocate: discarded; 2 of the 4 tasks that it needs had a place\n" in out
-    assert "  - let it start with fewer tasks: minAvailable 2 in place of 4\n" in out
+    assert "  - set minAvailable to 2, now 4\n" in out
     data = json.loads(kframework(capsys, *asked, "-o", "json")[1])
     assert [turn["outcome"] for turn in data["turns"]] == ["discarded"]
 
@@ -62,7 +62,7 @@ def test_job_from_a_recording_is_explained(capsys: pytest.CaptureFixture[str], j
     assert code == 0, err
     assert out.startswith("Pod:       default/train-worker-0\n")
     code, _, err = kframework(capsys, "explain", "nobody", "--recording", file)
-    assert (code, err) == (1, "error: there is no job and no pod default/nobody that this scheduler has to do with\n")
+    assert (code, err) == (1, "error: no job and no pod default/nobody belongs to this scheduler\n")
     code, _, err = kframework(capsys, "explain", "train", "--recording", file, "--attempt", 1)
     assert code == 2 and "only for recordings of the pod engine; this one is of batch" in err
 
@@ -70,4 +70,4 @@ def test_job_from_a_recording_is_explained(capsys: pytest.CaptureFixture[str], j
 def test_report_explains_jobs(capsys: pytest.CaptureFixture[str], jobs: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     kframework(capsys, "batch", "simulate", "-f", jobs, "--config", jobs.with_name("plain.conf"), "--report", page)
-    assert "let it start with fewer tasks: minAvailable 2 in place of 4" in page.read_text()
+    assert "set minAvailable to 2, now 4" in page.read_text()

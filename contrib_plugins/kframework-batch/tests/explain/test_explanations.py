@@ -81,8 +81,8 @@ def protected() -> Stage:
                 ": 0/1 nodes are available: 1 Insufficient cpu.",
                 "TASKS: 4 Pending.",
                 "WHAT WOULD HELP, each by itself; it was tried:",
-                "  - let it start with fewer tasks: minAvailable 2 in place of 4",
-                "  - add cpu 2: it was tried on node n1",
+                "  - set minAvailable to 2, now 4",
+                "  - add cpu 2, as tried on node n1",
             ],
             id="half a gang",
         ),
@@ -97,17 +97,17 @@ def protected() -> Stage:
             "more",
             [
                 "QUEUE a, weight 1, number 2 of 3 when the session began:",
-                "  - due to it, as plugin proportion has it: cpu 1",
-                "  - it was over its due by cpu 1",
-                "  - allocate: skipped; plugin proportion: queue a has its due already",
-                "  - give queue a the weight 10 in place of 1",
+                "  - its share, by plugin proportion: cpu 1",
+                "  - over its share by cpu 1",
+                "  - allocate: skipped; plugin proportion: queue a already holds its share",
+                "  - raise the weight of queue a to 10, now 1",
             ],
             id="an overused queue",
         ),
         pytest.param(
             protected,
             "urgent",
-            ["      plugin gang would not let default/gang-0, default/gang-1 go for it"],
+            ["      plugin gang protects default/gang-0, default/gang-1"],
             id="victims that are protected",
         ),
     ],
@@ -154,7 +154,7 @@ def test_job_served_by_the_next_session_has_no_remedies() -> None:
     stage.put(make_node("n2", cpu=2))
     stage.engine.apply_messages()
     said = text(stage, "train")
-    assert "note: as things stand the next session serves it" in said
+    assert "note: if nothing changes, the next session serves it" in said
     assert "HELP" not in said
 
 
@@ -177,7 +177,7 @@ def larger(stage: Stage) -> None:
 
 @pytest.mark.parametrize(
     "done",
-    [Completed("let it start with fewer tasks", smaller), Completed("add cpu 2", larger)],
+    [Completed("set minAvailable to 2, now 4", smaller), Completed("add cpu 2", larger)],
     ids=lambda done: done.change,
 )
 def test_remedies_help(done: Completed) -> None:

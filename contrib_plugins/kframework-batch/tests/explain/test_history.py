@@ -105,15 +105,15 @@ def test_evictions_of_known_pods_of_the_job_are_reported() -> None:
     )
     evicted = tuple((f"default/{pod}", "preempt") for pod in ("train-0", "train-1", "else-1"))
     said = lines(session(1, placed), session(2, other, evicted=evicted))
-    assert said[1:] == ["sent away because of preempt: default/train-0, default/train-1"]
+    assert said[1:] == ["evicted because of preempt: default/train-0, default/train-1"]
 
 
 @pytest.mark.parametrize(
-    ("tasks", "said"), [({"Succeeded": 4}, "left of its tasks: 4 Succeeded"), ({}, "left of its tasks: none")]
+    ("tasks", "said"), [({"Succeeded": 4}, "remaining tasks: 4 Succeeded"), ({}, "remaining tasks: none")]
 )
 def test_deletion_of_the_pod_group_is_reported(tasks: dict[str, int], said: str) -> None:
     gone = (DeletedJob(job=JOB, tasks=tasks), DeletedJob(job="default/other"))
-    assert lines(session(1, gone=gone)) == [f"its pod group is gone; {said}"]
+    assert lines(session(1, gone=gone)) == [f"its pod group was deleted; {said}"]
 
 
 def test_job_history_yields_after_a_number_of_lines() -> None:

@@ -227,7 +227,7 @@ LIES: dict[str, Lies] = {
     "one more with a taint": of_verdicts(lambda one: one_more(one, "node(s) had untolerated taint(s)")),
     "the queue was it": of_verdicts(
         lambda one: (
-            replace(one, message="queue a is not due room for it", plugin="proportion")
+            replace(one, message="queue a has no share left for it", plugin="proportion")
             if one.message.startswith("0/")
             else None
         )

@@ -77,7 +77,7 @@ def test_invalid_queue_is_ignored_and_logged_once(table: JobCache, caplog: pytes
     assert not table.apply_upsert(replace(odd, status=QueueStatus(state="Open")))
     assert table.queues == {}
     assert [record.getMessage() for record in caplog.records] == [
-        "queue 'q' is left out: 'lots' is not a quantity: write a number and a suffix, like 500m, 2 or 1.5Gi"
+        "ignoring queue 'q': 'lots' is not a quantity: write a number and a suffix, like 500m, 2 or 1.5Gi"
     ]
     assert table.apply_upsert(QUEUE)
     assert table.queues.keys() == {"q"}

@@ -86,7 +86,7 @@ def test_invalid_file_is_reported_once_and_the_next_valid_one_is_used(tmp_path: 
     async def story(subject: Followed) -> None:
         (line,) = await subject.after("actions: onne")
         assert line.startswith(f"{subject.path}:1: actions: unknown action 'onne'")
-        assert line.endswith("(did you mean 'one'?); the last good configuration stays in force")
+        assert line.endswith("(did you mean 'one'?); keeping the last good configuration")
         assert await subject.after("actions: onne") == []
         assert await subject.after("actions: two") == ["two"]
 
@@ -107,7 +107,7 @@ def test_missing_file_is_reported_once_each_time(tmp_path: Path) -> None:
     async def story(subject: Followed) -> None:
         for _ in range(2):
             (line,) = await subject.after(None)
-            assert "cannot be read: No such file or directory; the last good configuration stays in force" in line
+            assert "cannot be read: No such file or directory; keeping the last good configuration" in line
             assert await subject.after("actions: one") == []
         assert await subject.after("actions: two") == ["two"]
 
@@ -158,6 +158,6 @@ def test_file_that_does_not_respond_is_reported(tmp_path: Path, monkeypatch: pyt
     async def story(subject: Followed) -> None:
         monkeypatch.setattr("kframework_batch.program.read_source", hang)
         (line,) = await subject.after("actions: two")
-        assert "f.conf: cannot be read: no answer within 10 s; the last good configuration stays in force" in line
+        assert "f.conf: cannot be read: no answer within 10 s; keeping the last good configuration" in line
 
     followed(tmp_path / "f.conf", story)

@@ -127,7 +127,7 @@ def test_different_victims_are_reported(tmp_path: Path) -> None:
     file = run_and_record(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     (first, *_) = asked(file, PREEMPTING).differences
     assert (first.subject, first.kind) == ("default/late", "other victims")
-    assert (first.recorded_text, first.replayed_text) == ("discarded", "2 sent away")
+    assert (first.recorded_text, first.replayed_text) == ("discarded", "2 evicted")
     assert first.message.count("default/low-worker-") == 2
 
 

@@ -46,4 +46,4 @@ def test_jobs_without_pods_have_a_reason(job: Job, lines: list[str]) -> None:
 
 def test_jobs_without_pods_have_no_reason_before_the_first_session() -> None:
     cluster = MemoryCluster(SystemClock(), [make_job("early", 1)])
-    assert list(podless_jobs(cluster)) == ["job default/early waits without pods: it was not looked at yet"]
+    assert list(podless_jobs(cluster)) == ["job default/early waits without pods: no session has looked at it yet"]

@@ -54,7 +54,7 @@ class Allocate(Action):
             if refuser := plugins.overused_by(queue):
                 while jobs[queue.name]:
                     job = jobs[queue.name].pop()
-                    message = f"queue {queue.name} has its due already"
+                    message = f"queue {queue.name} already holds its share"
                     if not job.is_ready:
                         job.message = message
                     session.log.log_outcome(job, TurnOutcome.OVERUSED, refuser, message)
@@ -197,7 +197,7 @@ class JobAllocation:
                 job.tentative_nodes,
                 session.log.take_since(mark),
             )
-            attempt.message = attempt.rejections.message or "its tasks have room, but not enough"
+            attempt.message = attempt.rejections.message or "too few of its tasks have room"
             job.fit_errors, job.tentative_nodes = dict(errors), dict(places)
         kept = _best_attempt((each for each in tries if each.is_kept), gang.min_available)
         if kept is not None:
@@ -327,7 +327,7 @@ class JobAllocation:
         """Allocate or pipeline a task; return why that cannot be. `failed` are roles that found no node."""
         session = self._session
         if refuser := session.plugins.allocation_rejector(queue, task):
-            return self._log_rejection(task, f"queue {queue.name} is not due room for it", refuser)
+            return self._log_rejection(task, f"queue {queue.name} has no share left for it", refuser)
         if task.role and task.role in failed:
             return self._log_rejection(task, f"another task of role {task.role} found no node")
         choice = _nominated_choice(session, task, domain) or session.placement.choose(task, domain)

@@ -44,7 +44,7 @@ def choose_node(session: Session, task: TaskInfo) -> Choice | str:
         choice = session.placement.choose(task, domain)
         if not isinstance(choice, str):
             return choice
-    return choice if found[-1] is None else "no node of a hypernode will do"
+    return choice if found[-1] is None else "no hypernode has a node for it"
 
 
 def no_domain_reason(session: Session, gang: GangInfo) -> str:
@@ -55,7 +55,7 @@ def no_domain_reason(session: Session, gang: GangInfo) -> str:
         return f"no hypernode has the tier name {closeness.tier_name!r}"
     bound = "" if highest is None else f" of tier {highest} or lower"
     if occupied_rows(session.nodes, gang):
-        return f"what it has on nodes already is in no one hypernode{bound}"
+        return f"its running tasks are not within one hypernode{bound}"
     return f"there is no hypernode{bound} with nodes"
 
 
@@ -77,7 +77,7 @@ def format_shortages(messages: Iterable[str]) -> str:
     """Return how many hypernodes do not hold a gang, and why."""
     counts = Counter(messages)
     said = "; ".join(f"{count} {message.removesuffix('.')}" for message, count in counts.items())
-    return f"0/{counts.total()} hypernodes hold it: {said}"
+    return f"0/{counts.total()} hypernodes fit it: {said}"
 
 
 def _highest_tier(session: Session, closeness: TopologyRequirement) -> int | None:

@@ -94,7 +94,7 @@ VictimFilter = Callable[[TaskInfo, TaskInfo], bool]
 
 
 #: Why a task that others might make room for gets none.
-NO_ROOM = "there is no node where it would fit if those went who may be pushed out"
+NO_ROOM = "it would fit no node even without the pods that may be evicted"
 
 #: Why a job that has what it needs gets nothing here.
 _NO_VICTIMS = "no victim is needed"
@@ -104,10 +104,7 @@ _MAX_BREAKING_NODES = 100
 
 
 class VictimCandidate(NamedTuple):
-    """The victims that make a task fit a node, in eviction order.
-
-    `tears` is true if gangs among them lose what they need: these go as a whole, unless that would be undone.
-    """
+    """The victims that make a task fit a node, in eviction order; gangs that lose what they need go as a whole."""
 
     row: int
     victims: list[TaskInfo]
@@ -117,8 +114,8 @@ class VictimCandidate(NamedTuple):
 class VictimSelection:
     """A search for victims that makes room for the tasks of starving jobs.
 
-    `named` returns the victims that the plugins name among tasks that may be evicted; `due` returns whether the plugins
-    let a task of a queue have room now; `reason` is the reason for the eviction.
+    `evictable` returns the victims that the plugins name among tasks, `may_allocate` whether they let a task of a queue
+    have room now.
     """
 
     def __init__(
@@ -126,14 +123,14 @@ class VictimSelection:
         session: Session,
         residents: EvictableTasks,
         reason: str,
-        named: Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]],
-        due: Callable[[QueueInfo, TaskInfo], bool],
+        evictable: Callable[[TaskInfo, Sequence[TaskInfo]], list[TaskInfo]],
+        may_allocate: Callable[[QueueInfo, TaskInfo], bool],
     ) -> None:
         self._session = session
         self._tasks = residents
         self._reason = reason
-        self._evictable = named
-        self._may_allocate = due
+        self._evictable = evictable
+        self._may_allocate = may_allocate
         #: The kinds of tasks that no eviction helps, until other tasks are evicted.
         self._hopeless: set[Hashable] = set()
 
@@ -180,10 +177,7 @@ class VictimSelection:
     def make_room(
         self, statement: JobStatement, task: TaskInfo, rows: Iterable[int], may_go: VictimFilter
     ) -> Generator[None, None, bool]:
-        """Promise a task the room of others on the first node where that is of use; return whether there was one.
-
-        Nodes where a gang is torn apart are left for the end.
-        """
+        """Promise a task the room of others on the first node that works; nodes that break a gang come last."""
         tearing: list[VictimCandidate] = []
         for candidate in self.candidates(statement, task, rows, may_go):
             if candidate is not None and candidate.breaks_gang:
@@ -294,10 +288,7 @@ class VictimSelection:
     # -- in the end --------------------------------------------------------------------------------------------------
 
     def commit(self, job: JobInfo, statement: JobStatement) -> None:
-        """Keep what was done for a job, without the victims that it turns out not to need.
-
-        Those are that went for one task, while what had to go for a later one would have been enough for both.
-        """
+        """Keep what was done for a job, without victims that later ones for other tasks have made superfluous."""
         self._hopeless.clear()
         spare = self._unneeded_victims(statement)
         if not spare:

@@ -1,4 +1,4 @@
-"""`kframework batch compare`: a trace of jobs through both engines, and what came of it side by side."""
+"""`kframework batch compare`: run a trace of jobs with both engines and compare the results."""
 
 from __future__ import annotations
 
@@ -47,32 +47,32 @@ def compare(
             "--config",
             "--scheduler-conf",
             metavar="FILE",
-            help="Volcano's scheduler configuration for the sessions; the default one without.",
+            help="Volcano scheduler configuration file for the sessions; without it, Volcano's default.",
         ),
     ] = None,
     pod_config: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="KubeSchedulerConfiguration for the pod engine, with a profile for the jobs' schedulerName.",
+            help="KubeSchedulerConfiguration file for the pod engine; one profile needs the jobs' schedulerName.",
         ),
     ] = None,
-    scheduler_name: Annotated[str, typer.Option(metavar="NAME", help="The schedulerName of the jobs.")] = "volcano",
+    scheduler_name: Annotated[str, typer.Option(metavar="NAME", help="schedulerName of the jobs.")] = "volcano",
     duration: DurationOption = None,
     output: Annotated[
         TableFormat | None, typer.Option("-o", "--output", help="Print all numbers as JSON instead of a table.")
     ] = None,
     picture: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Draw here what both engines did over time, as SVG.")
+        str | None, typer.Option(metavar="FILE", help="Write a chart of both runs over time to this file (SVG).")
     ] = None,
     seed: Seed = None,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
-    """Run a trace of jobs through the pod engine and through sessions, and compare what came of it.
+    """Run a trace of jobs with the pod engine and in sessions, and compare the results.
 
-    Nodes, queues and jobs are the same, and so are the controllers that make pods. The annotation
-    kframework.dev/arrives-seconds says on a Job when it comes. All of it happens in memory, on virtual time.
+    Both runs have the same nodes, queues, jobs and controllers. The annotation kframework.dev/arrives-seconds of a Job
+    is the second at which it is created. Everything happens in memory, on virtual time.
     """
     from kframework_batch.compare.runs import Trace, run_pods, run_sessions
     from kframework_batch.shares import comparison_chart
@@ -145,7 +145,7 @@ def _rows(*runs: Measures) -> list[tuple[str, ...]]:
         for run in runs:
             found = next((queue for queue in run.queues if queue.queue == name), None)
             cells.append("" if found is None else f"{_percent(found.held)} of {_percent(found.due)}")
-        rows.append((f"queue {name} had, of its due", *cells))
+        rows.append((f"queue {name} held, of its share", *cells))
     return [
         *rows,
         ("evictions", *(str(run.evictions) for run in runs)),

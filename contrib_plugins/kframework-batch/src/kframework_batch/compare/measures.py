@@ -20,11 +20,6 @@ class QueueMeasures(msgspec.Struct, frozen=True):
     held: float
     due: float
 
-    @property
-    def ratio(self) -> float:
-        """The part of its due that it had; more than 1 if others left it some."""
-        return self.held / self.due
-
 
 class ShareHistory(msgspec.Struct):
     """The shares over time: from each moment on what worked for every queue, and what half gangs held."""
@@ -232,10 +227,7 @@ def measure(
     duration: float | None = None,
     cpu_seconds: float = 0.0,
 ) -> tuple[Measures, ShareHistory]:
-    """Measure a run up to `duration`, or up to when the last thing came of it.
-
-    `capacity` is how much of the resource the nodes have. Queues that are not in `weights` have the weight 1.
-    """
+    """Measure a run up to `duration`, or its last event; `capacity` is that of the nodes, weights default to 1."""
     until = (
         float(duration) if duration else max((each.at for each in timeline.events if each.kind in _WORK), default=0.0)
     )
@@ -254,7 +246,7 @@ def measure(
         last=max(ends.values(), default=None),
         gang_waiting=TimePercentiles.from_values(each.waited(until) for each in standings.values()),
         pod_waiting=TimePercentiles.from_values(replay.pod_waits(until)),
-        fairness=jain([queue.ratio for queue in queues]),
+        fairness=jain([queue.held / queue.due for queue in queues]),
         queues=queues,
         resource=resource,
         utilisation=replay.worked / (until or 1.0),

@@ -1,7 +1,7 @@
-"""The loop that all controllers share: what has changed is looked at, and what failed is tried again after a while.
+"""The loop that all controllers share: reconcile what has changed, and retry what failed.
 
-A controller is level-triggered: it reconciles a subject from what there is, never from what happened. So it may be
-broken off after any call and started again, and an event that comes twice does no harm.
+A controller is level-triggered: it reconciles a subject from the current objects. It may be cancelled after any call
+and started again, and a repeated event does no harm.
 """
 
 from __future__ import annotations
@@ -29,10 +29,9 @@ _MAX_DELETED = 10_000
 
 
 class Mirror:
-    """The objects that a controller watches, each as it was seen last.
+    """The objects that a controller watches, and the results of its own writes: the latest version of each.
 
-    What the controller wrote itself may be put in as well: whichever version is the latest stays, and of what has gone
-    no version comes back that was there before.
+    A deleted object does not return with an older version.
     """
 
     def __init__(self, subjects: Callable[[ApiObject], Iterable[str]]) -> None:
@@ -50,10 +49,7 @@ class Mirror:
         return [cast("T", self._objects[place]) for place in places if place[0] is kind]
 
     def put(self, obj: ApiObject) -> ApiObject | None:
-        """Store an object and return the one before.
-
-        It returns the object itself if this is nothing new.
-        """
+        """Store an object and return the previous version, or the object itself if it is not new."""
         place = _object_key(obj)
         old = self._objects.get(place)
         last = self._deleted.get(obj.metadata.uid, old)
@@ -69,10 +65,7 @@ class Mirror:
         return old
 
     def drop(self, obj: ApiObject) -> ApiObject:
-        """Forget an object, unless another has taken its place, and return it as it was seen last.
-
-        Name and uid of what is passed are enough.
-        """
+        """Forget an object, known by name and uid, unless another has taken its place; return its last version."""
         place = _object_key(obj)
         known = self._objects.get(place, obj)
         last = known if known.metadata.uid == obj.metadata.uid else obj
@@ -112,10 +105,7 @@ _PERMANENT_ERRORS = (400, 403, 422)
 
 
 class Reconciler(ABC):
-    """A loop that reconciles subjects, each as a whole: for example a queue, or a job with its pods.
-
-    A subject is identified by a string of the controller's own choice.
-    """
+    """A loop that reconciles subjects, such as a queue, or a job with its pods; each controller names its own."""
 
     #: What it watches, and what it does to it.
     watches: ClassVar[tuple[Watch, ...]]

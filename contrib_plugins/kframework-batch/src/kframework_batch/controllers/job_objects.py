@@ -127,8 +127,7 @@ def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
 class PluginObjects:
     """The objects that job plugins need: created, updated, and deleted when jobs end; keys are drawn from `chance`.
 
-    Their creation is recorded in the job's status, as in Volcano. These kinds are not watched, since a scheduler's
-    account should see as few Secrets as possible.
+    The job's status records their creation, as in Volcano. They are read one by one: a watch would see all Secrets.
     """
 
     def __init__(self, cluster: Cluster, chance: Random) -> None:
@@ -191,7 +190,7 @@ class PluginObjects:
         if any(owner.uid == job.metadata.uid for owner in found.metadata.owner_references):
             return found
         what = f"{kind_of(kind).name} {namespace}/{name}"
-        _log.warning("job %s/%s: %s is not its own, and is left alone", namespace, job.metadata.name, what)
+        _log.warning("job %s/%s: %s belongs to another owner: leaving it as it is", namespace, job.metadata.name, what)
         return None
 
 

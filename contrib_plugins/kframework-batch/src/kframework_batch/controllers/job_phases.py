@@ -1,7 +1,6 @@
 """The phases of a job: which one follows, with the rules of Volcano's states, and what commands order.
 
-A command (bus.volcano.sh) is deleted once it is carried out. Carried out again, as after a crash between the two, it
-would change nothing: the job is in the phase into which it was ordered.
+A command (bus.volcano.sh) is deleted after it is carried out. A crash in between does no harm: it is idempotent.
 """
 
 from __future__ import annotations

@@ -57,10 +57,7 @@ class _JobEvent:
 
 @dataclass
 class Timeouts:
-    """The timeouts of a job's actions.
-
-    `began` is the start of each, by event and subject. `left` is the time until the next in seconds; None without any.
-    """
+    """The timeouts of a job's actions: the start of each, by event and subject, and the seconds until the next."""
 
     started: dict[tuple[str, str], float] = field(default_factory=dict)
     next_in: float | None = None

@@ -1,7 +1,6 @@
 """The job controller: a Job becomes a pod group, then pods, and its status shows the progress.
 
-It is meant for clusters in memory. Where containers really run, Volcano's own controller has to make the pods: this
-one copies most of what templates contain, but not everything they could.
+It is meant for clusters in memory: it copies the usual fields of templates, not all that containers could need.
 """
 
 from __future__ import annotations
@@ -52,9 +51,8 @@ _COMMAND_TIMEOUT = 10.0
 class VolcanoJobController(Reconciler):
     """Makes, restarts and deletes what belongs to the Jobs of batch.volcano.sh.
 
-    A subject is a job by its uid, or by its place if it is to be commanded. Keys for ssh are drawn from `chance`, which
-    is the system's unless given. What a deleted job owned is deleted if the job was seen to go: pods of one that never
-    was there are left alone, since a file with the objects of a cluster need not have them all.
+    A subject is a job by its uid, or by namespace/name for its commands. Keys for ssh are drawn from `chance`. Pods of
+    a job are deleted only if the job was seen to go: a file with the objects of a cluster need not have them all.
     """
 
     watches: ClassVar[tuple[Watch, ...]] = (
@@ -203,10 +201,7 @@ class VolcanoJobController(Reconciler):
         return bool(leaving)
 
     async def _create_objects(self, job: Job, members: VolcanoJobPods) -> bool:
-        """Make the pod group, after what plugins want; once it is in the queue, the pods that are missing.
-
-        Returns whether anything was made.
-        """
+        """Create what plugins want, the pod group, and once that is admitted the missing pods; return whether any."""
         marks = await self._plugin_objects.create_missing(job)
         if job.status.controlled_resources != marks:
             await self._write(job, replace(job.status, controlled_resources=marks))

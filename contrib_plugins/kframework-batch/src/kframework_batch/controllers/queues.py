@@ -1,7 +1,7 @@
 """The queue controller: the queues that must exist, and the state of all: Open, Closing, Closed.
 
-A user closes a queue by setting its state to Closed or Closing, and opens it with Open, or issues a command; the
-controller does the rest, and deletes the command. All else in the status of a queue is written by the scheduler.
+A user sets the state, or issues a command that the controller carries out and deletes. The scheduler writes all else
+in the status of a queue.
 """
 
 from __future__ import annotations

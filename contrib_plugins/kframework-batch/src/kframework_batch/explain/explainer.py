@@ -1,7 +1,4 @@
-"""Explain a job or a pod by its name: what came of it, how it fared in its last session, and what would help.
-
-The answer has the same in words and as data; a scheduler gives it at its port, simulations and recordings at once.
-"""
+"""Explain a job or a pod by its name: its history, its last session, and what would help."""
 
 from __future__ import annotations
 
@@ -45,10 +42,9 @@ _WAITING = (TaskStatus.PENDING, TaskStatus.PIPELINED)
 def explain_by_name(
     engine: BatchEngine, sessions: Sequence[SessionAccount], namespace: str, name: str, notes: Sequence[str] = ()
 ) -> Generator[None, None, EngineExplanation]:
-    """Explain the job or pod of this name; raise ExplainError if there is none of this name, and was none.
+    """Explain the job or pod of this name, which may be gone; ExplainError if there never was one.
 
-    A job whose pod group is gone is explained from the accounts of sessions. Yields so that other work can run; no
-    session may be open when it is driven on.
+    Yields so that other work can run; no session may be open when it is driven on.
     """
     found = find_job(engine, namespace, name)
     ended = None
@@ -59,7 +55,7 @@ def explain_by_name(
     elif found is not None:
         explanation = yield from explain_steps(engine, sessions, *found)
     else:
-        raise ExplainError(f"there is no job and no pod {namespace}/{name} that this scheduler has to do with")
+        raise ExplainError(f"no job and no pod {namespace}/{name} belongs to this scheduler")
     explanation = _add_notes(explanation, *notes)
     data = msgspec.Raw(msgspec.json.encode(explanation))
     return EngineExplanation("batch", format_explanation(explanation), format_explanation(explanation, wide=True), data)
@@ -79,10 +75,7 @@ def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> lis
 def explain_steps(
     engine: BatchEngine, sessions: Sequence[SessionAccount], job: JobInfo, task: TaskInfo | None = None
 ) -> Generator[None, None, JobExplanation]:
-    """Explain a job or one of its tasks, from the accounts of the last sessions, the newest first.
-
-    Yields so that others have their turn; no session may be open when it is driven on.
-    """
+    """Explain a job or one of its tasks, from the accounts of the last sessions, the newest first."""
     went = yield from job_history(reversed(sessions), job.uid)
     explanation = replace(_state_of(engine, sessions, job, task), history=went)
     yield
@@ -93,7 +86,7 @@ def explain_steps(
     if not engine.synced or not waits:
         return explanation
     if will_be_served(engine, job):
-        return _add_notes(explanation, "as things stand the next session serves it")
+        return _add_notes(explanation, "if nothing changes, the next session serves it")
     found: list[JobRemedy] = []
     try:
         for remedy in remedies(engine, job, explanation.turns):
@@ -103,7 +96,7 @@ def explain_steps(
                 break
             yield
     except SessionTooLarge:
-        return _add_notes(explanation, "nothing was tried that might help: sessions are too long here to try one")
+        return _add_notes(explanation, "no remedy was tried: sessions take too long in this cluster")
     return replace(explanation, remedies=tuple(found))
 
 
@@ -132,10 +125,7 @@ def _state_of(
 def explain_ended_steps(
     engine: BatchEngine, sessions: Sequence[SessionAccount], ended: EndedJob
 ) -> Generator[None, None, JobExplanation]:
-    """Explain a job whose pod group is gone, or one of its tasks, by accounts of sessions, the newest first.
-
-    Yields so that others have their turn.
-    """
+    """Explain a job whose pod group is gone, or one of its tasks, by accounts of sessions, the newest first."""
     job, pod = ended
     went = yield from job_history(reversed(sessions), job)
     last = next((account for account in sessions if _turns(account, ended)), None)

@@ -40,10 +40,9 @@ class TaskPlace(msgspec.Struct, frozen=True):
 
 
 class HistoryEntry(msgspec.Struct, frozen=True):
-    """Consecutive sessions, `first` to `last`, with the same result for a job.
+    """Consecutive sessions, `first` to `last`, with the same result for a job; `events` are those of the last.
 
-    It began `at` this time, in seconds since 1970, and lasted until the next one did; `events` describe it in the words
-    of the last session.
+    It began `at` this time, in seconds since 1970, and lasted until the next one did.
     """
 
     at: float
@@ -55,13 +54,11 @@ class HistoryEntry(msgspec.Struct, frozen=True):
 class JobExplanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The explanation of one job, or of one of its tasks (`pod`).
 
-    `job` is the namespace/name of the pod group, `owner` its owner (`Job default/resnet`), or the group itself.
-    `at` is when this was computed, in seconds since 1970; `session` the one that `turns` and `queue` were taken from,
-    at `session_at`. `order` is the order of the queues then. `minimum` tasks are needed, `ready` have room. `message`
-    is the rejection of the job as a whole. `help` are changes that were tried, each by itself.
-
-    `history` is the job's history in all sessions that are remembered, the oldest first. For a job whose pod group was
-    deleted, at `gone_at`, it is the rest of what is known; `phase` was its last.
+    `job` is the uid of the job, `owner` the pod group's owner (`Job default/resnet`). `at` is when this was computed,
+    in seconds since 1970; `turns`, `queue` and the `order` of queues are of the `session` at `session_at`. `minimum`
+    tasks are needed, `ready` have room. `message` is the rejection of the job as a whole. `remedies` were tried, each
+    by itself. `history` has all sessions that are remembered, the oldest first. Of a job whose pod group was deleted,
+    at `gone_at`, `phase` was the last.
     """
 
     engine: str = "batch"
@@ -88,13 +85,12 @@ class JobExplanation(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     notes: tuple[str, ...] = ()
 
 
-#: The numbers of tasks, turns, victims and names that are shown, unless all are requested; of a course the number of
-#: entries from its beginning and from its end.
+#: The numbers of tasks and victims that are shown without `-o wide`, and of entries from each end of a history.
 _TASKS, VICTIMS, _BEGINNING, _END = 4, 3, 4, 8
 
 _OUTCOMES: Mapping[TurnOutcome, str] = {
-    TurnOutcome.ADMITTED: "let in: its pods may be made",
-    TurnOutcome.HELD_BACK: "not let in",
+    TurnOutcome.ADMITTED: "admitted: its pods may be created",
+    TurnOutcome.HELD_BACK: "not admitted",
     TurnOutcome.COMMITTED: "served",
     TurnOutcome.KEPT: "not enough; what it got is kept for it until the session ends",
     TurnOutcome.DISCARDED: "discarded",
@@ -161,19 +157,19 @@ def _queue(explanation: JobExplanation) -> Iterator[str]:
     turn = f"number {place} of {len(explanation.order)} when the session began"
     yield f"QUEUE {state.queue}, weight {state.weight}, {turn}:"
     if not state.plugin:
-        yield from format_list(["no plugin says what is due to it"])
+        yield from format_list(["no plugin computes its share"])
         return
     held, wanted, due = state.allocated, state.requested, state.deserved
     said = [
-        f"due to it, as plugin {state.plugin} has it: {format_amounts(due) or 'nothing'}",
-        f"it held {format_amounts(held) or 'nothing'}, and asked for {format_amounts(wanted) or 'nothing'} in all",
+        f"its share, by plugin {state.plugin}: {format_amounts(due) or 'nothing'}",
+        f"it held {format_amounts(held) or 'nothing'} and requested {format_amounts(wanted) or 'nothing'}",
     ]
     over = {name: held.get(name, 0) - amount for name, amount in due.items()}
     if above := {name: amount for name, amount in over.items() if amount > 0}:
-        said.append(f"it was over its due by {format_amounts(above)}")
+        said.append(f"over its share by {format_amounts(above)}")
     below = {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}
     if lacked := {name: amount for name, amount in below.items() if amount > 0}:
-        said.append(f"it was short of its due by {format_amounts(lacked)}")
+        said.append(f"short of its share by {format_amounts(lacked)}")
     yield from format_list(said)
 
 
@@ -198,7 +194,7 @@ def _turns(explanation: JobExplanation, layout: Layout) -> Iterator[str]:
             details.append(f"for it {went}: {layout.names([victim.pod for victim in turn.victims], VICTIMS)}")
         for spared in turn.protected:
             names = BRIEF.names(spared.examples, len(spared.examples), spared.tasks)
-            details.append(f"plugin {spared.plugin} would not let {names} go for it")
+            details.append(f"plugin {spared.plugin} protects {names}")
         yield from indent(details, 3)
 
 

@@ -35,9 +35,9 @@ def in_pieces(sessions: Iterable[SessionAccount]) -> Iterator[SessionAccount | N
 
 
 def job_history(sessions: Iterable[SessionAccount], job: str) -> Generator[None, None, tuple[HistoryEntry, ...]]:
-    """Return the history of a job, by its uid, in these sessions, the oldest first; yields between pieces of work.
+    """Return the history of a job, by its uid, in these sessions, the oldest first.
 
-    Consecutive sessions with the same events become one stretch, whatever the numbers were.
+    Consecutive sessions with the same events become one entry, whatever the numbers were.
     """
     stretches: list[HistoryEntry] = []
     before: list[Hashable] = []
@@ -83,14 +83,14 @@ def _evictions(account: SessionAccount, pods: Mapping[str, None]) -> Iterator[_E
         if pod in pods:
             evicted.setdefault(reason, []).append(pod)
     for reason, sent in evicted.items():
-        yield _Event(tuple(sent), f"sent away because of {reason}: {BRIEF.names(sent, VICTIMS)}")
+        yield _Event(tuple(sent), f"evicted because of {reason}: {BRIEF.names(sent, VICTIMS)}")
 
 
 def _states(account: SessionAccount, job: str) -> Iterator[_Event]:
     """Yield how a session left a job; the deletion of its pod group goes before what came after."""
     for gone in account.gone:
         if gone.job == job:
-            yield _Event("gone", f"its pod group is gone; left of its tasks: {format_counts(gone.tasks)}")
+            yield _Event("gone", f"its pod group was deleted; remaining tasks: {format_counts(gone.tasks)}")
     for state in account.jobs:
         if state.job == job:
             if state.phase != state.next_phase and state.next_phase in _REPORTED_PHASES:
@@ -104,8 +104,7 @@ def _states(account: SessionAccount, job: str) -> Iterator[_Event]:
 def find_job(engine: BatchEngine, namespace: str, name: str) -> tuple[JobInfo, TaskInfo | None] | None:
     """Return a job, and a task of it if a pod has this name; None if there is neither.
 
-    A job goes by the name of its pod group, or of what that belongs to, such as a Job of Volcano. Of several that
-    belong to one thing it is the youngest.
+    The name is that of the pod group, or of its owner, such as a Job of Volcano; of several it is the youngest.
     """
     jobs = [job for job in engine.cache.jobs.values() if job.namespace == namespace]
     of_owner = [job for job in jobs if job.object is not None and name in owners_of(job.object)]
@@ -130,10 +129,9 @@ class EndedJob(NamedTuple):
 def find_ended_job(
     sessions: Sequence[SessionAccount], namespace: str, name: str
 ) -> Generator[None, None, EndedJob | None]:
-    """Return the job that had this name last, the newest session coming first; None if none is remembered.
+    """Return the job that had this name last, by the newest session; None if none is remembered.
 
-    It goes by the name of its pod group, or of what that belonged to; or else by the name of one of its tasks. Yields
-    so that others have their turn.
+    The name is that of its pod group, or of the group's owner, or else of one of its tasks.
     """
     pod = f"{namespace}/{name}"
     of_task: EndedJob | None = None

@@ -26,8 +26,8 @@ class TriedChange(NamedTuple):
 
     Attributes:
         text: What to do.
-        supposed: Makes the change as long as the context lasts; nodes and pods are changed in the statement.
-        series: Names changes that only differ in size, the smallest first: once one helps, the others need no trial.
+        apply: Makes the change as long as the context lasts; nodes and pods are changed in the statement.
+        group: Names changes that only differ in size, the smallest first: once one helps, the others need no trial.
     """
 
     text: str
@@ -99,10 +99,7 @@ class SessionTooLarge(Exception):
 
 
 def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[JobRemedy | None]:
-    """Try what might help a job whose turns in the last session were these; None for what does not.
-
-    Nothing comes of it if the job will be served as it is. Raises Unaffordable.
-    """
+    """Try what might help a job whose turns in the last session were these; None for what does not. SessionTooLarge."""
     size = len(engine.cache.jobs) + len(engine.cache.pending)
     trials = next((trials for most, trials in _TRIALS if size <= most), 0)
     if not trials:
@@ -137,7 +134,7 @@ def _try_session(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None
 def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[TriedChange]:
     had = max((turn.had for turn in turns), default=0)
     if 0 < had < job.min_available:
-        text = f"let it start with fewer tasks: minAvailable {had} in place of {job.min_available}"
+        text = f"set minAvailable to {had}, now {job.min_available}"
         yield TriedChange(text, partial(_with_fields, job, min_available=had, role_minimums={}))
     queue = engine.cache.queues.get(job.queue)
     if queue is not None and not queue.is_open:
@@ -145,10 +142,10 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
     # Where a plugin holds back the job or its tasks for the queue's sake.
     if queue is not None and any(turn.plugin or any(each.plugin for each in turn.verdicts) for turn in turns):
         if queue.capability:
-            text = f"let queue {queue.name} hold more than its capability ({format_amounts(queue.capability)})"
+            text = f"raise the capability of queue {queue.name}, now {format_amounts(queue.capability)}"
             yield TriedChange(text, partial(_with_fields, queue, capability=Resource()))
         for weight in (queue.weight * factor for factor in _FACTORS):
-            text = f"give queue {queue.name} the weight {weight} in place of {queue.weight}"
+            text = f"raise the weight of queue {queue.name} to {weight}, now {queue.weight}"
             yield TriedChange(text, partial(_with_fields, queue, weight=weight), "weight")
     # That other jobs end: those of least priority first, of equals the youngest.
     holders = [other for other in engine.cache.jobs.values() if other is not job and not other.bound_resources.is_empty]
@@ -179,5 +176,5 @@ def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> I
     covered = np.minimum.reduce([free[each] / amount for each, amount in lacking.items() if amount > 0])
     for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
         node, more = nodes[int(rows[place])].name, {each: amount for each, amount in lacking.items() if amount}
-        text = f"add {format_amounts(more)}: it was tried on node {node}"
+        text = f"add {format_amounts(more)}, as tried on node {node}"
         yield TriedChange(text, partial(_with_larger_node, engine, node, more), "node")

@@ -147,14 +147,14 @@ def test_overused_queue_gets_no_more_turns(taking: pytest.MonkeyPatch) -> None:
 def test_jobs_of_overused_queue_have_a_message(taking: pytest.MonkeyPatch) -> None:
     taking.setattr(Taking, "overused_at", {"a": 0})
     stage = two_queues(9, make_gang("a", 1, queue="a"))
-    assert stage.message("a-0") == "queue a has its due already"
+    assert stage.message("a-0") == "queue a already holds its share"
 
 
 def test_task_that_exceeds_its_queue_is_skipped(taking: pytest.MonkeyPatch) -> None:
     taking.setattr(Taking, "most", {"a": 2})
     stage = two_queues(9, make_gang("a", 3, minimum=1, queue="a"))
     assert counts(stage) == {"a": 2}
-    assert list(stage.job("a").fit_errors.values()) == ["queue a is not due room for it"]
+    assert list(stage.job("a").fit_errors.values()) == ["queue a has no share left for it"]
 
 
 def roles(minimum: int, minimums: Mapping[str, int], **sizes: tuple[int, int]) -> Gang:

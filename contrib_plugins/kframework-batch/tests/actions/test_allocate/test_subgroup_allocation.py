@@ -246,8 +246,8 @@ def test_explanations_name_the_subgroups() -> None:
     text = format_explanation(run_to_end(explain_steps(found.engine, found.accounts, found.job("j"))))
     assert "1 of the 2 subgroups of w that it needs have enough" in text
     assert "subgroup w-x: 3 of the 3 tasks that it needs had a place; in hypernode r0" in text
-    assert "subgroup w-y: 0 of the 3 tasks that it needs had a place; 0/3 hypernodes hold it: " in text
+    assert "subgroup w-y: 0 of the 3 tasks that it needs had a place; 0/3 hypernodes fit it: " in text
     assert "not in hypernode r1 of tier 1, where 0 had a place: Insufficient cpu: 2 is left of 3" in text
     (turn,) = allocated(found)
     assert isinstance(turn.subjobs[0], SubJobTurn)
-    assert "subgroup w-x: in hypernode r0; subgroup w-y: 0/3 hypernodes hold it" in format_placement(turn)
+    assert "subgroup w-x: in hypernode r0; subgroup w-y: 0/3 hypernodes fit it" in format_placement(turn)

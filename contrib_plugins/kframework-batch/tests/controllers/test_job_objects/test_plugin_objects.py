@@ -75,7 +75,7 @@ async def test_object_of_another_owner_is_unchanged(caplog: pytest.LogCaptureFix
     belongings = PluginObjects(memory, Random(0))
     with caplog.at_level(logging.WARNING):
         assert await belongings.create_missing(job()) == MARKS
-    assert "job default/j: Service default/j is not its own, and is left alone" in caplog.text
+    assert "job default/j: Service default/j belongs to another owner: leaving it as it is" in caplog.text
     await belongings.delete_all(job(made=True))
     assert names(memory) == ["Service j"]
     await belongings.create_missing(job())
