@@ -86,7 +86,7 @@ def without_counters(self: DeviceSearch, device: object) -> bool:
 
 
 def without_capacity(self: DeviceSearch, asked: RequestOption, device: PoolDevice) -> Amounts | None:
-    return consumed_amounts(device.object.capacity, asked.capacity) if asked.capacity else device.default_amounts
+    return consumed_amounts(device.object.capacity, device.requested_amounts(asked.capacity))
 
 
 def never_freed(self: AllocatedDevices, old: ResourceClaim | None, new: ResourceClaim | None) -> None:

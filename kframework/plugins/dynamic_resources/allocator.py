@@ -260,9 +260,9 @@ class DeviceSearch:
         """Return what the device's capacities would lose; None if they have less left."""
         if not option.capacity and not device.object.capacity:
             return {}
-        amounts = (
-            consumed_amounts(device.object.capacity, option.capacity) if option.capacity else device.default_amounts
-        )
+        amounts = device.default_amounts
+        if option.capacity:
+            amounts = consumed_amounts(device.object.capacity, device.requested_amounts(option.capacity))
         if not amounts:
             return amounts
         in_use = dict(self._allocated.consumed_capacity(device.id))

@@ -13,7 +13,7 @@ Amounts = Mapping[str, Quantity]
 
 
 def consumed_amounts(capacities: Mapping[str, DeviceCapacity], requested: Mapping[str, RawQuantity]) -> Amounts | None:
-    """Return what a request consumes of each capacity; None if the device lacks it or has too little.
+    """Return what a request consumes of each capacity; None if the device lacks one or its policy forbids the amount.
 
     A capacity that is not requested is consumed by the default of the device's policy, without one completely.
     """

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from kframework.framework.suggestions import format_names, format_taint
-from kframework.objects import DeviceAttribute, DeviceConstraint, ResourceClaim
+from kframework.objects import DeviceAttribute, DeviceCapacity, DeviceConstraint, RawQuantity, ResourceClaim
 from kframework.objects.label_selectors import SelectorError
 from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.allocator import BudgetExceeded, available_counters
@@ -41,6 +41,8 @@ class LossReason(Enum):
     CLASS = "not of class"
     REACH = "not accessible from the node"
     SELECTOR = "not selected by"
+    NO_CAPACITY = "without capacity"
+    POLICY = "with a policy that forbids the requested"
     IN_USE = "in use by"
     CAPACITY = "with insufficient"
     COUNTERS = "with insufficient shared"
@@ -155,11 +157,14 @@ class Shortfalls:
             return Loss(LossReason.REACH)
         if clause := self._devices.selection.rejecting_clause(option.selectors, device):
             return Loss(LossReason.SELECTOR, clause)
+        requested = device.requested_amounts(option.capacity)
+        if capacity_loss := _capacity_loss(requested, device.object.capacity):
+            return capacity_loss
         if not option.admin and self._devices.allocated.is_dedicated(device.id):
             return Loss(
                 LossReason.IN_USE, " and ".join(holder.text for holder in self._devices.holders.holders_of(device.id))
             )
-        if amount_loss := self._capacity_loss(option, device) or self._counter_loss(device):
+        if amount_loss := self._amount_loss(requested, device) or self._counter_loss(device):
             return amount_loss
         untolerated = option.untolerated(device)
         return Loss(LossReason.TAINT, format_taint(untolerated[0])) if untolerated else None
@@ -175,30 +180,38 @@ class Shortfalls:
         except SelectorError:
             return False
 
-    def _capacity_loss(self, option: RequestOption, device: PoolDevice) -> Loss | None:
-        amounts = consumed_amounts(device.object.capacity, option.capacity)
-        if amounts is None:
-            missing = option.capacity.keys() - device.object.capacity.keys()
-            return Loss(LossReason.CAPACITY, ", ".join(sorted(missing or option.capacity or device.object.capacity)))
+    def _amount_loss(self, requested: Mapping[str, RawQuantity], device: PoolDevice) -> Loss | None:
+        """Return the capacities of which the device has less left than the request consumes."""
+        amounts = consumed_amounts(device.object.capacity, requested) or {}
         consumed = self._devices.allocated.consumed_capacity(device.id)
         lacking = [name for name, amount in amounts.items() if not fits(device.capacity, consumed, {name: amount})]
         return Loss(LossReason.CAPACITY, ", ".join(sorted(lacking))) if lacking else None
 
     def _counter_loss(self, device: PoolDevice) -> Loss | None:
         """Return the pool's insufficient counters; none may be negative, even if the device consumes nothing of it."""
-        if not device.consumes or (device.shared and self._devices.allocated.consumed_capacity(device.id)):
+        if not device.consumes or (device.shared and self._devices.allocated.is_in_use(device.id)):
             return None
         available = self._available[device.slice.pool]
         lacking = [name for name, amount in available.items() if device.consumes.get(name, 0) > amount]
         return Loss(LossReason.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
 
 
+def _capacity_loss(requested: Mapping[str, RawQuantity], capacities: Mapping[str, DeviceCapacity]) -> Loss | None:
+    """Return the requested capacities that a device does not have, or whose policies forbid the amounts."""
+    missing = requested.keys() - capacities.keys()
+    if missing:
+        return Loss(LossReason.NO_CAPACITY, ", ".join(sorted(missing)))
+    amounts = {name: {name: requested[name]} if name in requested else {} for name in capacities}
+    forbidden = [name for name, amount in amounts.items() if consumed_amounts({name: capacities[name]}, amount) is None]
+    return Loss(LossReason.POLICY, ", ".join(sorted(forbidden))) if forbidden else None
+
+
 def _needed_devices(option: RequestOption, losses: Iterable[Loss | None]) -> int:
     """Return the number of devices needed: for a request of all, all that match, even if in use."""
     if not option.all:
         return option.count
-    not_matching = (LossReason.POOL, LossReason.CLASS, LossReason.REACH, LossReason.SELECTOR, LossReason.CAPACITY)
-    return max(sum(loss is None or loss.reason not in not_matching for loss in losses), 1)
+    matching = (LossReason.IN_USE, LossReason.COUNTERS, LossReason.TAINT)
+    return max(sum(loss is None or loss.reason in matching for loss in losses), 1)
 
 
 def _apply_constraints(claim: ResourceClaim, shortfalls: list[list[Shortfall]]) -> list[list[Shortfall]]:

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 
-from kframework.objects import CounterSet, Device, DeviceAttribute, DeviceTaint, NodeSelector, ResourceSlice
+from kframework.objects import (
+    CounterSet,
+    Device,
+    DeviceAttribute,
+    DeviceTaint,
+    NodeSelector,
+    RawQuantity,
+    ResourceSlice,
+)
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.quantity import nano
 from kframework.plugins.dynamic_resources.capacities import Amounts, consumed_amounts
@@ -95,14 +103,20 @@ class PoolDevice:
         """The consumption of a request without capacities; None if the policy does not allow it."""
         return consumed_amounts(self.object.capacity, {})
 
+    def requested_amounts(self, requested: Mapping[str, RawQuantity]) -> Mapping[str, RawQuantity]:
+        """Return requested amounts under the names that the device has for its capacities; others keep theirs."""
+        return {self._own_name(name, self.object.capacity): amount for name, amount in requested.items()}
+
     def attribute(self, name: str) -> DeviceAttribute | None:
-        """Return an attribute by its qualified name; the driver's own may be stored without the domain."""
-        attributes = self.object.attributes
-        attribute = attributes.get(name)
-        domain, slash, identifier = name.partition("/")
-        if attribute is None and slash and domain == self.id.driver:
-            attribute = attributes.get(identifier)
-        return attribute
+        """Return an attribute by its qualified name."""
+        return self.object.attributes.get(self._own_name(name, self.object.attributes))
+
+    def _own_name(self, name: str, names: Container[str]) -> str:
+        """Return the device's form of a name: a name in the driver's domain may be stored with or without it."""
+        if name in names:
+            return name
+        other = name.removeprefix(f"{self.id.driver}/") if "/" in name else f"{self.id.driver}/{name}"
+        return other if other in names else name
 
     @property
     def local(self) -> bool:

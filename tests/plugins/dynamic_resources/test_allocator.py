@@ -57,9 +57,9 @@ def model(name: str) -> list[dict[str, Any]]:
     return [{"cel": {"expression": name}}]
 
 
-def of(memory: str, name: str = "r") -> dict[str, Any]:
+def of(memory: str, name: str = "r", capacity: str = "memory") -> dict[str, Any]:
     """Ask for so much memory of a device."""
-    return exactly(name, capacity={"requests": {"memory": memory}})
+    return exactly(name, capacity={"requests": {capacity: memory}})
 
 
 def parts(*names: str, **said: object) -> dict[str, Any]:
@@ -103,6 +103,12 @@ WHOLE = [{"name": "whole", "counters": {"slices": {"value": "4"}}}]
         ([gpus("a", **SHARED)], claims(of("2", "x"), of("2", "y")), used(), [["x: p0/a", "y: p0/a"]]),
         ([gpus("a", **SHARED)], claims(of("3", "x"), of("3", "y")), used(), None),
         ([gpus("a", **SHARED)], claims(exactly()), InUse(memory={DeviceId(DRIVER, "p0", "a"): 1}), None),
+        # capacity by the name with the driver's domain, as well as without it
+        ([gpus("a", **SHARED)], claims(of("3", capacity=f"{DRIVER}/memory")), used(), [["r: p0/a"]]),
+        ([gpus("a", **SHARED)], claims(of("5", capacity=f"{DRIVER}/memory")), used(), None),
+        ([gpus("a", **SHARED)], claims(of("3", "x", f"{DRIVER}/memory"), of("3", "y")), used(), None),
+        ([gpus("a", **SHARED)], claims(of("3", capacity="other.example.com/memory")), used(), None),
+        ([gpus("a", capacity={f"{DRIVER}/memory": {"value": "4"}})], claims(of("3")), used(), [["r: p0/a"]]),
         # counters
         ([parts("a", "b", "c")], claims(exactly(count=2)), used(), [["r: p0/a", "r: p0/b"]]),
         ([parts("a", "b", "c")], claims(exactly(count=2)), used("a"), None),

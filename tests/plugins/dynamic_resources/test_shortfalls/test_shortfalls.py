@@ -59,7 +59,44 @@ def losses(found: Shortfalls) -> list[tuple[int, dict[Loss, int]]]:
         ([gpu("a", taints=[WORN])], request(), [], 0, Loss(LossReason.TAINT, "worn:NoSchedule")),
         ([gpu("a", taints=[WORN])], request(tolerations=[{"key": "worn", "operator": "Exists"}]), [], 1, None),
         ([gpu("a", capacity={"memory": {"value": "4"}})], request(), [], 1, None),
-        ([gpu("a")], request(capacity={"requests": {"memory": "1"}}), [], 0, Loss(LossReason.CAPACITY, "memory")),
+        ([gpu("a")], request(capacity={"requests": {"memory": "1"}}), [], 0, Loss(LossReason.NO_CAPACITY, "memory")),
+        # A capacity that no device has is not what the holder uses up.
+        (
+            [gpu("a", capacity={"memory": {"value": "4"}})],
+            request(capacity={"requests": {"other.example.com/memory": "1"}}),
+            [give_devices("a")],
+            0,
+            Loss(LossReason.NO_CAPACITY, "other.example.com/memory"),
+        ),
+        (
+            [
+                gpu(
+                    "a",
+                    capacity={
+                        "memory": {"value": "4", "requestPolicy": {"validValues": ["1"]}},
+                        "slots": {"value": "2"},
+                    },
+                )
+            ],
+            request(capacity={"requests": {"memory": "2"}}),
+            [],
+            0,
+            Loss(LossReason.POLICY, "memory"),
+        ),
+        (
+            [gpu("a", capacity={"memory": {"value": "4"}})],
+            request(capacity={"requests": {"memory": "5"}}),
+            [],
+            0,
+            Loss(LossReason.CAPACITY, "memory"),
+        ),
+        (
+            [gpu("a", capacity={"memory": {"value": "4"}}, allowMultipleAllocations=True)],
+            request(capacity={"requests": {f"{DRIVER}/memory": "2"}}),
+            [give_devices("a", shareID="s", consumedCapacity={"memory": "3"})],
+            0,
+            Loss(LossReason.CAPACITY, "memory"),
+        ),
         (
             [gpu("a", capacity={"memory": {"value": "4"}}, allowMultipleAllocations=True)],
             request(capacity={"requests": {"memory": "2"}}),
@@ -96,6 +133,18 @@ def test_counters_are_lost_to_whoever_uses_their_pool() -> None:
     assert losses(found) == [(1, lost)]
     (whole,) = next(found.each_option).devices_lost_to(LossReason.COUNTERS)
     assert [each.id.device for each in found.consumers(whole)] == ["half"]
+
+
+def test_counters_of_a_shared_device_in_use_are_consumed_once() -> None:
+    """The device has no capacity, and is tainted, so that what it consumes of the counters is all the difference."""
+    pool = {"generation": 1, "resourceSliceCount": 2, "name": "n1"}
+    shared = {**partition("whole", 40), "allowMultipleAllocations": True, "taints": [WORN]}
+    slices = [
+        slice_of_n1(shared, pool=pool),
+        resource_slice("counters", [], nodeName="n1", sharedCounters=CARD, pool=pool),
+    ]
+    found = shortfalls(slices, [claim(request())], [give_devices("whole", shareID="s")])
+    assert losses(found) == [(0, {Loss(LossReason.TAINT, "worn:NoSchedule"): 1})]
 
 
 def test_devices_in_the_network_may_be_out_of_reach() -> None:
@@ -200,6 +249,7 @@ def _against(device: PoolDevice, shortfall: Shortfall, in_use: bool) -> list[Los
         for why, is_against in {
             LossReason.CLASS: model == "other",
             LossReason.SELECTOR: (model, numa) != ("a", 0),
+            LossReason.NO_CAPACITY: memory is None and bool(asked.capacity),
             LossReason.IN_USE: in_use and not shared,
             LossReason.CAPACITY: wanted > there,
             LossReason.TAINT: bool(said.taints) and not asked.tolerations,
