@@ -11,7 +11,7 @@ import difflib
 import json
 from asyncio import CancelledError
 from bdb import BdbQuit
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 
@@ -119,6 +119,37 @@ class ConfigError(_FileError):
     `path` is written as kube-scheduler writes field paths (`profiles[0].plugins.score.enabled[1].name`), `line` counts
     from 1, `nearest` is the valid name that was probably meant.
     """
+
+
+class ConfigErrors(ConfigError):
+    """Several configuration errors found together, one line each; `file`, `line` and `path` are the first one's."""
+
+    def __init__(self, errors: Sequence[ConfigError]) -> None:
+        first = errors[0]
+        super().__init__(first.message, file=first.file, line=first.line, path=first.path, nearest=first.nearest)
+        self.errors: tuple[ConfigError, ...] = tuple(errors)
+
+    def __str__(self) -> str:
+        return "\n".join(str(error) for error in self.errors)
+
+
+def raise_collected(errors: Sequence[ConfigError]) -> None:
+    """Raise the errors: nothing for none, the error itself for one, ConfigErrors for several, by file and line."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise ConfigErrors(sorted(errors, key=lambda error: (error.file or "", error.line or 0)))
+
+
+@contextmanager
+def collect_errors(errors: list[ConfigError]) -> Iterator[None]:
+    """Add the configuration errors raised inside to a list, instead of letting them out."""
+    try:
+        yield
+    except ConfigErrors as several:
+        errors.extend(several.errors)
+    except ConfigError as error:
+        errors.append(error)
 
 
 class InputError(_FileError):

@@ -36,7 +36,6 @@ def level_of(verbosity: int) -> int:
 
 
 def verbosity_of(level: int) -> int:
-    """Return the verbosity from which on a level is written."""
     return next(verbosity for verbosity in count() if level_of(verbosity) <= level)
 
 

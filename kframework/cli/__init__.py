@@ -107,7 +107,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _lines(error: BaseException) -> Iterator[str]:
     """Yield the lines of an error for the user: one per problem."""
-    from kframework.config.problems import ConfigErrors
+    from kframework.errors import ConfigErrors
 
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:

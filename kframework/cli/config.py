@@ -33,7 +33,7 @@ def check(
 
     Checks fields, plugins and their args, and prints a line per error.
     """
-    from kframework.config.problems import collect_errors, raise_collected
+    from kframework.errors import collect_errors, raise_collected
 
     plugins = named_plugins(plugin)
     errors: list[ConfigError] = []

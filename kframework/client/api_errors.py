@@ -20,17 +20,14 @@ _REASONS = {
 
 
 def not_found(kind: type[ApiObject], name: str) -> ClusterError:
-    """Return the error for an object that does not exist."""
     return ClusterError(f'{format_resource(kind)} "{name}" not found', status=404, reason="NotFound")
 
 
 def unknown_kind() -> ClusterError:
-    """Return the error for a kind that the API does not serve."""
     return ClusterError("the server could not find the requested resource", status=404, reason="NotFound")
 
 
 def already_exists(kind: type[ApiObject], name: str) -> ClusterError:
-    """Return the error for a name that is taken."""
     return ClusterError(f'{format_resource(kind)} "{name}" already exists', status=409, reason="AlreadyExists")
 
 
@@ -41,7 +38,6 @@ def conflict(resource_name: str, name: str, why: str) -> ClusterError:
 
 
 def version_conflict(kind: type[ApiObject], name: str) -> ClusterError:
-    """Return the error for an outdated resource version."""
     why = "the object has been modified; please apply your changes to the latest version and try again"
     return conflict(format_resource(kind), name, why)
 
@@ -67,12 +63,10 @@ def immutable_uid(kind: type[ApiObject], name: str, wanted: str) -> ClusterError
 
 
 def forbidden(kind: type[ApiObject], name: str, why: str) -> ClusterError:
-    """Return the error of an admission plugin that rejects a request."""
     return ClusterError(f'{format_resource(kind)} "{name}" is forbidden: {why}', status=403, reason="Forbidden")
 
 
 def namespace_terminating(kind: type[ApiObject], name: str, namespace: str) -> ClusterError:
-    """Return the error for creating an object in a namespace that is being deleted."""
     message_text = f"namespace {namespace} is being terminated"
     cause = {"reason": "NamespaceTerminating", "message": message_text, "field": "metadata.namespace"}
     why = f"unable to create new content in namespace {namespace} because it is being terminated"
@@ -81,7 +75,6 @@ def namespace_terminating(kind: type[ApiObject], name: str, namespace: str) -> C
 
 
 def invalid(kind: type[ApiObject], name: str, path: str, *messages: str) -> ClusterError:
-    """Return the error for an invalid field."""
     causes = tuple({"reason": cause_reason(message), "message": message, "field": path} for message in messages)
     text = join_messages(f"{path}: {message}" for message in messages)
     message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {text}'
@@ -100,13 +93,11 @@ def cause_reason(why: str) -> str:
 
 
 def invalid_scale(name: str, replicas: int) -> ClusterError:
-    """Return the error for a negative number of replicas."""
     why = f"spec.replicas: Invalid value: {replicas}: must be greater than or equal to 0"
     return ClusterError(f'Scale.autoscaling "{name}" is invalid: {why}', status=422, reason="Invalid")
 
 
 def name_required(kind: type[ApiObject]) -> ClusterError:
-    """Return the error for a new object without a name."""
     return invalid(kind, "", "metadata.name", "Required value: name or generateName is required")
 
 
@@ -122,7 +113,6 @@ def version_required(kind: type[ApiObject], name: str) -> ClusterError:
 
 
 def bad_request(why: str) -> ClusterError:
-    """Return the error for a request that cannot be decoded."""
     return ClusterError(why, status=400, reason="BadRequest")
 
 

@@ -22,15 +22,12 @@ class RunBinder(Protocol):
     @property
     def can_bind_runs(self) -> bool:
         """Whether it can now."""
-        ...
 
     def bind_run(self, run: Run) -> dict[int, ClusterError]:
         """Bind the pods, and return the errors of those that could not be bound, by place."""
-        ...
 
     def record_run(self, events: RunEvents) -> bool:
         """Record that the pods are bound; False where that must be recorded of each by itself."""
-        ...
 
 
 class Cluster(Protocol):
@@ -49,18 +46,15 @@ class Cluster(Protocol):
         complete list of all kinds. Pods that have ended (Succeeded, Failed) arrive as Gone; with `ended_pods` they are
         Changed like others until they are deleted. Gone holds only name and uid if the pod's deletion was not watched.
         """
-        ...
 
     async def follow(self, kind: type[T], name: str, namespace: str, on_change: Callable[[T | None], None]) -> None:
         """Watch one object until the server ends the watch: report its state, each change, and None on deletion."""
-        ...
 
     def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Awaitable[None]:
         """Bind a pod to a node; the uid is a precondition (409, also if it is bound, gated or being deleted).
 
         Returns COMPLETED if that is complete already. The call itself raises nothing; the awaitable does.
         """
-        ...
 
     def patch_pod_status(
         self,
@@ -75,40 +69,33 @@ class Cluster(Protocol):
 
         The uid is a precondition (status 409). An unchanged status is not written. Returns COMPLETED as `bind` does.
         """
-        ...
 
     def record_event(self, record: EventRecord) -> Awaitable[None]:
         """Write an Event, or update its series; an Event that exists already is no error.
 
         Returns COMPLETED as `bind` does.
         """
-        ...
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """Read one object; status 404 if it does not exist."""
-        ...
 
     async def list(self, kind: type[T], namespace: str = "") -> list[T]:
         """Read all objects of a kind, in one namespace or in all."""
-        ...
 
     async def create(self, obj: T) -> T:
         """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not.
 
         403 and 422 describe the error. Its status is ignored, except for nodes.
         """
-        ...
 
     async def update(self, obj: T) -> T:
         """Replace the object except for its status, and return it as stored.
 
         Its resource version, if set, is a precondition; some kinds, such as leases, require one (status 422).
         """
-        ...
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         """Merge-patch the object except for its status, and return it as stored."""
-        ...
 
     async def patch_status(
         self,
@@ -125,8 +112,6 @@ class Cluster(Protocol):
         A uid and a resource version are preconditions (status 409). Status 404: the object does not exist, or its kind
         has no status. A patch that changes nothing is not written.
         """
-        ...
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete the object, a pod on a node after its grace period; the uid is a precondition."""
-        ...

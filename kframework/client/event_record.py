@@ -36,7 +36,6 @@ class PodReference(msgspec.Struct, frozen=True, gc=False):
     version: str = ""
 
     def object(self) -> ObjectReference:
-        """Return the reference as an Event holds it."""
         return ObjectReference(
             api_version="v1",
             kind="Pod",
@@ -114,7 +113,6 @@ class RunEvents(Sequence[EventRecord]):
 
     @property
     def namespaces(self) -> Set[str]:
-        """The namespaces of the pods."""
         return {attempt.pod.namespace for attempt in self._bound.run.attempts}
 
     @overload
@@ -135,7 +133,6 @@ class RunEvents(Sequence[EventRecord]):
 
 
 def reference(pod: PodInfo) -> PodReference:
-    """Refer to a pod."""
     version = pod.object.metadata.resource_version if isinstance(pod, PendingPod) else ""
     return PodReference(pod.namespace, pod.name, pod.uid, version)
 

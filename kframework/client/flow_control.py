@@ -114,7 +114,6 @@ class WriteLimit:
             self._start_round()
 
     def record_answer(self, write_class: WriteClass, sent: float) -> None:
-        """Adjust the limit by a write's response time."""
         if sent < self._round_start:
             return
         took = self._clock.now() - sent + LATENCY_TOLERANCE
@@ -150,7 +149,6 @@ class WriteSlots:
         self._waiting = [deque[asyncio.Future[None]]() for _ in _CLASSES]
 
     async def acquire(self, write_class: WriteClass) -> None:
-        """Wait for a slot for a write of this class."""
         if not self._waiting[write_class] and self._has_room(write_class):
             self._in_flight[write_class] += 1
             return
@@ -168,7 +166,6 @@ class WriteSlots:
             raise
 
     def release(self, write_class: WriteClass) -> None:
-        """Free a slot, and start the writes that are next."""
         self._in_flight[write_class] -= 1
         while (next_class := self._next_class()) is not None:
             turn = self._waiting[next_class].popleft()

@@ -79,7 +79,6 @@ class Loader(Protocol):
 
     async def load_and_set(self, client_configuration: ClientConfiguration) -> None:
         """Fill in the current server and credentials."""
-        ...
 
 
 class _ServiceAccountSource(CredentialSource):

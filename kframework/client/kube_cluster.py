@@ -53,10 +53,7 @@ class KubeCluster(Cluster):
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
-        """List these kinds, then watch them forever, through lost connections and expired versions.
-
-        A kind that the server does not serve counts as empty; one that it forbids delays Synced until it is allowed.
-        """
+        """As in `Cluster`; a kind that is not served counts as empty, one that is forbidden delays Synced."""
         watched = sorted((kind_of(struct) for struct in set(kinds)), key=lambda kind: (kind.plural, kind.api_version))
         unlisted = len(watched)
 
@@ -109,10 +106,7 @@ class KubeCluster(Cluster):
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
     ) -> None:
-        """Set a condition of a pod, its nominated node, or both, in one write; None leaves a field unchanged.
-
-        A condition without a transition time is compared with the pod's first, and skipped if nothing changed.
-        """
+        """As in `Cluster`; a condition without a transition time is read first, and skipped if nothing changed."""
         if condition is not None and condition.last_transition_time is None:
             condition = await self._with_transition_time(namespace, name, uid, condition)
         status: dict[str, object] = {}
@@ -200,11 +194,7 @@ class KubeCluster(Cluster):
         return _decode_object(await self._request("POST", object_path(kind, namespace), encode(obj)), kind)
 
     async def update(self, obj: T) -> T:
-        """Replace the object and return it as stored; its resource version, if set, is a precondition.
-
-        Fields that the struct does not hold are lost, so this is for kinds that are held whole, such as Leases; use
-        `patch` for others.
-        """
+        """As in `Cluster`; for kinds that are held whole, such as Leases: fields that the struct lacks are lost."""
         kind = kind_of(obj)
         path = object_path(kind, obj.metadata.namespace, obj.metadata.name)
         return _decode_object(await self._request("PUT", path, encode(obj)), kind)

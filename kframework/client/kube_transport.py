@@ -59,7 +59,6 @@ class KubeTransport(Transport):
 
     @property
     def address(self) -> str:
-        """The server's host and port."""
         return urlsplit(self._host).netloc
 
     async def send(self, request: Request) -> Response:

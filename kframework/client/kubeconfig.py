@@ -46,7 +46,6 @@ class KubeConfig(msgspec.Struct, frozen=True):
 
 
 def split_paths(paths: str) -> list[str]:
-    """Split a path list such as KUBECONFIG."""
     return [str(Path(name).expanduser()) for name in paths.split(os.pathsep) if name]
 
 

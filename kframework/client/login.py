@@ -61,10 +61,8 @@ class CredentialSource(Protocol):
 
         Data that TLS can only read from files go into folders created by `folder`, which are deleted afterwards.
         """
-        ...
 
     def server_error(self, why: str) -> ConfigError:
-        """Return an error at the location of the server's address."""
         return ConfigError(why, file=self.name)
 
 
@@ -138,7 +136,6 @@ class Login:
         return self._configuration.proxy or _environment_proxy(self.host)
 
     def connector(self) -> aiohttp.BaseConnector:
-        """Create a pool of connections with the credentials' TLS settings."""
         import aiohttp
 
         return aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=self._tls or True)
@@ -221,7 +218,6 @@ def _authorization_header(user: KubeconfigEntry) -> str:
 
 
 def _credential_file(entry: KubeconfigEntry, name: str, folder: FolderFactory) -> str | None:
-    """Return the named file, or a temporary one with the inline data."""
     if data := entry.text(f"{name}-data"):
         file = folder() / name
         file.write_bytes(standard_b64decode(data))

@@ -28,7 +28,6 @@ def is_confidential(url: str, proxy: str | None = None) -> bool:
 
 
 def has_credentials(url: str) -> bool:
-    """Return whether a URL contains credentials."""
     return "@" in url.partition("://")[2].partition("/")[0]
 
 

@@ -80,7 +80,6 @@ class MissingRights:
         return f"no right to {', '.join(vital)}; grant it: {self._remedy}" if vital else None
 
     def record_answer(self, request: Request, status: int, body: bytes) -> None:
-        """Update the denials by the answer to a request."""
         if status == 403:
             error = parse_status(body, status)
             if error is not None and is_denial(error.message):

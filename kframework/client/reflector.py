@@ -52,13 +52,11 @@ class ReconnectBackoff:
         self._next = self.INITIAL
 
     def pause(self) -> float:
-        """Return the pause after one more failure."""
         pause = self._next * (1 + self._random.random())
         self._next = min(self._next * 2, self.MAX)
         return pause
 
     def reset(self) -> None:
-        """Start again with the shortest pause."""
         self._next = self.INITIAL
 
 
@@ -111,7 +109,6 @@ class Reflector(Generic[T]):
         self._problem = ""
 
     async def run(self) -> NoReturn:
-        """List and watch forever."""
         while True:
             pause = await self.run_round()
             await asyncio.sleep(pause)

@@ -60,7 +60,6 @@ class Attributes(NamedTuple):
 
     @classmethod
     def from_request(cls, request: Request) -> Attributes:
-        """Derive the attributes from a request."""
         path = ResourcePath.parse(request.path)
         if path is None:
             return cls(request.method.lower(), path=request.path)

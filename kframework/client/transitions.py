@@ -34,7 +34,6 @@ _REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
 
 def has_ended(pod: Pod) -> bool:
-    """Return whether a pod has terminated."""
     return pod.status.phase in ("Succeeded", "Failed")
 
 
@@ -78,7 +77,6 @@ def _scheduled(status: PodStatus, now: str) -> PodStatus:
 
 
 def _labels_on_node(labels: dict[str, str], node_labels: Mapping[str, str]) -> dict[str, str]:
-    """Add the node's topology to the labels of a pod."""
     region, zone = node_labels.get(_REGION), node_labels.get(_ZONE)
     if region is None and zone is None:
         return labels
@@ -105,7 +103,6 @@ def terminate_namespace(namespace: Namespace, now: float) -> Namespace:
 
 
 def remove_namespace_finalizer(namespace: Namespace) -> Namespace:
-    """Remove the finalizer of a namespace that has become empty."""
     rest = tuple(each for each in namespace.spec.finalizers if each != "kubernetes")
     return replace(namespace, spec=replace(namespace.spec, finalizers=rest))
 

@@ -68,12 +68,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_write(self) -> bool:
-        """Whether it may change anything."""
         return self.method != "GET"
 
     @property
     def is_event(self) -> bool:
-        """Whether it is about a scheduler's Event."""
         return self.path.startswith(_EVENTS)
 
 
@@ -98,15 +96,12 @@ class Transport(Protocol):
 
     async def send(self, request: Request) -> Response:
         """Send a request and return the whole response, whatever its status."""
-        ...
 
     def stream(self, request: Request) -> AbstractAsyncContextManager[Stream]:
         """Send a request and stream its response line by line; leaving the context ends it."""
-        ...
 
     async def close(self) -> None:
         """Close all connections."""
-        ...
 
 
 class TransportLayer(Transport):
@@ -137,7 +132,6 @@ class WriteFence:
         self._may_write: Callable[[], bool] = lambda: True
 
     def close(self) -> None:
-        """Block all writes."""
         self._closed = True
 
     def hand_over(self) -> None:
@@ -150,16 +144,13 @@ class WriteFence:
 
     @property
     def is_open(self) -> bool:
-        """Whether all writes are allowed."""
         return not (self._closed or self._handed_over) and self._may_write()
 
     def check(self) -> None:
-        """Raise ClusterError unless all writes are allowed."""
         if not self.is_open:
             raise _stopped_error()
 
     def check_event(self) -> None:
-        """Raise ClusterError unless events may be written."""
         if self._closed or not (self._handed_over or self._may_write()):
             raise _stopped_error()
 

@@ -116,7 +116,6 @@ def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | UndecodableObject]:
 
 
 def read_object(data: bytes | msgspec.Raw, kind: Kind[T]) -> T | UndecodableObject:
-    """Decode an object."""
     try:
         return decode(bytes(data), kind)
     except InputError as error:

@@ -26,7 +26,6 @@ class Clock(Protocol):
 
     def now(self) -> float:
         """Return the seconds since 1970-01-01T00:00:00Z."""
-        ...
 
 
 class SystemClock:

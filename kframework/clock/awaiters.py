@@ -59,7 +59,6 @@ def find_awaiters(source: object) -> Tasks:
 
 
 def task_and_awaiters(task: asyncio.Task[Any]) -> Tasks:
-    """Return a task and those that await it."""
     return {task, *find_awaiters(task)}
 
 

@@ -66,15 +66,12 @@ class Operation:
 
     @property
     def has_response(self) -> bool:
-        """Whether bytes of a response have arrived."""
         return self._silent is not None
 
     def record_data(self) -> None:
-        """Record that bytes of a response arrived."""
         self._silent = 0.0
 
     def add_pause(self, seconds: float) -> None:
-        """Count a pause of virtual time."""
         self._paused += seconds
         if self._silent is not None:
             self._silent += seconds
@@ -96,19 +93,15 @@ class ExternalIO:
         return not self._operations and threading.active_count() == 1
 
     def begin(self, key: object, operation: Operation) -> None:
-        """Track an operation."""
         self._operations[key] = operation
 
     def end(self, key: object) -> None:
-        """Stop tracking an operation."""
         self._operations.pop(key, None)
 
     def add_accepted(self, connection: TrackedTransport) -> None:
-        """Register a connection that the other side opened."""
         self._accepted.add(connection)
 
     def record_data(self, connection: TrackedTransport) -> None:
-        """Record that bytes arrived over a connection."""
         operation = self._operations.get(connection)
         if operation is not None:
             operation.record_data()
@@ -128,7 +121,6 @@ class ExternalIO:
         return False
 
     def add_pause(self, seconds: float) -> None:
-        """Count a pause of virtual time."""
         self.paused += seconds
         for operation in self._operations.values():
             operation.add_pause(seconds)

@@ -169,7 +169,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return key
 
     def end(self, key: object) -> None:
-        """End the operation of this key."""
         self._external.end(key)
 
     @property
@@ -185,7 +184,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             await turn
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Run a job in a thread, as an operation."""
         job = super().run_in_executor(executor, func, *args)
         self._external.begin(job, Operation(lambda: f"{func!r} in a thread", lambda: find_awaiters(job)))
         job.add_done_callback(self._external.end)
@@ -199,7 +197,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return super().call_soon_threadsafe(self._jumping.calls.append, call)
 
     async def shutdown_default_executor(self, *timeout: Any) -> None:
-        """Wait for the threads, as an operation."""
         task = asyncio.current_task()
         assert task is not None
         key = self.begin(task)
@@ -209,7 +206,6 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self.end(key)
 
     async def connect_accepted_socket(self, protocol_factory: Any, sock: socket, **settings: Any) -> Any:
-        """Serve a connection that the other side opened."""
         self._accepted.add(sock)
         return await super().connect_accepted_socket(protocol_factory, sock, **settings)
 

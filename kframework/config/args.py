@@ -11,8 +11,7 @@ from typing import ClassVar
 from kframework.config.configuration import Configuration, ProfileConfiguration, strip_type_meta
 from kframework.config.decode import ApiModel, decode
 from kframework.config.models import API_VERSION
-from kframework.config.problems import collect_errors, raise_collected
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, collect_errors, raise_collected
 from kframework.framework.plugin import PluginArgs
 from kframework.objects.problem import Problem, shown
 

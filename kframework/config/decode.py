@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import binascii
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Annotated, ClassVar, TypeVar, get_args
 
@@ -27,8 +27,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_schema
 
 from kframework.config.document import Json, YamlLocation
-from kframework.config.problems import FieldProblems, raise_collected
-from kframework.errors import nearest_name
+from kframework.errors import nearest_name, raise_collected
 from kframework.objects.problem import FieldPath, Problem, required, shown
 
 
@@ -100,6 +99,14 @@ class ApiModel(BaseModel):
 def field_names(model: type[BaseModel]) -> list[str]:
     """Return the names of a model's fields as a file spells them."""
     return [field.alias or name for name, field in model.model_fields.items()]
+
+
+class FieldProblems(ValueError):
+    """Raised by a model's validator to report several problems at once, at paths below the model."""
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        super().__init__("; ".join(map(str, self.problems)))
 
 
 class ApiObjectMarker:
@@ -219,6 +226,5 @@ def _models_in(annotation: object) -> Iterator[type[BaseModel]]:
 
 
 def unknown_field(path: FieldPath, known: list[str]) -> Problem:
-    """Report a field that its block does not have."""
     name = str(path[-1])
     return Problem(path, f'unknown field "{name}"', nearest_name(name, known))

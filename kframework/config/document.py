@@ -10,8 +10,7 @@ from pathlib import Path
 import yaml
 from yaml.constructor import SafeConstructor
 
-from kframework.config.problems import raise_collected
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, raise_collected
 from kframework.objects.problem import FieldPath, Problem, format_path
 
 #: The values of a document, as in JSON.

@@ -54,7 +54,6 @@ class Duration(float):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """Describe the text."""
         return {"type": "string", "pattern": _PATTERN}
 
     @classmethod

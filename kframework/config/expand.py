@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from kframework.config.configuration import Configuration, ProfileConfiguration, plugin_references
 from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
-from kframework.config.problems import collect_errors, raise_collected
-from kframework.errors import ConfigError, nearest_name
+from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.problem import Problem
 
 #: Returns the extension points that a plugin implements; raises KeyError for a name that is not registered.

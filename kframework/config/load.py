@@ -32,8 +32,7 @@ from kframework.config.models import (
     Settings,
     camel,
 )
-from kframework.config.problems import collect_errors, raise_collected
-from kframework.errors import ConfigError, nearest_name
+from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
 
@@ -80,7 +79,6 @@ def _of_documents(parsed: Sequence[Document], file: str | None) -> Configuration
 
 
 def default_configuration() -> Configuration:
-    """Return the configuration without a file."""
     return _configuration(_NO_FILE, _NO_FILE)
 
 
@@ -110,9 +108,6 @@ def with_overrides(
 
 def _with_fields(block: M, fields: Mapping[str, object]) -> M:
     return block.model_copy(update={name: value for name, value in fields.items() if value is not None})
-
-
-# --- documents --------------------------------------------------------------------------------------------------------
 
 
 def _by_kind(documents: Sequence[Document], file: str | None) -> dict[str, Document]:
@@ -148,9 +143,6 @@ def _kind(document: YamlLocation) -> str:
         message = f'no kind "{kind}" is registered for version "{version}"; want {KINDS[kind]}'
         raise document.error(Problem(("apiVersion",), message))
     return kind
-
-
-# --- from documents to the configuration ------------------------------------------------------------------------------
 
 
 def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configuration:
@@ -223,7 +215,6 @@ def _without_managed_resources(profile: ProfileConfiguration, settings: Settings
 
 
 def _warnings(profile: ProfileConfiguration) -> Iterator[ConfigError]:
-    """Yield notices for parts of a profile that have no effect."""
     for key in PLACEMENT_POINTS:
         if profile.plugins.key(key).enabled:
             message = "has no effect: it is alpha in kube-scheduler"
@@ -239,7 +230,6 @@ _JITTER_FACTOR = 1.2
 
 
 def settings_problems(settings: Settings) -> Iterator[Problem]:
-    """Yield the problems outside the profiles."""
     burst = settings.client_connection.burst
     if burst < 0:
         yield invalid(("clientConnection", "burst"), burst, "must be non-negative")

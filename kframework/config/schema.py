@@ -67,7 +67,6 @@ def configuration_schema(plugins: Mapping[str, type[Plugin]]) -> JsonSchemaValue
 
 
 def _document(model: JsonSchemaValue, kind: str) -> JsonSchemaValue:
-    """Return the schema of a document: a model with a header."""
     header: JsonSchemaValue = {
         "apiVersion": {"description": "The API version of this document.", "const": KINDS[kind]},
         "kind": {"description": "The kind of this document.", "const": kind},
@@ -78,7 +77,6 @@ def _document(model: JsonSchemaValue, kind: str) -> JsonSchemaValue:
 def _by_plugin(
     entry: JsonSchemaValue, args: Mapping[str, JsonSchemaValue], descriptions: Mapping[str, str]
 ) -> JsonSchemaValue:
-    """Return the schema of an entry of `pluginConfig`, with the args of the plugin that it names."""
     cases = []
     for name, schema in args.items():
         given: JsonSchemaValue = {"description": descriptions.get(name, ""), **schema}
@@ -107,7 +105,6 @@ class _Generator(GenerateJsonSchema):
     ignored_warning_kinds = frozenset({"skipped-choice", "non-serializable-default"})  # type: ignore[assignment]
 
     def field_title_should_be_set(self, schema: object) -> bool:
-        """Leave out titles that repeat the names of fields."""
         return False
 
     def handle_invalid_for_json_schema(self, schema: object, error_info: str) -> JsonSchemaValue:

@@ -125,7 +125,7 @@ if TYPE_CHECKING:  # isort: off
         Options as Options,
     )
     from kframework.objects.problem import Problem as Problem, required as required, shown as shown
-    from kframework.config.problems import collect_errors as collect_errors, raise_collected as raise_collected
+    from kframework.errors import collect_errors as collect_errors, raise_collected as raise_collected
     from kframework.errors import nearest_name as nearest_name
 
     # A process with an election, endpoints and a log.

@@ -36,7 +36,6 @@ class Completed(Awaitable[None]):
     __slots__ = ()
 
     def __await__(self) -> Generator[Any, None, None]:
-        """Return at once."""
         yield from ()
 
 
@@ -57,19 +56,15 @@ class Api(Protocol):
 
         A `bind` hook may return the result.
         """
-        ...
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """Read one object; status 404 if there is none."""
-        ...
 
     async def create(self, obj: T) -> T:
         """Create the object and return it as stored; status 409 if it exists."""
-        ...
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
         """Merge-patch the object, all but its status, and return it as stored."""
-        ...
 
     async def patch_status(
         self,
@@ -86,11 +81,9 @@ class Api(Protocol):
         A uid and a resource version are preconditions (status 409); status 404 if there is none, or if its kind has no
         status.
         """
-        ...
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Delete the object; status 404 if there is none, 409 if it is not the one of this uid."""
-        ...
 
 
 class DryRunResult(msgspec.Struct, frozen=True):
@@ -117,18 +110,15 @@ class Preemption(Protocol):
 
         For `pre_enqueue`, whose plugin registers the deletion of pods so that the pods it gates are checked again.
         """
-        ...
 
     def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         """Return why the pod may not preempt others now; None if it may.
 
         Its policy is Never, or victims of it, or of another pod, are still terminating on its nominated node.
         """
-        ...
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
         """Dry-run one node: which pods of lower priority must go, or why that does not help."""
-        ...
 
     def candidates(
         self,
@@ -144,7 +134,6 @@ class Preemption(Protocol):
         It may help if the rejection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute` of
         them, and one that violates no budget.
         """
-        ...
 
     def key(self, candidate: Candidate) -> Hashable:
         """Return the sort key of a candidate: the smallest is the node where preemption costs least.
@@ -152,7 +141,6 @@ class Preemption(Protocol):
         Fewest violated budgets, then the lowest of the highest priorities, the smallest sum of priorities, fewest pods,
         the latest start of the most important one; ties by node name.
         """
-        ...
 
 
 class Handle(Protocol):
@@ -161,7 +149,6 @@ class Handle(Protocol):
     @property
     def profile_name(self) -> str:
         """The scheduler name of the plugin's profile."""
-        ...
 
     @property
     def nodes(self) -> NodeTable:
@@ -169,68 +156,54 @@ class Handle(Protocol):
 
         Read it only inside a cycle's hooks.
         """
-        ...
 
     @property
     def pods(self) -> Mapping[str, PodInfo]:
         """The pods that are on nodes, assumed ones included, by uid."""
-        ...
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
         """The unassigned pods of this scheduler, in their latest version, by uid."""
-        ...
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of another kind, e.g. `objects(Namespace)`; kept current for kinds in `watches`.
 
         TypeError for Pod and Node, whose tables are `pods`, `pending` and `nodes`.
         """
-        ...
 
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
         """Call back with (old, new) whenever an object of the kind changes; None means absent."""
-        ...
 
     def statement(self) -> Statement:
         """Open a what-if on the live tables; close it with `rollback` before the hook returns."""
-        ...
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         """Run this profile's Filter plugins on one node in its current state, inside a Statement for instance."""
-        ...
 
     @property
     def preemption(self) -> Preemption:
         """The evaluator of preemption dry runs, for `post_filter`."""
-        ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None:
         """Return the waiting pod of this uid."""
-        ...
 
     def waiting_pods(self) -> Iterator[WaitingPod]:
         """List the pods that wait for Permit, oldest first."""
-        ...
 
     def activate(self, pods: Iterable[PodInfo]) -> None:
         """Move these pods to the active queue, whatever they wait for and however long their backoff.
 
         A pod that is being scheduled, including the one whose hook makes this call, is retried if it fails.
         """
-        ...
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
         """List the other pods nominated to a node that are at least as important: the pod must leave room for them."""
-        ...
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Keep room for the pod on the node, until it is scheduled or nominated elsewhere; "" takes it back."""
-        ...
 
     def invalidate(self, *node_names: str) -> None:
         """Report that outside data changed this plugin's answers on these nodes; without names, on all."""
-        ...
 
     def source(
         self,
@@ -264,20 +237,16 @@ class Handle(Protocol):
 
         ValueError for invalid settings, or a name in use.
         """
-        ...
 
     @property
     def sources(self) -> Mapping[str, Source[object]]:
         """The sources that this plugin has declared, by name."""
-        ...
 
     def event(self, pod: PodInfo, *, reason: str, action: str, note: str, warning: bool = False) -> None:
         """Record a Kubernetes Event about the pod; written behind, never waited for."""
-        ...
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine concurrently with the scheduler until it ends or the scheduler stops."""
-        ...
 
     async def shield(self, work: Awaitable[A]) -> A:
         """Await work of `pre_bind` to its end; a preemption meanwhile raises CancelledError after it.
@@ -285,12 +254,10 @@ class Handle(Protocol):
         This way the outcome of an API call is always known. Only a stopping scheduler cancels it, and the hook's time
         limit unless the hook is in `own_timeouts`.
         """
-        ...
 
     @property
     def clock(self) -> Clock:
         """The only source of time."""
-        ...
 
     @property
     def random(self) -> Random:
@@ -298,9 +265,7 @@ class Handle(Protocol):
 
         A plugin that signs draws nothing in its answers.
         """
-        ...
 
     @property
     def api(self) -> Api:
         """The cluster's API, for hooks that may await."""
-        ...

@@ -164,7 +164,6 @@ class Source(Mapping[str, V]):
         return SourceChange(values, removed, old)
 
     def _record_failure(self, error: str) -> None:
-        """Record a failed fetch."""
         self.error = error
         self.failures += 1
 
@@ -174,7 +173,6 @@ class Source(Mapping[str, V]):
         return self.updates, self.failures, self.fresh
 
     def _expire(self) -> None:
-        """Mark it as stale."""
         self._stale = True
 
     def copy_from(self, other: Source[V]) -> None:

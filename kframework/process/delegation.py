@@ -111,7 +111,6 @@ class DelegatedAuth:
         self._verdicts = _TtlCache[Verdict]()
 
     def middleware(self) -> Middleware:
-        """Return the middleware that checks every request."""
         from aiohttp import web
 
         @web.middleware

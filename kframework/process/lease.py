@@ -314,7 +314,6 @@ class LeaderElection:
             _log.log(level, text, self._name, error)
 
     async def _await_answer(self, call: Coroutine[object, object, T]) -> T:
-        """Await an answer for so long as a request may take."""
         try:
             async with asyncio.timeout(self._request_timeout):
                 answer = await call

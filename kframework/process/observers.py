@@ -79,6 +79,5 @@ class PodObservers(Observers[PodEngine]):
 
 
 def dropped_events(scheduler: Scheduler[E]) -> Series:
-    """Return the series of the events that a scheduler has dropped."""
     dropped = scheduler.outbox.dropped
     return ScrapedSeries(families.DROPPED_EVENTS, lambda: {(reason,): count for reason, count in dropped.items()})

@@ -259,11 +259,9 @@ class LeaderThread:
 
     @property
     def leading(self) -> bool:
-        """Whether this process leads now; thread-safe."""
         return self._election is not None and self._election.leading
 
     def problem(self) -> str | None:
-        """Return an error if the leadership is long overdue to be renewed or ended; thread-safe."""
         return self._election.problem() if self._election is not None else None
 
     async def wait_until_elected(self) -> None:

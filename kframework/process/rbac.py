@@ -44,7 +44,6 @@ def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iter
 
 
 def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
-    """Yield the kinds, their subresources, and the verbs needed."""
     yield kind_of(Pod), "binding", ("create",)
     yield kind_of(Pod), "status", ("patch",)
     yield kind_of(Pod), "", _READ_VERBS

@@ -42,11 +42,9 @@ class Server(Protocol):
     @property
     def elect(self) -> Connect | None:
         """Open the client of the leader election; None if there is no election."""
-        ...
 
     def schedule(self) -> AbstractAsyncContextManager[Cluster]:
         """Open the scheduler's client."""
-        ...
 
 
 class RealServer(Server):

@@ -14,7 +14,7 @@ from types import FunctionType
 import pytest
 
 from tests.architecture.sources import listed, modules, parse
-from tests.architecture.test_doors import DOORS, HALLS, listed_by
+from tests.architecture.test_doors import DOORS, is_in_hall, listed_by
 
 #: A function so decorated is described elsewhere: at the hook it implements, at the getter it belongs to, ...
 DESCRIBED_ELSEWHERE = {"hookimpl", "override", "overload", "setter", "deleter"}
@@ -52,7 +52,8 @@ def test_no_docstring_repeats_the_signature() -> None:
 
 def is_exported(module: str, qualified_name: str) -> bool:
     """Return whether plugin authors may use a class or function, or the method of such a class."""
-    return module.startswith((*HALLS, "kframework.framework")) or (module, qualified_name.split(".")[0]) in exports()
+    is_public_module = is_in_hall(module) or module.startswith("kframework.framework.")
+    return is_public_module or (module, qualified_name.split(".")[0]) in exports()
 
 
 @cache

@@ -20,7 +20,7 @@ WITHIN = {"kframework.fake_api": ("patch", "wire", "printers")}
 HOMES = type_checking_imports((ROOT / "kframework/__init__.py").read_text())
 #: What the Args of built-in plugins are made of.
 OF_ARGS = (
-    *(f"kframework.config.{module}" for module in ("args", "decode", "duration", "problems")),
+    *(f"kframework.config.{module}" for module in ("args", "decode", "duration")),
     "kframework.plugins.shared_args",
 )
 #: Plugins that look at what another one knows: extended resources may be devices.

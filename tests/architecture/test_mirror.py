@@ -22,7 +22,6 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.decode": "fields and errors of what config/test_load.py and config/test_args.py read",
     "kframework.config.default_plugins": "a table, compared with the expansion in config/test_expand.py",
     "kframework.config.models": "the fields that config/test_load.py fills in",
-    "kframework.config.problems": "the errors that config/test_load.py reads",
     "kframework.in_memory.workloads.dependents": "adoption and release, in test_replica_set.py",
     "kframework.core.engine": "abstract; derived engines are tried in test_pod_engine.py and observe/web/test_page.py",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",

@@ -10,8 +10,7 @@ from importlib.metadata import version
 import pytest
 
 from kframework.cli import simulate
-from kframework.config.problems import ConfigErrors
-from kframework.errors import ClusterError, ConfigError, InputError, KFrameworkError, PluginError
+from kframework.errors import ClusterError, ConfigError, ConfigErrors, InputError, KFrameworkError, PluginError
 from tests.cli.conftest import Command
 
 

@@ -10,10 +10,9 @@ import pytest
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.config.load import default_configuration, load_configuration, parse
-from kframework.config.problems import ConfigErrors
 from kframework.config.show import effective
 from kframework.core.runtime.registry import load_in_tree_args
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, ConfigErrors
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 OWN = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"

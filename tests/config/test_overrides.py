@@ -9,8 +9,7 @@ import pytest
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.config.load import parse, with_overrides
-from kframework.config.problems import ConfigErrors
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, ConfigErrors
 
 TOO_SHORT = "renewDeadline must be greater than retryPeriod*JitterFactor"
 

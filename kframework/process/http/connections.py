@@ -67,11 +67,9 @@ class Connections:
             next(each for each in (*self._open.values(), connection) if each.waiting).abort()
 
     def discard(self, handler: asyncio.BaseProtocol) -> None:
-        """Remove a connection."""
         self._open.pop(handler, None)
 
     def abort(self) -> None:
-        """Close all connections immediately."""
         for connection in list(self._open.values()):
             connection.abort()
 

@@ -145,7 +145,9 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
     """
     from aiohttp import web
 
-    certificate = await asyncio.to_thread(_certificate, listener)
+    certificate = None
+    if listener.tls_cert_file or listener.tls_private_key_file:
+        certificate = await asyncio.to_thread(Certificate, listener.tls_cert_file, listener.tls_private_key_file)
     connections = Connections(tls=lambda: certificate.context if certificate is not None else None)
     async with AsyncExitStack() as stack:
         if listener.delegation is None:
@@ -173,11 +175,6 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
         yield f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def _certificate(listener: Listener) -> Certificate | None:
-    certificate, key = listener.tls_cert_file, listener.tls_private_key_file
-    return Certificate(certificate, key) if certificate or key else None
-
-
 def _limit_requests(connections: Connections, bind_address: str) -> Middleware:
     """Limit concurrent requests to MAX_REQUESTS, health checks excepted, and reject other hosts in the Host header."""
     from aiohttp import web
@@ -195,7 +192,6 @@ def _limit_requests(connections: Connections, bind_address: str) -> Middleware:
 
 
 def _reject_remote_writes() -> Middleware:
-    """Reject requests from other machines that would change something."""
     from aiohttp import web
 
     @web.middleware
@@ -223,7 +219,6 @@ class Certificate:
         self.context: ssl.SSLContext = self._load()
 
     async def reload_periodically(self) -> None:
-        """Read the files again and again, until cancelled."""
         while True:
             await asyncio.sleep(RELOAD_INTERVAL)
             await asyncio.to_thread(self.renew)

@@ -74,5 +74,4 @@ def health_of(check: Check) -> Response:
 
 
 def plain(text: str, status: int = 200) -> Response:
-    """Answer with plain text."""
     return Response(status, text.encode(), PLAIN)

@@ -28,7 +28,6 @@ NO_SUBJECT = Subject()
 
 
 def answered(data: object, status: int = 200) -> Response:
-    """Answer with a JSON document."""
     return Response(status, msgspec.json.encode(data), {"content-type": JSON})
 
 
@@ -38,7 +37,6 @@ def success(subject: Subject, uid: str = "", status: int = 200) -> Response:
 
 
 def failure(error: ClusterError, subject: Subject) -> Response:
-    """Return a Status for an error."""
     response = answered(status_of(error, subject), error.status)
     if not error.retryable:
         return response
