@@ -112,9 +112,8 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
 class PreemptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """The result of preemption now: the node and its victims, or `why` not.
 
-    `in_progress`: the pod has preempted them already, and they have not left the node yet. `tried` nodes were
-    examined, on `candidates` of them it would help. `reasons` counts the rejections of the others even without all less
-    important pods.
+    `in_progress`: victims of the last attempt have not left yet. `tried` nodes were examined, and it would help on
+    `candidates`. `reasons` counts the rejections of the others even without all less important pods.
     """
 
     node: str = ""

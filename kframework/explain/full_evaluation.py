@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
 from typing import TypeVar, cast
@@ -28,7 +28,6 @@ from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.scheduler.cooperative import time_sliced
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -46,13 +45,6 @@ _SCALAR_CHUNK, _COLUMNAR_CHUNK = 16, 2_000
 _fault_log = logging.getLogger("kframework.core.runtime.profile")
 
 _NO_ROWS = np.zeros(0, dtype=np.int64)
-
-
-def evaluate(engine: PodEngine, pod: PendingPod) -> Generator[None, None, FullEvaluation]:
-    """Call all plugins for the pod on all nodes, in slices; a pod on a node is treated as if it were not there."""
-    evaluation = FullEvaluation(engine, pod)
-    yield from time_sliced(evaluation.work(), evaluation.isolated)
-    return evaluation
 
 
 class ScoreColumn(msgspec.Struct, frozen=True):

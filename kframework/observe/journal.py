@@ -28,11 +28,7 @@ _Fields = dict[str, object]
 
 
 class Journal(Observer):
-    """An observer that logs decisions and bindings.
-
-    `trace_id(attempt, draw)` names the trace of an attempt, "" if it is not traced. `now` is the clock that `started`
-    of a Decision was read from, in nanoseconds.
-    """
+    """Logs decisions and bindings; `trace_id(attempt, draw)` names a trace, `now` is the clock of `started`."""
 
     def __init__(
         self,

@@ -19,10 +19,7 @@ MAX_ATTEMPTS, MAX_PODS, MAX_NODES, MAX_EXPLANATIONS = 2_000, 2_000, 300, 100
 
 
 def report(view: EngineView[E], *, title: str, start: float | None = None) -> str:
-    """Create the report of an engine's state and of its history.
-
-    Times are shown as seconds since `start`, or without one as times of day.
-    """
+    """Create the report of an engine; times are seconds since `start`, or without it times of day."""
     engine, history = view.engine, view.history
     table = engine.cluster.nodes
     listed = (info.name for info in table) if len(table) <= MAX_NODES else ()

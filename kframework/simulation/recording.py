@@ -62,10 +62,9 @@ class Recording:
         return [recorded.read(line.body, kind) for line in recorded if line.what == kind.__name__]
 
     def explain(self, pod: str, *, attempt: int | None = None) -> PodExplanation:
-        """Explain a pod, `name` or `namespace/name`, as it was right before an attempt, or in the end.
+        """Explain a pod as it was right before an attempt, or in the end; a deleted pod, before its last attempt.
 
-        A pod deleted by the end is explained as it was before its last attempt. Raises ExplainError where nothing
-        is known of it.
+        It is named `name` or `namespace/name`. Raises ExplainError where nothing is known of it.
         """
         history = History()
         replay = follow(self.file, self._registry, [history])

@@ -280,10 +280,7 @@ def bindings_table(bindings: Iterable[Binding], started_at: float) -> Table[Bind
 
 
 def newest_instant(objects: Iterable[ApiObject]) -> float:
-    """Return the newest instant in nodes and pods, in seconds since 1970; VIRTUAL_EPOCH if there is none.
-
-    A simulation of a dump of a cluster goes on from there.
-    """
+    """Return the newest instant in nodes and pods, in seconds since 1970; VIRTUAL_EPOCH if there is none."""
     instants = set[str | None]()
     for each in objects:
         instants.update((each.metadata.creation_timestamp, each.metadata.deletion_timestamp))

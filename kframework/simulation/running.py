@@ -211,10 +211,7 @@ TimedAction = tuple[float, Action]
 
 
 class Script:
-    """Changes a cluster at given times, in seconds since the script was created.
-
-    An action at 0 happens before the scheduler lists the cluster. A simulation is not over before the last action.
-    """
+    """Changes a cluster at times in seconds since its creation; at 0 before the scheduler lists the cluster."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
 

@@ -233,10 +233,7 @@ class Simulation(Generic[E]):
         return bindings_table(self._records.bindings, self.started_at)
 
     def explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:
-        """Explain why a pod waits or is where it is, and what would help; `name` or `namespace/name`.
-
-        Raises ExplainError for a pod that the scheduler does not know.
-        """
+        """Explain a pod, `name` or `namespace/name`, and what would help; ExplainError if it is unknown."""
         from kframework.explain.explainer import explain  # most simulations explain nothing
         from kframework.explain.lookup import find_pod, not_found_message
         from kframework.scheduler.cooperative import run_to_end
@@ -298,9 +295,6 @@ def simulate(
     seed: int | None = None,
     duration: float | None = None,
 ) -> Simulation:
-    """Schedule the pods of a cluster on virtual time, and return the simulation at its end.
-
-    It ends when nothing changes any more, or after `duration` virtual seconds. All else is as for `Simulation`.
-    """
+    """Schedule as `Simulation` does until nothing changes any more, or `duration` virtual seconds, and return it."""
     with Simulation(cluster, config, plugins=plugins, devices=devices, seed=seed) as simulation:
         return simulation.run(duration)

@@ -125,10 +125,7 @@ class Scenario:
         )
 
     async def arun(self, until: float | None = None) -> ScenarioResult:
-        """Run as `run` does, from an `async` test: on a thread with its own loop and time.
-
-        A cancelled caller waits for its end, which takes little time.
-        """
+        """Run as `run` does, from an `async` test: on a thread with its own loop and time."""
         return await anyio.to_thread.run_sync(self.run, until)
 
     def _simulation(self) -> Simulation:
@@ -148,9 +145,7 @@ class Scenario:
 
 
 class ScenarioResult(msgspec.Struct, frozen=True):
-    """The result of a scenario.
-
-    Pods are named `name`, or `namespace/name` outside the namespace `default`.
+    """The result of a scenario; pods are named `name`, or `namespace/name` outside the namespace `default`.
 
     `cluster` is as it was at the end, `seconds` the virtual time that passed. `decisions` and `bindings` are the
     scheduler's own records, `plugins` the instances of the first profile by name, `waiting` the queued pods by uid.

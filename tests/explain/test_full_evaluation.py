@@ -26,7 +26,7 @@ from kframework import (
 )
 from kframework.core.cycle.rejections import PASS
 from kframework.core.runtime.points import PreFilterResult
-from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks, evaluate
+from kframework.explain.full_evaluation import FullEvaluation, OptionalHooks
 from kframework.framework.plugin import Reads
 from kframework.scheduler import cooperative
 from kframework.scheduler.cooperative import run_to_end
@@ -36,6 +36,7 @@ from kframework.testing import make_node, make_pod
 from kframework.values.scores import Rows, Scores
 from tests.core.cycle.test_search import Likes, Stretches
 from tests.core.test_pod_engine import Stage
+from tests.support.evaluations import evaluate
 from tests.support.remedies import make_engine
 
 NO, NEVER = unschedulable("no"), unschedulable("never")

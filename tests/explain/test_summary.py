@@ -11,12 +11,12 @@ import pytest
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Rows, Status, hookimpl, unresolvable
 from kframework.explain import summary
 from kframework.explain.explanation import NodeScore, NominatedRoom, Rejection, RejectionDetails
-from kframework.explain.full_evaluation import evaluate
 from kframework.framework.suggestions import ChangeEstimates
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Volume
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
+from tests.support.evaluations import evaluate
 from tests.support.remedies import make_engine, pending
 
 CPU, TAINT = "Insufficient cpu", "node(s) had untolerated taint(s)"

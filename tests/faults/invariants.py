@@ -12,7 +12,6 @@ import msgspec
 from kframework.client.cluster import Cluster
 from kframework.client.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.full_evaluation import evaluate
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Event, Node, Pod
@@ -25,6 +24,7 @@ from kframework.state.pods import QueuedPod
 from kframework.values.status import Status
 from tests.faults.disruptive_plugins import RandomPermit, SecondPermit
 from tests.properties.expected_tables import ClusterObjects, expected_facts, node_facts, pod_facts
+from tests.support.evaluations import evaluate
 
 __all__ = ["ApiChecker", "EngineChecker", "leftovers", "pods_not_woken", "state_differences"]
 

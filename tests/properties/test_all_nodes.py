@@ -11,11 +11,12 @@ import pytest
 
 from kframework.core.cycle.all_nodes import AllNodesSearch
 from kframework.core.cycle.rejections import PASS
-from kframework.explain.full_evaluation import FullEvaluation, evaluate
+from kframework.explain.full_evaluation import FullEvaluation
 from kframework.scheduler.cooperative import run_to_end
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from tests.properties.test_default_profile import CLUSTERS, Tries
+from tests.support.evaluations import evaluate
 
 
 class Surveys(Tries):

@@ -12,9 +12,10 @@ import pytest
 from kframework.core.cycle.oracle import Oracle
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
-from kframework.explain.full_evaluation import FullEvaluation, evaluate
+from kframework.explain.full_evaluation import FullEvaluation
 from kframework.state.pods import PendingPod, QueuedPod
 from tests.properties.test_default_profile import CLUSTERS, Tries
+from tests.support.evaluations import evaluate
 
 
 class Evaluations(Tries):

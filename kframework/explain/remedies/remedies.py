@@ -53,10 +53,7 @@ _Work = Generator[None, None, Proposal | None]
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """Changes that, all made, let the pod be scheduled without preemption; with one unit less of any it is not.
-
-    Extenders are not called. `text` describes the changes in one line.
-    """
+    """Changes that let the pod be scheduled without preemption and extenders; each is as small as possible."""
 
     text: str
     changes: tuple[dict[str, object], ...]

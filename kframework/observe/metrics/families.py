@@ -15,10 +15,7 @@ Type = Literal["counter", "gauge", "histogram"]
 
 
 class Family(msgspec.Struct, frozen=True):
-    """All series of one name; `buckets` are the upper bounds of a histogram's, without the last, which has none.
-
-    `help` begins with Kubernetes' stability level of a metric: [STABLE], [BETA] or [ALPHA].
-    """
+    """All series of one name; `buckets` are upper bounds, without the last; `help` begins with the stability."""
 
     type: Type
     name: str

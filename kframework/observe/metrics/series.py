@@ -1,7 +1,6 @@
 """The series of a family: counted in plain dictionaries, written in Prometheus' text format when scraped.
 
-A counter chooses the keys of its series; a key becomes the values of the labels when the series is written, so
-counting costs a fraction of a microsecond.
+A key becomes labels only when its series is written, so counting costs a fraction of a microsecond.
 """
 
 from __future__ import annotations
@@ -41,10 +40,7 @@ class Series(Protocol):
 
 
 class CounterSeries(dict[K, int], Series):
-    """The series of a counter by key: `counts[key] += 1`.
-
-    A series is shown once it has counted something, or always if its key is one of `always`.
-    """
+    """The series of a counter, shown once they have counted or if `always` has their key: `counts[key] += 1`."""
 
     def __init__(self, family: Family, labels: Callable[[K], _Labels], *, always: Iterable[K] = ()) -> None:
         self.family = family
@@ -107,8 +103,7 @@ class Histogram:
 class HistogramSeries(dict[K, Histogram], Series):
     """The series of a histogram by key: `histograms[key].observe(value)`; callers may keep `histograms[key]`.
 
-    Values are whole numbers; `scale` of them make one of the family's unit. A series is shown once it has observed
-    something, or always if its key is one of `always`.
+    `scale` values, which are whole, make one of the family's unit. A series is shown as a counter's is.
     """
 
     def __init__(

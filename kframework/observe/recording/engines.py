@@ -63,26 +63,17 @@ class EngineKind(ABC, Generic[E]):
         )
 
     def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
-        """Explain the object with this name, from the accounts of an engine so far, the newest first.
-
-        Raises ExplainError.
-        """
+        """Explain an object by the accounts of an engine so far, the newest first; raises ExplainError."""
         raise ExplainError(f"the engine {self.name!r} has no explanations")
 
     def explain_files(
         self, filenames: Sequence[str], config: str | None, devices: str | None, namespace: str, name: str
     ) -> EngineExplanation:
-        """Simulate cluster files, with the engine's own configuration file, and explain the object with this name.
-
-        Raises ExplainError.
-        """
+        """Simulate cluster files with a configuration of the engine, and explain an object; raises ExplainError."""
         raise ExplainError(f"the engine {self.name!r} has no explanations")
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
-        """Decide each record again with a configuration file of the engine, on the recorded state.
-
-        After each, the recorded outcome is applied. Raises ConfigError.
-        """
+        """Decide each record again by a configuration file of the engine, on the recorded state; raises ConfigError."""
         raise ConfigError(f"the engine {self.name!r} supports only a strict replay: omit --config")
 
 

@@ -1,11 +1,7 @@
-"""The file of a recording: gzip, written by its own thread and rotated by size.
+"""The file of a recording: gzip, written by its own thread, so that the scheduler does not wait for the disk.
 
-FILE is the part being written, FILE.1 the one before, and so on. A part that continues another one begins with the
-state at the end of that. Secrets, and annotations that may hold some, are replaced by a fingerprint, so that a change
-is still a change.
-
-Recording must not disturb the scheduler, which neither waits for the disk nor fails with it, and needs bounded memory.
-Its entries are frozen, and encoded as lines by the writing thread.
+FILE is the part being written, FILE.1 the one before, and so on; a part begins with the state at the end of the one
+before. Secrets, and annotations that may hold some, are replaced by a fingerprint, so that a change is still a change.
 """
 
 from __future__ import annotations

@@ -37,10 +37,7 @@ from kframework.values.status import Code, Status
 def reconsider(
     file: Path, configuration: Configuration | None = None, registry: Registry | None = None
 ) -> ReplayResult:
-    """Decide every attempt of a recording again, by this configuration, or by the recorded one if none is given.
-
-    Raises InputError if it is not a recording; ConfigError if the configuration cannot be used.
-    """
+    """Decide every attempt again, by default with the recorded configuration; raises InputError, ConfigError."""
     replay = follow(file, registry)
     if configuration is None:
         configuration = parse(replay.recorded.header.configuration, str(file))

@@ -50,10 +50,7 @@ def replay(file: Path, registry: Registry | None = None) -> ReplayResult:
 
 
 def follow(file: Path, registry: Registry | None = None, observers: Iterable[Observer] = ()) -> Replay[FollowingEngine]:
-    """Return a recording of the pod engine at its beginning, to be followed.
-
-    Raises InputError if it is not a recording of the pod engine, ConfigError if its plugins are not installed.
-    """
+    """Return a recording of the pod engine at its beginning, to be followed; raises InputError, ConfigError."""
     return Replay(RecordingReader(file), PodEngineKind(FollowingEngine, registry), Mode.FOLLOW, observers)
 
 
@@ -98,11 +95,7 @@ class Replay(Host, Generic[E]):
         self._records = self._replay_strictly() if mode is Mode.STRICT else self._replay_following()
 
     def __iter__(self) -> Iterator[msgspec.Struct]:
-        """Replay to the end, record by record.
-
-        In strict mode a Decision or account follows once the engine has made it. In follow mode a Decision comes right
-        before its attempt: all messages so far are applied, and the pod is still in its queue.
-        """
+        """Replay to the end, record by record: in strict mode once the engine has made it, else right before."""
         return self._records
 
     def replay_until(self, stop: Callable[[msgspec.Struct], bool]) -> msgspec.Struct | None:

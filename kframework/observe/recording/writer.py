@@ -183,19 +183,13 @@ class Recorder(Observer, AccountObserver):
 
 
 class RecordingEngine:
-    """A base that passes an engine's inputs and steps to a recorder.
-
-    It precedes the engine's class: `class Recorded(RecordingEngine, MyEngine)`.
-    """
+    """A base that records an engine's inputs and steps: `class Recorded(RecordingEngine, MyEngine)`."""
 
     inbox: Inbox
     _recorder: Recorder | None = None
 
     def record_to(self, recorder: Recorder) -> None:
-        """Pass all inputs from now on to this recorder, whose clock is the engine's.
-
-        Requests of plugins during their creation are not recorded: a replay creates them too.
-        """
+        """Record all inputs from now on; those of plugins during their creation are not, as a replay creates them."""
         self._recorder = recorder
 
     def offer(self, message: Message) -> None:

@@ -60,10 +60,9 @@ _Attributes = dict[str, str | int | float | tuple[str, ...]]
 
 
 class Tracing(Observer):
-    """An observer that creates spans for a sample of the attempts, and for their binding cycles.
+    """Creates spans for `rate_per_million` of a million attempts, and for their binding cycles.
 
-    `rate_per_million` of a million attempts are traced. Trace ids are unique to this run, unless a `seed` is given:
-    then every run with it has the same.
+    Trace ids are unique to this run, unless a `seed` is given: then every run with it has the same.
     """
 
     def __init__(self, processor: SpanProcessor, *, rate_per_million: int, seed: int | None = None) -> None:
@@ -243,10 +242,7 @@ def _nanoseconds(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class Span:
-    """An operation that began at `start`, in nanoseconds since 1970, and `took` some nanoseconds.
-
-    `failure` is the error; "" if there was none.
-    """
+    """An operation from `start`, in nanoseconds since 1970, that `took` nanoseconds; `failure` is its error or ""."""
 
     name: str
     start: int

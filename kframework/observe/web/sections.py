@@ -39,10 +39,7 @@ class Tone(StrEnum):
 
 
 class Ref(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A reference to something with its own details, by kind and name; `text` is shown, the name if empty.
-
-    The page knows the kinds "pod" (`namespace/name`) and "node"; others are the engine's (`EngineView.details`).
-    """
+    """A reference to details by kind ("pod", "node", or the engine's own) and name; `text` is shown, else the name."""
 
     kind: str
     name: str

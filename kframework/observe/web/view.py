@@ -52,10 +52,7 @@ class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class EngineExplanation(msgspec.Struct, frozen=True):
-    """An explanation by another engine than that of pods: its words, short and in full, and its data.
-
-    `engine` is the name under which it is installed, never empty.
-    """
+    """An explanation by the installed `engine`, never the pod engine: its text, short and `wide`, and its data."""
 
     engine: str
     text: str
@@ -64,10 +61,7 @@ class EngineExplanation(msgspec.Struct, frozen=True):
 
 
 class EngineView(Generic[E]):
-    """The content of the page and of a report for an engine; an engine with more to show derives its own class.
-
-    `history` must be among the scheduler's observers. Nothing here changes anything.
-    """
+    """What the page and a report show of an engine; `history` must be among the scheduler's observers."""
 
     def __init__(self, engine: E, history: History) -> None:
         self.engine: E = engine
@@ -102,17 +96,11 @@ class EngineView(Generic[E]):
         return ()
 
     def details(self, kind: str, name: str) -> DetailView:
-        """Return the details of one thing, such as a "pod" by `namespace/name`, or a reference of the engine's rows.
-
-        They are empty if it does not exist.
-        """
+        """Return the details of one thing, such as a "pod" by `namespace/name`; empty details if it does not exist."""
         return DetailView()
 
     def explanations(self, kind: str, names: Sequence[str]) -> Mapping[str, object]:
-        """Explain things of a kind for a report, by name: as many as time permits, the first ones first.
-
-        Each value is what `/explain?KIND=NAME` returns.
-        """
+        """Explain the first things of a kind, as time permits: by name what `/explain?KIND=NAME` returns."""
         return {}
 
     def binding_pod(self, reserved: ReservedPod) -> PodView:

@@ -51,8 +51,7 @@ class SequenceResult(ApiStruct, frozen=True, kw_only=True):
 def compare(inputs: SequenceInput, recorded: SequenceResult, registry: Registry) -> Iterator[Fact | Uncompared]:
     """Schedule the pods in turn; each is assigned to kube-scheduler's node, so that each step is compared by itself.
 
-    A step does not record the plugins that affected it. While one of the profile's is missing, the comparison is
-    reduced: the nodes that are recorded as feasible must be so for the others.
+    If the profile lacks a plugin, only the nodes recorded as feasible are compared: they must be so for the others.
     """
     engine, installed = inputs.engine(registry), frozenset(registry)
     chooses = {"pre_filter", "filter", "score"}

@@ -17,11 +17,7 @@ from kframework.testing.scheduler_perf.workload_run import ProgressCallback, Wor
 
 
 class WorkloadResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a workload.
-
-    `floor` is the required throughput, in pods a second, 0 for none. `skipped` is the reason why it was not run,
-    `failed` why it did not finish.
-    """
+    """The result of a workload, or why it was `skipped` or `failed`; `floor` is in pods a second, 0 for none."""
 
     name: str
     measurements: tuple[Measurement, ...] = ()

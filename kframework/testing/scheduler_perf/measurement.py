@@ -143,9 +143,9 @@ class MetricsCollector(RunObserver, Observer):
                 self._last = (perf_counter(), process_time())
 
     def sample(self) -> None:
-        """Sample the throughput; the first one that sees a pod is but the base of the next, as in scheduler_perf.
+        """Sample the throughput as scheduler_perf does: the first sample with a pod is the base of the next one.
 
-        A sample without a further pod is skipped; the next one counts as often as there were such, and itself.
+        A sample without a further pod is skipped; the next one counts for it too.
         """
         now = perf_counter()
         if not self.scheduled:

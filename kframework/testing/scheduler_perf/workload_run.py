@@ -1,8 +1,4 @@
-"""A simulation on real time, in which the steps of a workload run one after the other.
-
-It has no kubelets, as in scheduler_perf. Creating objects takes none of the time that is measured: they are there at
-once, and the scheduler receives them afterwards.
-"""
+"""A simulation on real time, in which the steps of a workload run one after the other; without kubelets."""
 
 from __future__ import annotations
 

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.framework.suggestions import UNFIXABLE, Suggestion
 from kframework.objects import (
@@ -33,6 +32,7 @@ from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from tests.support.device_objects import DRIVER, resource_slice
 from tests.support.devices import with_claim
+from tests.support.evaluations import evaluate
 from tests.support.missing_devices import (
     CARD,
     MODEL,

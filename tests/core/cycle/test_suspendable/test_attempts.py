@@ -21,7 +21,6 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.records import Decision, Result
-from kframework.explain.full_evaluation import evaluate
 from kframework.objects import ApiObject
 from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.extender import Extender
@@ -30,6 +29,7 @@ from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
 from tests.extension_points.scripted import held, plugin
+from tests.support.evaluations import evaluate
 from tests.support.extenders import NO_ANSWER, accept_except, extender
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.remedies import NodeRanking
 from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.framework.suggestions import UNFIXABLE
 from kframework.objects import Affinity, ApiObject, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
+from tests.support.evaluations import evaluate
 from tests.support.remedies import make_engine, pending
 
 

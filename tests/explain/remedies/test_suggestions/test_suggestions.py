@@ -24,13 +24,13 @@ from kframework import (
     set_label,
     unresolvable,
 )
-from kframework.explain.full_evaluation import evaluate
 from kframework.explain.remedies.remedies import NodeRanking
 from kframework.explain.remedies.suggestions import SuggestHooks
 from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates
 from kframework.scheduler.cooperative import run_to_end
 from kframework.testing import make_node, make_pod
 from kframework.values.status import Code
+from tests.support.evaluations import evaluate
 from tests.support.remedies import make_engine, pending, remedy_lines, suggest, suggest_deletion
 
 
