@@ -26,6 +26,7 @@ from kframework.objects import (
     ResourceClaimTemplate,
 )
 from kframework.objects.claims import is_controlled_by
+from kframework.objects.kinds import owner_reference
 from kframework.objects.resource_claims import DELETE_PROTECTION, MAX_RESERVED, POD_CLAIM_NAME
 
 #: The maximum length of a generated name without its suffix; longer halves are both shortened.
@@ -86,7 +87,7 @@ class ClaimController(MemoryController):
             pods, self._pods = self._pods, {}
             for key in pods:
                 self._pods_without_template.pop(key, None)
-                pod = self._find_pod(key)
+                pod = self._cluster.find(Pod, key[1], key[0])
                 if pod is not None and pod.metadata.deletion_timestamp is None and not is_pod_done(pod):
                     self._reserve(self._create_claims(pod))
             claims, self._claims = self._claims, {}
@@ -94,9 +95,6 @@ class ClaimController(MemoryController):
                 claim = self._cluster.find(ResourceClaim, key[1], key[0])
                 if claim is not None:
                     self._sync_claim(claim)
-
-    def _find_pod(self, key: Key) -> Pod | None:
-        return self._cluster.find(Pod, key[1], key[0])
 
     def _create_claims(self, pod: Pod) -> Pod:
         """Create the claims for a pod's templates, and write their names to its status."""
@@ -169,7 +167,7 @@ class ClaimController(MemoryController):
                 self._cluster.remove_object(claim)
 
     def _needs_claims(self, namespace: str, pod_name: str, uid: str) -> bool:
-        pod = self._find_pod((namespace, pod_name))
+        pod = self._cluster.find(Pod, pod_name, namespace)
         return pod is not None and pod.metadata.uid == uid and not is_pod_done(pod)
 
     def _set_consumers(self, claim: ResourceClaim, users: tuple[ResourceClaimConsumerReference, ...]) -> ResourceClaim:
@@ -224,12 +222,11 @@ def _claim_from_template(pod: Pod, claim_ref: PodResourceClaim, template: Resour
     base = f"{pod.metadata.name}-{claim_ref.name}-"
     if (length := len(base)) > _MAX_BASE_LENGTH:
         base = "-".join(half[: len(half) * _MAX_BASE_LENGTH // length] for half in halves)
-    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
     metadata = ObjectMeta(
         generate_name=base,
         namespace=pod.metadata.namespace,
         labels=template_metadata.labels,
         annotations=template_metadata.annotations | {POD_CLAIM_NAME: claim_ref.name},
-        owner_references=(owner,),
+        owner_references=(owner_reference(pod),),
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)

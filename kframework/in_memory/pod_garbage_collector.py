@@ -23,23 +23,19 @@ _QUARANTINE = 40.0
 #: The delay of all other checks, in seconds: the interval of kube-controller-manager.
 _PERIOD = 20.0
 #: The number of terminated pods that are kept.
-_TERMINATED_POD_THRESHOLD = 12_500
+TERMINATED_POD_THRESHOLD = 12_500
 _OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 #: The key of all terminated pods; keys of nodes have only a name.
 _TERMINATED_PODS: Key = ("", "")
 
 
 class PodGarbageCollector(ControlLoop):
-    """Deletes pods of deleted or out-of-service nodes, deleted pods without a node, and old terminated pods.
-
-    At most `threshold` terminated pods are kept.
-    """
+    """Deletes pods of deleted or out-of-service nodes, deleted pods without a node, and old terminated pods."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Node, Pod)
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, threshold: int = _TERMINATED_POD_THRESHOLD) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
         super().__init__(cluster, clock)
-        self._threshold = threshold
         self._terminated = 0  # the number of terminated pods
         self._deleted_nodes: set[str] = set()  # names
 
@@ -64,7 +60,7 @@ class PodGarbageCollector(ControlLoop):
         node_name, is_ending = pod.spec.node_name, pod.metadata.deletion_timestamp is not None
         if has_ended(pod):
             self._terminated += 1
-            if self._terminated > self._threshold:
+            if self._terminated > TERMINATED_POD_THRESHOLD:
                 yield _TERMINATED_PODS
             if is_ending:
                 return  # it waits for its finalizers only
@@ -79,7 +75,7 @@ class PodGarbageCollector(ControlLoop):
         namespace, name = key
         if key == _TERMINATED_PODS:
             terminated = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_deletion_order)
-            for pod in terminated[: max(0, len(terminated) - self._threshold)]:
+            for pod in terminated[: max(0, len(terminated) - TERMINATED_POD_THRESHOLD)]:
                 self._fail_and_delete(pod)
         elif not namespace:
             # Of a deleted node all pods are deleted; of an out-of-service one, those with a deletion timestamp.

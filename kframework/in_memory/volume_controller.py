@@ -22,7 +22,6 @@ from kframework.objects import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
     ObjectMeta,
-    OwnerReference,
     PersistentVolume,
     PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
@@ -45,13 +44,13 @@ from kframework.objects.claims import (
     ClaimRequirements,
     claim_class,
     claim_name,
-    claim_reference,
     is_bound,
     is_claimed_by,
     is_controlled_by,
     storage_capacity,
     volume_class,
 )
+from kframework.objects.kinds import object_reference, owner_reference
 from kframework.objects.label_selectors import SelectorError
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
@@ -216,7 +215,7 @@ class VolumeController(MemoryController):
         by_controller = {BOUND_BY_CONTROLLER: "yes"}
         of_volume = {} if is_claimed_by(volume, claim) else by_controller
         of_claim = {BIND_COMPLETED: "yes"} | ({} if claim.spec.volume_name else by_controller)
-        spec = replace(volume.spec, claim_ref=claim_reference(claim))
+        spec = replace(volume.spec, claim_ref=object_reference(claim))
         metadata, status = _with_annotations(volume.metadata, of_volume), PersistentVolumeStatus(phase="Bound")
         self._cluster.replace(replace(volume, metadata=metadata, spec=spec, status=status))
         bound = PersistentVolumeClaimStatus(phase="Bound", access_modes=spec.access_modes, capacity=spec.capacity)
@@ -254,13 +253,12 @@ def _with_annotations(metadata: ObjectMeta, annotations: Mapping[str, str]) -> O
 def _ephemeral_claim(pod: Pod, name: str, volume: Volume) -> PersistentVolumeClaim:
     template = volume.ephemeral.volume_claim_template if volume.ephemeral is not None else None
     template = template or PersistentVolumeClaimTemplate()
-    owner = OwnerReference(api_version="v1", kind="Pod", name=pod.metadata.name, uid=pod.metadata.uid, controller=True)
     metadata = ObjectMeta(
         name=name,
         namespace=pod.metadata.namespace,
         labels=template.metadata.labels,
         annotations=template.metadata.annotations,
-        owner_references=(owner,),
+        owner_references=(owner_reference(pod),),
     )
     return PersistentVolumeClaim(metadata=metadata, spec=template.spec)
 
@@ -274,7 +272,7 @@ def _provisioned_volume(
         spec=PersistentVolumeSpec(
             capacity=spec.resources.requests,
             access_modes=spec.access_modes,
-            claim_ref=claim_reference(claim),
+            claim_ref=object_reference(claim),
             storage_class_name=storage_class.metadata.name,
             volume_mode=spec.volume_mode,
             volume_attributes_class_name=spec.volume_attributes_class_name,

@@ -11,7 +11,7 @@ from kframework.objects.label_selectors import Matcher, SelectorError, label_sel
 from kframework.objects.meta import ObjectMeta
 from kframework.objects.pod import Volume
 from kframework.objects.quantity import nano
-from kframework.objects.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from kframework.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 #: On a claim: its binding is complete.
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
@@ -69,18 +69,6 @@ def is_controlled_by(metadata: ObjectMeta, uid: str) -> bool:
     return controller is not None and controller.uid == uid
 
 
-def claim_reference(claim: PersistentVolumeClaim) -> ObjectReference:
-    metadata = claim.metadata
-    return ObjectReference(
-        api_version="v1",
-        kind="PersistentVolumeClaim",
-        namespace=metadata.namespace,
-        name=metadata.name,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-    )
-
-
 def requested_storage(claim: PersistentVolumeClaim) -> int:
     """Return the storage that a claim requests, in nanos of a byte."""
     return nano(claim.spec.resources.requests.get(_STORAGE, 0))
@@ -101,7 +89,14 @@ class ClaimRequirements:
         self._access_modes = frozenset(spec.access_modes)
         self._attributes_class = spec.volume_attributes_class_name or ""
         self._mode = spec.volume_mode or _FILESYSTEM
-        self._selector = _selector(claim)
+        self._selector: Matcher | None = None
+        if spec.selector is not None:
+            try:
+                self._selector = label_selector(spec.selector).matches
+            except SelectorError as problem:
+                key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+                message = f"error creating internal label selector for claim: {key}: {problem}"
+                raise SelectorError(message) from problem
 
     def suits(self, volume: PersistentVolume) -> bool:
         """Return whether a volume that is kept for the claim can serve it: size, mode and attributes."""
@@ -121,13 +116,3 @@ class ClaimRequirements:
         """Return whether the claim can be bound to an unreserved volume: it is available and fully matches."""
         labels: Mapping[str, str] = volume.metadata.labels
         return is_free(volume) and self.may_be_bound(volume) and (self._selector is None or self._selector(labels))
-
-
-def _selector(claim: PersistentVolumeClaim) -> Matcher | None:
-    if claim.spec.selector is None:
-        return None
-    try:
-        return label_selector(claim.spec.selector).matches
-    except SelectorError as problem:
-        key = f"{claim.metadata.namespace}/{claim.metadata.name}"
-        raise SelectorError(f"error creating internal label selector for claim: {key}: {problem}") from problem

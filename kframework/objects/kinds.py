@@ -20,7 +20,7 @@ from kframework.errors import ConfigError
 from kframework.objects.endpoints import Endpoints, EndpointSlice
 from kframework.objects.event import CoreEvent, Event
 from kframework.objects.lease import Lease
-from kframework.objects.meta import ApiObject, ApiStruct
+from kframework.objects.meta import ApiObject, ApiStruct, OwnerReference
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
 from kframework.objects.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
@@ -29,6 +29,7 @@ from kframework.objects.storage import (
     CSIDriver,
     CSINode,
     CSIStorageCapacity,
+    ObjectReference,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -199,3 +200,28 @@ def reference(subject: ApiObject) -> str:
     known, metadata = kind_of(subject), subject.metadata
     name = f"{metadata.namespace or 'default'}/{metadata.name}" if known.namespaced else metadata.name
     return f"{known.name} {name}"
+
+
+def object_reference(subject: ApiObject) -> ObjectReference:
+    known, metadata = kind_of(subject), subject.metadata
+    return ObjectReference(
+        api_version=known.api_version,
+        kind=known.name,
+        namespace=metadata.namespace,
+        name=metadata.name,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+    )
+
+
+def owner_reference(controller: ApiObject) -> OwnerReference:
+    """Return the reference by which an object is owned by its controller."""
+    known, metadata = kind_of(controller), controller.metadata
+    return OwnerReference(
+        api_version=known.api_version,
+        kind=known.name,
+        name=metadata.name,
+        uid=metadata.uid,
+        controller=True,
+        block_owner_deletion=True,
+    )

@@ -24,7 +24,8 @@ from kframework.client.missing_rights import is_denial
 from kframework.clock import Clock, rfc3339, rfc3339_micro
 from kframework.config.models import LeaderElectionSettings
 from kframework.errors import ClusterError
-from kframework.objects import CoreEvent, EventSource, Lease, LeaseSpec, ObjectMeta, ObjectReference
+from kframework.objects import CoreEvent, EventSource, Lease, LeaseSpec, ObjectMeta
+from kframework.objects.kinds import object_reference
 
 T = TypeVar("T")
 
@@ -286,14 +287,7 @@ class LeaderElection:
         now, metadata = self._clock.now(), self._lease.metadata
         event = CoreEvent(
             metadata=ObjectMeta(name=f"{metadata.name}.{int(now * 1e9):x}", namespace=metadata.namespace),
-            involved_object=ObjectReference(
-                api_version="coordination.k8s.io/v1",
-                kind="Lease",
-                namespace=metadata.namespace,
-                name=metadata.name,
-                uid=metadata.uid,
-                resource_version=metadata.resource_version,
-            ),
+            involved_object=object_reference(self._lease),
             reason="LeaderElection",
             message=f"{self.identity} {what}",
             type="Normal",

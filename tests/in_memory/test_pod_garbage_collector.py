@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, VirtualTimeLoop
+from kframework.in_memory import pod_garbage_collector
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.pod_garbage_collector import PodGarbageCollector
@@ -52,11 +53,11 @@ def pod(name: str, on: str = "n1", phase: str = "Running", created: int = 0, rea
 
 
 @asynccontextmanager
-async def collect_errors(*objects: ApiObject, threshold: int = 100) -> AsyncIterator[MemoryCluster]:
+async def run_collector(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
     """Run the collector alone: no kubelet ends a pod."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    collector = PodGarbageCollector(memory, clock, threshold)
+    collector = PodGarbageCollector(memory, clock)
     running = asyncio.ensure_future(collector.run())
     await asyncio.sleep(1)
     yield memory
@@ -88,7 +89,7 @@ def release(memory: MemoryCluster, name: str) -> None:
 
 
 async def test_pods_are_deleted_some_time_after_their_node() -> None:
-    async with collect_errors(node(), node("n2"), pod("a"), pod("b", "n2"), pod("c", "")) as memory:
+    async with run_collector(node(), node("n2"), pod("a"), pod("b", "n2"), pod("c", "")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(39)
         assert pods(memory) == ["a", "b", "c"]
@@ -102,7 +103,7 @@ async def test_pods_are_deleted_some_time_after_their_node() -> None:
 
 
 async def test_terminated_pod_is_deleted_without_a_status_change() -> None:
-    async with collect_errors(node(), pod("a", phase="Succeeded")) as memory:
+    async with run_collector(node(), pod("a", phase="Succeeded")) as memory:
         recorded = result(memory)
         memory.remove(Node, "n1")
         await asyncio.sleep(41)
@@ -110,7 +111,7 @@ async def test_terminated_pod_is_deleted_without_a_status_change() -> None:
 
 
 async def test_pods_of_a_recreated_node_stay() -> None:
-    async with collect_errors(node(), pod("a")) as memory:
+    async with run_collector(node(), pod("a")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(30)
         memory.add(node())
@@ -119,13 +120,13 @@ async def test_pods_of_a_recreated_node_stay() -> None:
 
 
 async def test_pods_of_an_unknown_node_stay() -> None:
-    async with collect_errors(pod("a")) as memory:
+    async with run_collector(pod("a")) as memory:
         await asyncio.sleep(100)
         assert pods(memory) == ["a"]
 
 
 async def test_pod_bound_to_a_deleted_node_is_deleted() -> None:
-    async with collect_errors(node(), pod("a", "")) as memory:
+    async with run_collector(node(), pod("a", "")) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(100)
         memory.assign("default", "a", "", "n1")
@@ -136,7 +137,7 @@ async def test_pod_bound_to_a_deleted_node_is_deleted() -> None:
 
 
 async def test_pod_with_a_finalizer_waits_for_it() -> None:
-    async with collect_errors(node(), pod("a", finalizers=HELD)) as memory:
+    async with run_collector(node(), pod("a", finalizers=HELD)) as memory:
         memory.remove(Node, "n1")
         await asyncio.sleep(50)
         assert memory.read(Pod, "a", "default").status.phase == "Failed"
@@ -145,7 +146,7 @@ async def test_pod_with_a_finalizer_waits_for_it() -> None:
 
 
 async def test_deleted_pod_without_a_node_fails() -> None:
-    async with collect_errors(pod("a", "", "Pending", finalizers=HELD), pod("b", "", "Pending")) as memory:
+    async with run_collector(pod("a", "", "Pending", finalizers=HELD), pod("b", "", "Pending")) as memory:
         memory.remove(Pod, "a", "default")
         await asyncio.sleep(19)
         assert memory.read(Pod, "a", "default").status.phase == "Pending"
@@ -171,7 +172,7 @@ async def test_deleted_pod_on_an_out_of_service_node_is_removed(
     ready: str | None, taint: str | None, left: list[str]
 ) -> None:
     for before in (True, False):
-        async with collect_errors(node("n1"), pod("a"), pod("b")) as memory:
+        async with run_collector(node("n1"), pod("a"), pod("b")) as memory:
             if before:
                 memory.put(node("n1", ready, taint))
             memory.remove(Pod, "a", "default")
@@ -183,7 +184,8 @@ async def test_deleted_pod_on_an_out_of_service_node_is_removed(
             assert pods(memory) == left
 
 
-async def test_oldest_terminated_pods_are_deleted_after_evicted_ones() -> None:
+async def test_oldest_terminated_pods_are_deleted_after_evicted_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_garbage_collector, "TERMINATED_POD_THRESHOLD", 4)
     terminated = [
         pod("d", phase="Succeeded", created=3),
         pod("c", phase="Failed", created=2),
@@ -191,7 +193,7 @@ async def test_oldest_terminated_pods_are_deleted_after_evicted_ones() -> None:
         pod("evicted", phase="Failed", created=9, reason="Evicted"),
         pod("running", created=1),
     ]
-    async with collect_errors(*terminated, threshold=4) as memory:
+    async with run_collector(*terminated) as memory:
         await asyncio.sleep(100)
         assert len(pods(memory)) == 5
         memory.add(pod("e", phase="Succeeded", created=4))

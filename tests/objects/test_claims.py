@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from msgspec.structs import replace
 
-from kframework.objects import ObjectMeta, ObjectReference, OwnerReference, PersistentVolumeClaim, Volume
+from kframework.objects import ObjectMeta, OwnerReference, PersistentVolumeClaim, Volume
 from kframework.objects.claims import (
     claim_class,
     claim_name,
-    claim_reference,
     is_bound,
     is_claimed_by,
     is_controlled_by,
@@ -71,18 +69,6 @@ def test_only_the_managing_owner_controls() -> None:
     metadata = ObjectMeta(owner_references=owners)
     assert [is_controlled_by(metadata, uid) for uid in ("a", "b", "c")] == [False, True, False]
     assert not is_controlled_by(ObjectMeta(), "")
-
-
-def test_a_reference_names_the_version_of_the_claim() -> None:
-    of = replace(claim(version="3"))
-    assert claim_reference(of) == ObjectReference(
-        api_version="v1",
-        kind="PersistentVolumeClaim",
-        namespace="default",
-        name="data",
-        uid="uid-data",
-        resource_version="3",
-    )
 
 
 def test_sizes_are_exact() -> None:

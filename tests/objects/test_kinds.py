@@ -11,10 +11,22 @@ from kframework import objects
 from kframework.errors import ConfigError
 from kframework.objects import kinds
 from kframework.objects.event import CoreEvent, Event
-from kframework.objects.kinds import KINDS, Kind, all_kinds, find_kind, foreign_kind, kind, kind_of, reference
-from kframework.objects.meta import ApiObject, ObjectMeta
+from kframework.objects.kinds import (
+    KINDS,
+    Kind,
+    all_kinds,
+    find_kind,
+    foreign_kind,
+    kind,
+    kind_of,
+    object_reference,
+    owner_reference,
+    reference,
+)
+from kframework.objects.meta import ApiObject, ObjectMeta, OwnerReference
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.storage import ObjectReference, PersistentVolumeClaim
 
 
 @pytest.fixture(autouse=True)
@@ -139,3 +151,11 @@ def test_a_kind_that_nobody_reads() -> None:
         pass
 
     assert kind_of(Unread) is not made
+
+
+def test_references_name_kind_uid_and_version() -> None:
+    metadata = ObjectMeta(namespace="default", name="data", uid="u", resource_version="3")
+    claim = PersistentVolumeClaim(metadata=metadata)
+    named = {"api_version": "v1", "kind": "PersistentVolumeClaim", "name": "data", "uid": "u"}
+    assert object_reference(claim) == ObjectReference(**named, namespace="default", resource_version="3")
+    assert owner_reference(claim) == OwnerReference(**named, controller=True, block_owner_deletion=True)

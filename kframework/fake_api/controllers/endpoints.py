@@ -17,7 +17,7 @@ from kframework.clock import Clock
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.dependents import Dependents, owner_reference
+from kframework.in_memory.workloads.dependents import Dependents
 from kframework.objects import (
     ApiObject,
     Endpoint,
@@ -34,6 +34,7 @@ from kframework.objects import (
     Service,
     ServicePort,
 )
+from kframework.objects.kinds import owner_reference
 
 
 def host_address(node_name: str) -> str:

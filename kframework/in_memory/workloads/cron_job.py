@@ -14,7 +14,7 @@ from kframework.clock import Clock, rfc3339, seconds_of
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import ControlLoop, Key, key_of
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.workloads.dependents import Dependents, owner_keys, owner_reference
+from kframework.in_memory.workloads.dependents import Dependents, owner_keys
 from kframework.in_memory.workloads.job_pods import find_condition, is_finished
 from kframework.in_memory.workloads.schedules import (
     CronScheduleError,
@@ -23,7 +23,8 @@ from kframework.in_memory.workloads.schedules import (
     most_recent_time,
     parse_schedule,
 )
-from kframework.objects import ApiObject, CronJob, Job, ObjectMeta, ObjectReference, convert, kind_of
+from kframework.objects import ApiObject, CronJob, Job, ObjectMeta, convert, kind_of
+from kframework.objects.kinds import object_reference, owner_reference
 
 #: The default numbers of succeeded and failed jobs that are kept.
 _SUCCESSFUL_LIMIT, _FAILED_LIMIT = 3, 1
@@ -114,16 +115,8 @@ class CronJobController(ControlLoop):
         kind = kind_of(Job)
         document: dict[str, object] = {"apiVersion": kind.api_version, "kind": kind.name}
         document |= {"metadata": to_builtins(metadata), "spec": template.spec}
-        created = self._cluster.add(convert(document, kind), document=document).metadata
-        job = ObjectReference(
-            kind=kind.name,
-            namespace=namespace,
-            name=name,
-            uid=created.uid,
-            api_version=kind.api_version,
-            resource_version=created.resource_version,
-        )
-        status = replace(owner.status, active=(*active, job), last_schedule_time=rfc3339(due))
+        job = self._cluster.add(convert(document, kind), document=document)
+        status = replace(owner.status, active=(*active, object_reference(job)), last_schedule_time=rfc3339(due))
         self._cluster.replace(replace(owner, status=status))
 
     def _clean_up_history(self, owner: CronJob, jobs: list[Job]) -> None:

@@ -33,7 +33,7 @@ from kframework.objects import (
 )
 from kframework.objects.codec import convert
 from kframework.objects.identity import cached_by_identity
-from kframework.objects.kinds import T
+from kframework.objects.kinds import T, owner_reference
 from kframework.objects.label_selectors import NOTHING, Selector, SelectorError, label_selector
 from kframework.objects.meta import LabelSelector
 
@@ -114,18 +114,6 @@ class Dependents(Generic[T]):
 
 def controller_of(subject: ApiObject) -> OwnerReference | None:
     return next((each for each in subject.metadata.owner_references if each.controller), None)
-
-
-def owner_reference(owner: ApiObject) -> OwnerReference:
-    kind, metadata = kind_of(owner), owner.metadata
-    return OwnerReference(
-        api_version=kind.api_version,
-        kind=kind.name,
-        name=metadata.name,
-        uid=metadata.uid,
-        controller=True,
-        block_owner_deletion=True,
-    )
 
 
 def owner_keys(change: Change, kind: str) -> Iterator[Key]:

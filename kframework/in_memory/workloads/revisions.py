@@ -12,7 +12,7 @@ from msgspec import ValidationError, convert, to_builtins
 from msgspec.structs import replace
 
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.workloads.dependents import Dependents, owner_reference
+from kframework.in_memory.workloads.dependents import Dependents
 from kframework.in_memory.workloads.replica_set import desired_replicas
 from kframework.objects import (
     ControllerRevision,
@@ -26,6 +26,7 @@ from kframework.objects import (
     WorkloadPodTemplate,
     WorkloadSpec,
 )
+from kframework.objects.kinds import owner_reference
 
 #: Annotations of replica sets: the deployment's desired and maximum number of pods when it was last reconciled.
 DESIRED, MAXIMUM = "deployment.kubernetes.io/desired-replicas", "deployment.kubernetes.io/max-replicas"

@@ -22,7 +22,6 @@ from kframework.in_memory.workloads.dependents import (
     is_orphan,
     mapping,
     owner_keys,
-    owner_reference,
     update_status,
 )
 from kframework.in_memory.workloads.revisions import REVISION_LABEL, RevisionHistory, Revisions, revision_template
@@ -37,6 +36,7 @@ from kframework.objects import (
     convert,
     kind_of,
 )
+from kframework.objects.kinds import owner_reference
 
 _POD_NAME = re.compile(r"(.*)-(\d{1,10})")
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from kframework.errors import KFrameworkError
 from kframework.objects import ObjectMeta, PersistentVolume, PersistentVolumeClaim
-from kframework.objects.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, claim_reference, is_bound, is_claimed_by
+from kframework.objects.claims import BOUND_BY_CONTROLLER, SELECTED_NODE, is_bound, is_claimed_by
+from kframework.objects.kinds import object_reference
 from kframework.state.nodes import NodeInfo
 from kframework.state.volumes.pod_volumes import PodVolumes, VolumeAccess
 from kframework.state.volumes.volumes import Storage
@@ -133,7 +134,7 @@ def _reserve_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> P
     reference = volume.spec.claim_ref
     if reference is not None and reference.uid == claim.metadata.uid:
         return volume
-    return replace(volume, metadata=metadata, spec=replace(volume.spec, claim_ref=claim_reference(claim)))
+    return replace(volume, metadata=metadata, spec=replace(volume.spec, claim_ref=object_reference(claim)))
 
 
 def _with_annotation(metadata: ObjectMeta, key: str, text: str) -> ObjectMeta:
