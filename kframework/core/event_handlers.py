@@ -44,7 +44,6 @@ class EventHandlers:
         self.queue.recheck_gates()
 
     def upsert(self, obj: ApiObject) -> None:
-        """Apply a new or changed object."""
         if isinstance(obj, Pod):
             if obj.spec.node_name:
                 self._upsert_assigned_pod(obj)
@@ -64,7 +63,6 @@ class EventHandlers:
             self.on_event(ObservedEvent(event_resource(kind_of(obj)), action, old, obj))
 
     def delete(self, obj: ApiObject) -> None:
-        """Apply the deletion of an object."""
         if isinstance(obj, Pod):
             self._delete_pod(obj)
         elif isinstance(obj, Node):
@@ -76,7 +74,6 @@ class EventHandlers:
             self.on_event(ObservedEvent(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
-        """Pass an event to the queue."""
         if self._listed:
             self.queue.move_on_event(event, only)
 
@@ -216,14 +213,12 @@ class EventHandlers:
 
 
 def _with_nomination(pod: PendingPod, node_name: str) -> PendingPod:
-    """Return a copy of the pod that is nominated to this node."""
     nominated = copy.copy(pod)
     nominated.nominated_node_name = node_name
     return nominated
 
 
 def _log_event(message: str, obj: Pod | Node) -> None:
-    """Log that a pod or node was added or removed."""
     if _log.isEnabledFor(V3):
         name = obj.metadata.name
         subject = {"node": name} if isinstance(obj, Node) else {"pod": f"{obj.metadata.namespace}/{name}"}

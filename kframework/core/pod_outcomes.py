@@ -34,7 +34,6 @@ class PodOutcomes(Engine):
         self._running = 0  # runs whose pods are being bound
 
     def _bind_run(self, run: Run) -> None:
-        """Start binding the pods of a run."""
         for attempt in run.attempts:
             self.queue.done(attempt.pod.uid)
         self._running += 1
@@ -58,7 +57,6 @@ class PodOutcomes(Engine):
         self.failed(queued, consequence.status, consequence.nominated)
 
     def start_binding(self, reservation: Reservation) -> None:
-        """Start the binding cycle of an assumed pod."""
         self._binding[reservation.pod.uid] = reservation
         self.host.bind(reservation)
 

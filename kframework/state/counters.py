@@ -107,7 +107,6 @@ class Counters:
                     self._drop(count)
 
     def grow(self, capacity: int) -> None:
-        """Make room for more rows."""
         self._capacity = capacity
         for count in self._counts.values():
             count.column.grow(capacity)
@@ -120,7 +119,6 @@ class Counters:
             yield from min(groups, key=len, default=self._classes[namespace])
 
     def _classes_with_label(self, key: str) -> Mapping[tuple[str, str], Collection[LabelClass]]:
-        """Return the classes with this label, by namespace and value."""
         classes = self._classes_by_label.get(key)
         if classes is None:
             classes = self._classes_by_label[key] = {}
@@ -181,11 +179,9 @@ class ImageState(NamedTuple):
 
     @property
     def node_count(self) -> int:
-        """The number of nodes that have the image."""
         return self.rows.bit_count()
 
     def is_on(self, row: int) -> bool:
-        """Return whether the node of this row has the image."""
         return bool(self.rows >> row & 1)
 
     def column(self, capacity: int) -> NDArray[np.int64]:
@@ -203,17 +199,14 @@ class ImageStates:
         self._states: dict[str, ImageState] = {}
 
     def get(self, name: str) -> ImageState | None:
-        """Return the state of an image, None if no node has it."""
         return self._states.get(name)
 
     def add(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """Add the images of a new node."""
         for name, size in _names_with_sizes(images):
             first, rows = self._states.get(name) or (size, 0)
             self._states[name] = ImageState(first, rows | 1 << row)
 
     def remove(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """Remove the images of a node."""
         for name in dict(_names_with_sizes(images)):
             size, rows = self._states.pop(name)
             rows &= ~(1 << row)

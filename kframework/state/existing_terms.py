@@ -52,7 +52,6 @@ class TermOwners:
             self.by_label.setdefault(next(required_labels(term.selector), None), []).append((key, weight, term))
 
     def weights(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> dict[TallyKey, int]:
-        """Return the total weight of the terms that match such pods."""
         namespace, labels = pods.namespace, pods.labels
         weights: dict[TallyKey, int] = {}
         for key, weight, term in lookup(self.by_label, labels):
@@ -61,7 +60,6 @@ class TermOwners:
         return weights
 
     def add(self, row: int, delta: int) -> None:
-        """Add to the number of pods on a row."""
         add_to_row(self.rows, row, delta)
         for tally_ref, weight in self._attached:
             tally = tally_ref()
@@ -97,12 +95,10 @@ class TermTally(Tally):
         topology.tally_owners.add(self)
 
     def count(self, row: int, delta: int) -> None:
-        """Add to a row, and to its domain."""
         add_to_row(self._rows, row, delta)
         self.add(self.topology.cells[row], delta)
 
     def on_row(self, row: int) -> int:
-        """Return the value of a row."""
         return self._rows.get(row, 0)
 
     def domains(self, topology: Topology) -> Tally:
@@ -151,7 +147,6 @@ class MatchingTerms:
         self.nbytes: int = 0
 
     def update_tallies(self, tally_of: Callable[[str, Sources], TermTally], topology_keys: Container[str]) -> None:
-        """Set the tallies of these topologies to those of the sources."""
         previous, self._tallies = self._tallies, {}
         for key, sources in self.sources.items():
             if key.topology_key in topology_keys:
@@ -190,7 +185,6 @@ class ExistingTerms:
     # -- pods that have terms ------------------------------------------------------------------------------------------
 
     def owners(self, pod: PodInfo) -> TermOwners:
-        """Return the owners that a pod with terms belongs to."""
         return pod.template.cached((self, pod.namespace), lambda _: self._owners_of(terms_of(pod)))
 
     def _owners_of(self, terms: PodTerms) -> TermOwners:
@@ -280,7 +274,6 @@ class AffinityTerm(NamedTuple):
     namespace_selector: Selector
 
     def matches(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-        """Return whether the term matches pods with these labels in this namespace with those labels."""
         of_namespace = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
         return of_namespace and self.selector.matches(labels)
 
@@ -298,7 +291,6 @@ class PodTerms(NamedTuple):
 
 
 def pod_terms(namespace: str, spec: PodSpec) -> PodTerms:
-    """Compile the terms of a pod of this namespace."""
     affinity = spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return PodTerms()

@@ -33,7 +33,6 @@ def host_ports(spec: PodSpec) -> tuple[HostPort, ...]:
 
 
 def conflicts(one: HostPort, other: HostPort) -> bool:
-    """Return whether two host ports conflict on one node."""
     return (
         one.port == other.port
         and one.protocol == other.protocol
@@ -61,7 +60,6 @@ class HostPorts:
         self._rows_by_port: dict[tuple[str, int], dict[HostPort, dict[int, int]]] = {}
 
     def count(self, port: HostPort, row: int, delta: int) -> None:
-        """Change the number of pods that use the port on this row."""
         by_port = self._rows_by_port.setdefault((port.protocol, port.port), {})
         rows = by_port.setdefault(port, {})
         if delta > 0 and self.released:

@@ -129,7 +129,6 @@ class Inbox:
         self.wake: Callable[[], None] = lambda: None
 
     def offer(self, message: Message) -> None:
-        """Take a message in."""
         self._messages.append(message)
         if len(self._messages) == 1:
             self.wake()

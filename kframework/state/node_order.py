@@ -49,7 +49,6 @@ class NodeOrder:
             del self._zones[zone]
 
     def zone(self, row: int) -> tuple[str, str]:
-        """Return the (region, zone) of a row."""
         return self._zone_of[row]
 
     def __iter__(self) -> Iterator[int]:

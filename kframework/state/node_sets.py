@@ -53,13 +53,11 @@ class NodeSet:
         return self._rows
 
     def domains(self, topology: Topology) -> NDArray[np.int64]:
-        """Return the codes of the domains that have nodes in the set."""
         if self._is_all_of(topology):
             return topology.occupied
         return self._domains_of(topology)[1]
 
     def tally(self, count: PodCount, topology: Topology) -> Tally:
-        """Return the number of pods on nodes of the set in each domain."""
         if self._is_all_of(topology):
             return count.domains(topology)
         tally = Tally(topology.code_capacity)

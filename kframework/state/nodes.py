@@ -348,7 +348,6 @@ class NodeTable:
         self.pod_log.append(row)
 
     def _count_labels(self, pods: LabelClass, row: int, sign: int) -> None:
-        """Count one of these pods on a row in the counts that match its labels."""
         number = pods.pods.get(row, 0) + sign
         if number:
             pods.pods[row] = number

@@ -133,11 +133,9 @@ class PodCount:
             tally.add(topology.cells[row], delta)
 
     def on_row(self, row: int) -> int:
-        """Return the number of pods on a row."""
         return self.column.cells[row]
 
     def domains(self, topology: Topology) -> Tally:
-        """Return the number of pods in each domain."""
         entry = self._tallies.get(topology.key)
         if entry is not None:
             return entry[1]

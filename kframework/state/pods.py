@@ -147,7 +147,6 @@ class PodInfo:
         return pod
 
     def _copy(self) -> PodInfo:
-        """Copy the fields of a pod on a node."""
         pod = PodInfo.__new__(PodInfo)
         pod.uid, pod.name, pod.generation = self.uid, self.name, self.generation
         pod.template, pod.label_class, pod.terminating = self.template, self.label_class, self.terminating
@@ -364,7 +363,6 @@ def _spec_context(spec: PodSpec, metadata: ObjectMeta) -> SpecContext:
 
 
 def _shared_spec(spec: PodSpec) -> PodSpec:
-    """Return the spec without the parts of the single pod."""
     if not (spec.node_name or spec.hostname or spec.volumes or spec.affinity):
         return spec
     return msgspec.structs.replace(

@@ -27,7 +27,6 @@ class Tally(Column):
         self.total: int = 0
 
     def add(self, code: int, delta: int) -> None:
-        """Add to a domain."""
         if code:
             self.cells[code] += delta
             self.total += delta
@@ -37,7 +36,6 @@ class TallyOwner(Protocol):
     """An owner of a tally on a topology, derived from its numbers per row."""
 
     def on_row(self, row: int) -> int:
-        """Return the number of a row."""
         ...
 
     def domains(self, topology: Topology) -> Tally: ...

@@ -106,7 +106,6 @@ class ReservedPod(WaitingPod):
         self._call_starts[plugin] = now
 
     def hook_finished(self, plugin: str) -> None:
-        """Note that the plugin has answered."""
         self._call_starts.pop(plugin, None)
 
     @property
@@ -166,25 +165,21 @@ class WaitingPods:
         self._waiting: dict[str, ReservedPod] = {}  # those that had to wait: few of many
 
     def add(self, reserved: ReservedPod) -> None:
-        """Take a pod in."""
         self._pods[reserved.pod.uid] = reserved
         if reserved.verdict is None:
             self._waiting[reserved.pod.uid] = reserved
 
     def remove(self, uid: str) -> None:
-        """Remove a pod, if present."""
         self._pods.pop(uid, None)
         self._waiting.pop(uid, None)
 
     def get(self, uid: str) -> ReservedPod | None:
-        """Return the reserved pod of this uid, whether it waits or not."""
         return self._pods.get(uid)
 
     def __iter__(self) -> Iterator[ReservedPod]:
         return iter(self._pods.values())
 
     def awaiting_permit(self) -> Iterator[ReservedPod]:
-        """Yield the pods whose Permit plugins still wait."""
         return (reserved for reserved in list(self._waiting.values()) if reserved.verdict is None)
 
     @property

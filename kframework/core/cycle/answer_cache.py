@@ -348,7 +348,6 @@ class NominatedRejections:
             self._rejections.cells[row] = UNREACHED
 
     def rejections(self, question: FilterTarget, state: CycleState, rows: NDArray[np.int64]) -> Scores:
-        """Return the rejections of these rows, computing the missing ones."""
         found = self._rejections.values[rows]
         for place in np.flatnonzero(found == UNREACHED).tolist():
             row = int(rows[place])

@@ -121,7 +121,6 @@ class Search:
         return run_sync(self.steps())
 
     def steps(self) -> Suspendable[Outcome]:
-        """Find a node."""
         if not self.size:
             return _NO_NODES
         result = self.pre_filter()
@@ -214,11 +213,9 @@ class Search:
     # -- many rows -------------------------------------------------------------------------------------------------
 
     def keep_feasible(self, places: Positions) -> None:
-        """Mark the nodes at these places as feasible."""
         self.places, self.feasible = places, self.nodes.order[places]
 
     def _filter(self, result: PreFilterResult) -> ScheduleError | None:
-        """Find the feasible nodes."""
         allowed = self.allowed(result)
         nodes = self.size if allowed is None else len(allowed)
         if allowed is not None and nodes <= FEW:
@@ -302,7 +299,6 @@ class Search:
         return rejections
 
     def _beside_nominated_pods(self, rows: NDArray[np.int64]) -> Scores:
-        """Return the rejections of these rows with their nominated pods assumed."""
         beside = self._beside_nominated
         if beside is None:
             beside = self.plan.beside_nominated if self.plan.remembers_filters else NominatedRejections()
@@ -428,7 +424,6 @@ class Search:
         return status
 
     def _by_row(self) -> Scores:
-        """Return the rejection of each row."""
         filtered, by_row = self.filtered, np.full(self.nodes.capacity, UNREACHED)
         rejections = filtered.rejections[: filtered.evaluated]
         if self.plan.fresh_scalar and PASS in rejections:
@@ -469,7 +464,6 @@ class Search:
     # -- which one -------------------------------------------------------------------------------------------------
 
     def _totals(self) -> Scores | Status:
-        """Return the totals of the feasible nodes, or the error."""
         if not self.profile.scores and self.extenders is None:
             return np.ones(len(self.feasible), dtype=np.int64)
         scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places, self.feasible)

@@ -199,14 +199,12 @@ class CachedDryRuns:
                 self.candidates.pop(row, None)
 
     def clear(self) -> None:
-        """Drop all results."""
         self.codes.values[:] = UNKNOWN
         self.candidates.clear()
         self._numbers.clear()
         self._statuses.clear()
 
     def put(self, row: int, result: RankedCandidate | Status) -> None:
-        """Store the result of a dry run."""
         if isinstance(result, RankedCandidate):
             self.candidates[row] = result
             self.codes.cells[row] = VICTIMS
@@ -218,7 +216,6 @@ class CachedDryRuns:
         self.codes.cells[row] = number
 
     def get(self, row: int) -> RankedCandidate | Status | None:
-        """Return the stored result of a row; None if there is none."""
         number = self.codes.cells[row]
         return self.candidates.get(row) if number >= UNKNOWN else self._statuses[-1 - number]
 
@@ -285,7 +282,6 @@ class OngoingPreemptions:
         self._by_preemptor: dict[str, _Preemption] = {}
 
     def begin(self, uid: str, attempt: int) -> None:
-        """Record that the victims of this preemptor are being evicted."""
         self._by_preemptor[uid] = _Preemption(attempt)
 
     def record_last_victim(self, uid: str, attempt: int, victim: str) -> None:

@@ -30,7 +30,6 @@ class Heap:
         self._pushed = 0
 
     def push(self, key: object, queued: QueuedPod) -> None:
-        """Add a pod; it must not be in the heap."""
         self._pushed += 1
         entry = (_SafeKey(key) if self._uses_safe_keys else key, self._pushed, queued)
         self._current[queued.pod.uid] = entry
@@ -43,7 +42,6 @@ class Heap:
             self._switch_to_safe_keys(error)
 
     def pop(self) -> QueuedPod | None:
-        """Remove and return the first pod, None if there is none."""
         queued = self.peek()
         if queued is None:
             return None
@@ -72,7 +70,6 @@ class Heap:
             return self.peek()
 
     def remove(self, uid: str) -> QueuedPod | None:
-        """Remove a pod and return it; None if it is not in the heap."""
         entry = self._current.pop(uid, None)
         if entry is None:
             return None
@@ -81,7 +78,6 @@ class Heap:
         return entry[2]
 
     def get(self, uid: str) -> QueuedPod | None:
-        """Return the pod of this uid without removing it; None if it is not in the heap."""
         entry = self._current.get(uid)
         return entry[2] if entry is not None else None
 

@@ -33,7 +33,6 @@ class HeldPods:
             self._by_plugin.setdefault(key, {})[uid] = None
 
     def pop(self, uid: str) -> QueuedPod | None:
-        """Remove and return a pod; None if it is not in the pool."""
         entry = self._pods.pop(uid, None)
         if entry is None:
             return None
@@ -46,7 +45,6 @@ class HeldPods:
         return queued
 
     def get(self, uid: str) -> QueuedPod | None:
-        """Return a pod without removing it; None if it is not in the pool."""
         entry = self._pods.get(uid)
         return entry[1] if entry is not None else None
 
@@ -66,7 +64,6 @@ class HeldPods:
 
     @property
     def counts(self) -> dict[PluginKey, int]:
-        """The number of pods that each plugin holds back."""
         return {key: len(held) for key, held in self._by_plugin.items()}
 
     def held_by(self, plugin: PluginKey) -> Iterator[QueuedPod]:
@@ -98,19 +95,16 @@ class InFlightPods:
         self.event_counts: Counter[str] = Counter()
 
     def pop(self, uid: str) -> None:
-        """Record that a pod was popped."""
         self._time += 1
         self._popped[uid] = self._time
 
     def add(self, event: ObservedEvent) -> None:
-        """Record an event, if any pod is in flight."""
         if self._popped:
             self._time += 1
             self._events.append((self._time, event))
             self.event_counts[event.label] += 1
 
     def events_since_pop(self, uid: str) -> Iterator[ObservedEvent]:
-        """List the events that happened since the pod was popped."""
         popped = self._popped[uid]
         return (event for time, event in self._events if time > popped)
 
@@ -126,7 +120,6 @@ class InFlightPods:
 
     @property
     def events(self) -> int:
-        """The number of events kept."""
         return len(self._events)
 
     def __contains__(self, uid: str) -> bool:

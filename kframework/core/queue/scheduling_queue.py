@@ -94,7 +94,6 @@ class SchedulingQueue:
     # -- in and out ------------------------------------------------------------------------------------------------
 
     def add(self, pod: PendingPod) -> None:
-        """Add a new pod."""
         self._enter_active(QueuedPod(pod, self._now()), "PodAdd")
 
     def pop(self) -> QueuedPod | None:
@@ -174,7 +173,6 @@ class SchedulingQueue:
                     break
 
     def delete(self, uid: str) -> None:
-        """Remove a pod from all queues."""
         for heap in (self._active, self._backing_off, self._backing_off_after_error):
             heap.remove(uid)
         self._unschedulable.pop(uid)
@@ -340,7 +338,6 @@ class SchedulingQueue:
         return False
 
     def _gate_pod(self, queued: QueuedPod, status: Status) -> None:
-        """Put a pod among the gated ones."""
         queued.gating_plugin, queued.gate_message = status.plugin, status.message
         queued.unschedulable_plugins |= {status.plugin}
         self._gated.put(queued, (status.plugin,))
@@ -404,7 +401,6 @@ class SchedulingQueue:
         return self._backoff.expiry(queued) + 1
 
     def waits_for_event(self, uid: str) -> bool:
-        """Return whether a pod waits for an event because it is unschedulable or gated."""
         return uid in self._unschedulable or uid in self._gated
 
     def __iter__(self) -> Iterator[QueuedPod]:

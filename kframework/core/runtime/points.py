@@ -116,7 +116,6 @@ def run_pre_filter(
 
 
 def run_pre_filter_point(profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable) -> PreFilterResult:
-    """Run all PreFilter plugins on a pod without cached answers."""
     arguments = (state, pod, nodes)
     return profile.run_wrapped(
         "pre_filter", lambda: run_pre_filter(profile.pre_filter, *arguments), PreFilterResult, *arguments
@@ -146,14 +145,12 @@ def filter_node(steps: Iterable[FilterStep], state: CycleState, pod: PendingPod,
 def run_add_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
-    """Run AddPod of the plugins for a pod added to a node; return the first error."""
     return _first_failure((step.add_pod for step in steps), state, pod, other, node)
 
 
 def run_remove_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
-    """Run RemovePod of the plugins for a pod removed from a node; return the first error."""
     return _first_failure((step.remove_pod for step in steps), state, pod, other, node)
 
 
@@ -183,8 +180,6 @@ class PostFilterRound:
         self._rejector = ""
 
     def run(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> PostFilterAnswer:
-        """Run the plugins that have not run yet."""
-
         def run_steps() -> PostFilterAnswer:
             for step in self._steps:
                 answer = run_post_filter_plugin(self._profile, step, state, pod, diagnosis)
@@ -240,7 +235,6 @@ def run_pre_score(
 def run_pre_score_point(
     profile: Profile, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows
 ) -> frozenset[str] | Status:
-    """Run all PreScore plugins on a pod and these rows without cached answers."""
     arguments = (state, pod, nodes, rows)
     return profile.run_wrapped("pre_score", lambda: run_pre_score(profile.pre_score, *arguments), _identity, *arguments)
 

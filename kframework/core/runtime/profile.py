@@ -192,7 +192,6 @@ class Profile:
             raise self.fault_error(self.placement[index].name, "sign", error) from error
 
     def _intern(self, values: Sequence[Hashable | None]) -> Signature:
-        """Return the one signature of these values."""
         key = tuple(values)
         try:
             signature = self._signatures.get(key)
@@ -220,7 +219,6 @@ class Profile:
         return self._copies_without[skipping]
 
     def _copy_without(self, skipping: frozenset[str]) -> Profile:
-        """Return a copy that does not call these plugins from Reserve on."""
         profile = copy.copy(self)
         vars(profile).pop("timed", None)
         profile._skipping = skipping
@@ -360,7 +358,6 @@ class Profile:
     def _compile_status_steps(
         self, point: str, title: str, allowed: Container[Code] = REJECTIONS
     ) -> tuple[StatusStep, ...]:
-        """Compile the steps of a point whose hooks return a Status."""
         hook = functools.partial(Hook, name=point, fault=self.fault_status)
         return tuple(status_step(step, hook(step.name), title, allowed) for step in self._compile_steps(point))
 
@@ -433,8 +430,6 @@ def guard_steps(
 
 
 def gate_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
-    """Gate all pods in PreEnqueue while a source with `gate` is stale."""
-
     def guarded(*arguments: object) -> Status | None:
         return call(*arguments) or _first_stale(sources, "gate")
 

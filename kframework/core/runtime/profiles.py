@@ -89,7 +89,6 @@ class Profiles(dict[str, Profile]):
     def _affected_pods(
         self, plugin: PluginKey, registrations: Iterable[ClusterEvent], event: ObservedEvent
     ) -> Collection[str] | None:
-        """Return the uids of the pods that the registrations name; None for any, also if one of them fails."""
         affected = set[str]()
         for each in registrations:
             try:

@@ -57,7 +57,6 @@ class Hook:
         self._fault_status = fault
 
     def fault_status(self, error: BaseException | str) -> Status:
-        """Return the Status for an exception or an invalid answer."""
         return self._fault_status(self.plugin, self.name, error)
 
     def check_answer(self, answer: object, running: str, allowed: Container[Code] = REJECTIONS) -> Status | None:
@@ -102,7 +101,6 @@ class Step(Generic[_C]):
         self.call: _C = call
 
     def with_timing(self, hook: str) -> Step[_C]:
-        """Return the same step with its calls timed."""
         return Step(self.plugin, time_hook(hook, self.name, self.call))
 
     def with_fixed_answer(self, answer: object) -> Step[_C]:
@@ -218,7 +216,6 @@ class FilterStep:
         return self.fault_status(self.name, "filter_status", f"answered {safe_repr(status)}, which is not a rejection")
 
     def with_timing(self, hook: str) -> FilterStep:
-        """Return the same step with its calls timed."""
         timed = copy.copy(self)
         timed.call = time_hook(hook, self.name, self.call)
         timed.run = self._safe_call(timed.call)
@@ -299,7 +296,6 @@ class ScoreStep:
         return self.invalid_score(low if low < 0 else int(scores.max()))
 
     def with_timing(self, hook: str) -> ScoreStep:
-        """Return the same step with its calls timed."""
         timed = copy.copy(self)
         timed.call = time_hook(hook, self.name, self.call)
         timed.run = self._safe_call(timed.call)

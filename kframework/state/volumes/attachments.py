@@ -83,7 +83,6 @@ class Attachments:
         return fresh > 0 and self._count_column(driver).cells[row] + fresh >= limit.cells[row]
 
     def exceeding_rows(self, driver: str, wanted: Collection[VolumeId]) -> NDArray[np.bool_]:
-        """Answer `exceeds` for all rows."""
         limit = self._limits.get(driver)
         if limit is None:
             return np.zeros(self._capacity, dtype=np.bool_)

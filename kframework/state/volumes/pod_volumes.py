@@ -63,7 +63,6 @@ class PodClaims:
 
     @property
     def all_bound(self) -> bool:
-        """Whether every claim is bound."""
         return not self._selected and not self._others
 
     # -- one node ------------------------------------------------------------------------------------------------------
@@ -192,13 +191,11 @@ class VolumeAccess:
         self._volume = volume
 
     def includes(self, node: NodeInfo) -> bool:
-        """Return whether the node can access the volume."""
         if self._plugin is not None and node.name in self._migrations.nodes(self._plugin):
             return self._migrated_topology.includes(node.labels)
         return self._topology.includes(node.labels)
 
     def mask(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Mask:
-        """Return a mask of the rows that can access the volume."""
         mask = self._topology.mask(nodes, rows)
         if self._plugin is None:
             return mask

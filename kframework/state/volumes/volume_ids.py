@@ -95,7 +95,6 @@ class VolumeIds:
         self._classes = stores.objects(StorageClass)
 
     def pod_volumes(self, pod: PodInfo) -> UsedVolumes:
-        """Return the volumes that a pod uses."""
         ids: list[VolumeId] = []
         problems: list[VolumeProblem] = []
         read: set[ObjectKey] = set()

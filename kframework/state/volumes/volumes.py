@@ -300,11 +300,9 @@ class VolumeTopology:
         return (expression.key, expression.values) if expression.operator == "In" else None
 
     def includes(self, labels: Mapping[str, str]) -> bool:
-        """Return whether a node with these labels matches."""
         return self.anywhere or self._compiled.matches(labels, "")
 
     def mask(self, nodes: NodeTable, rows: Rows) -> Mask:
-        """Return a mask of the rows that match."""
         if self.anywhere:
             return np.ones(nodes.capacity, dtype=np.bool_)[rows]
         return selection.match_terms(nodes, self._terms, rows)
