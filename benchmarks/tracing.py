@@ -60,7 +60,7 @@ def binding(decision: Decision) -> Binding:
         started_at=decision.popped_at,
         ended_at=decision.popped_at,
         code=Code.SUCCESS,
-        draw=decision.draw,
+        sample_value=decision.sample_value,
         steps=tuple((point, 1_000, Code.SUCCESS) for point in points),
         plugins=(("bind", "DefaultBinder", 1_000, Code.SUCCESS),),
     )
@@ -68,7 +68,7 @@ def binding(decision: Decision) -> Binding:
 
 def cost(share: float, decisions: Sequence[Decision], exporter: EncodingExporter) -> float:
     """Return the microseconds of all threads that a pod costs when this share of them is traced."""
-    evenly = [replace(decision, draw=index / len(decisions)) for index, decision in enumerate(decisions)]
+    evenly = [replace(decision, sample_value=index / len(decisions)) for index, decision in enumerate(decisions)]
     bindings = [binding(decision) for decision in evenly]
     processor = BatchSpanProcessor(exporter, max_queue_size=1 << 20)
     tracing = Tracing(processor, rate_per_million=round(share * SAMPLE_ALL))

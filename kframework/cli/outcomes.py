@@ -129,7 +129,7 @@ def _wide_row(outcome: PodOutcome, decision: Decision | None) -> tuple[str, ...]
     *row, message = _row(outcome)
     if decision is None:
         return (*row, NONE, NONE, NONE, outcome.profile, NONE, message)
-    score = str(decision.score) if decision.top else NONE
+    score = str(decision.score) if decision.best_nodes else NONE
     rejected_by = ",".join(decision.rejectors) if outcome.node is None else ""
     counts = str(decision.feasible), str(decision.evaluated)
     return (*row, score, *counts, outcome.profile, rejected_by or NONE, message)

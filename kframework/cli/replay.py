@@ -36,7 +36,7 @@ _DECIDED = (
     "node",
     "score",
     "ties",
-    "top",
+    "best_nodes",
     "evaluated",
     "feasible",
     "reasons",
@@ -207,7 +207,7 @@ def _numbers(decision: object) -> tuple[str, str]:
 
     if not isinstance(decision, Decision):
         return NONE, NONE
-    return str(decision.score) if decision.top else NONE, str(decision.feasible)
+    return str(decision.score) if decision.best_nodes else NONE, str(decision.feasible)
 
 
 def _time(diff: DecisionDiff) -> str:

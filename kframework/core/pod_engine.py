@@ -357,7 +357,7 @@ class PodEngine(PodOutcomes):
         if isinstance(outcome, ScheduleResult):
             if run is not None and run.limit and search.plan.binds_directly and not attempt.trace.is_timed:
                 return run.assume(attempt, search.state, outcome)
-            return attempt.place(search, outcome)
+            return attempt.reserve(search, outcome)
         if isinstance(outcome, FitError):
             return (yield from attempt.run_post_filter(search, outcome))
         return attempt.failed(outcome)
@@ -369,7 +369,7 @@ class PodEngine(PodOutcomes):
         attempt.profile = attempt.timed_profile = plan.profile
         if attempt.trace.is_timed:
             attempt.timed_profile = plan.profile.timed
-            plan = plan.of(attempt.timed_profile)
+            plan = plan.for_profile(attempt.timed_profile)
         search = Search(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
         self.current_search = search
         return search

@@ -97,10 +97,7 @@ class PodOutcomes(Engine):
     # -- the end of a preemption -----------------------------------------------------------------------------------
 
     def _preemption_ended(self, ended: PreemptionEnded) -> None:
-        """Retry the preemptor if an eviction failed or an event would already have woken it.
-
-        Otherwise the deletion of a victim wakes it.
-        """
+        """Retry the preemptor if an eviction failed or its event is past; else the deletion of a victim wakes it."""
         if not self.preempting.end(ended.uid, ended.attempt):
             return
         queued = self.queue.get(ended.uid)
@@ -126,12 +123,12 @@ class PodOutcomes(Engine):
         self._running -= 1
         run = bound.run
         if bound.errors:
-            for place, attempt in enumerate(run.attempts):
-                status = bound.errors.get(place)
+            for index, attempt in enumerate(run.attempts):
+                status = bound.errors.get(index)
                 if status is None:
-                    self._record_scheduled(attempt.profile, attempt.pod, run.results[place].node)
+                    self._record_scheduled(attempt.profile, attempt.pod, run.results[index].node)
                 else:
-                    self._binding_failed(run.reservation(place), status, None)
+                    self._binding_failed(run.reservation(index), status, None)
         else:
             self.host.record_run(bound)
         run.end()
@@ -139,8 +136,8 @@ class PodOutcomes(Engine):
     def bind_individually(self, run: Run) -> None:
         """Start one binding cycle per pod of a run that cannot be bound together."""
         self._running -= 1
-        for place in range(len(run)):
-            reservation = run.reservation(place)
+        for index in range(len(run)):
+            reservation = run.reservation(index)
             self.cluster.waiting.add(reservation.reserved)
             self.start_binding(reservation)
         run.end()
@@ -156,12 +153,10 @@ class PodOutcomes(Engine):
         freed = ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, was, None)
         rejectors = frozenset((rejector,)) if rejector is not None else NO_PLUGINS
         queued.unschedulable_plugins, queued.pending_plugins = rejectors, NO_PLUGINS
-        if pod.uid in self.cluster.pods:
-            # It was bound after all, by this scheduler or another: it frees nothing.
-            self.failed(queued, status, "")
-        elif status.is_rejected:
-            self.failed(queued, status, "")
-            self.handlers.on_event(freed, lambda other: other.uid != pod.uid)
-        else:
+        # If it was bound after all, by this scheduler or another, it frees nothing.
+        is_freed = pod.uid not in self.cluster.pods
+        if is_freed and not status.is_rejected:
             self.handlers.on_event(freed)
-            self.failed(queued, status, "")
+        self.failed(queued, status, "")
+        if is_freed and status.is_rejected:
+            self.handlers.on_event(freed, lambda other: other.uid != pod.uid)

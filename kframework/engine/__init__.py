@@ -148,7 +148,7 @@ if TYPE_CHECKING:  # isort: off
         as_labels as as_labels,
     )
 
-    # Spans of its own: an observer of its accounts gives them to a Tracing, with the draw that decides on the sample.
+    # Spans of its own: an observer of its accounts gives them to a Tracing, with their sample values.
     from kframework.observe.tracing.spans import Span as Span
     from kframework.observe.tracing.spans import Tracing as Tracing
     from kframework.observe.tracing.traces import SpanAttributes as SpanAttributes

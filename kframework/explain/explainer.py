@@ -88,7 +88,7 @@ class _Explainer:
         state = state_of(engine, pod.uid)
         records, queued = history.for_pod(pod.uid), engine.queue.get(pod.uid)
         last_decision = records.decisions[-1] if records.decisions else None
-        tries = last_decision.tries if last_decision is not None else 0
+        tries = last_decision.pod_attempts if last_decision is not None else 0
         nominated = engine.cluster.nominator.nominated_node(pod.uid)
         conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
         with self._evaluation.isolated():

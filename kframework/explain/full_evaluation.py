@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.answer_cache import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.records import fit_error
-from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, in_words, with_nominated_pods
+from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, decode_status, with_nominated_pods
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter_point, run_pre_score_point
 from kframework.core.runtime.profile import Profile
@@ -187,11 +187,11 @@ class FullEvaluation:
             self.nominated[row], node = nominated, self.nodes[row]
             with with_nominated_pods(self, self.state, node, nominated) as state:
                 if isinstance(state, Status):
-                    self.first_rejection[row] = self._table.rejection(FIRST, state)
+                    self.first_rejection[row] = self._table.encode(FIRST, state)
                 else:
                     for step in self.filters:
                         if (status := step.run(state, self.pod, node)) is not None:
-                            self.rejections[step.name][row] = self._table.rejection(step.order, status)
+                            self.rejections[step.name][row] = self._table.encode(step.order, status)
             yield
 
     def _score_nodes(self) -> Iterator[None]:
@@ -228,7 +228,9 @@ class FullEvaluation:
     def status(self, rejection: int) -> Status:
         status = self._statuses.get(rejection)
         if status is None:
-            status = self._statuses[rejection] = in_words(rejection, (self._table,), self.profile.filters, self.pod)
+            status = self._statuses[rejection] = decode_status(
+                rejection, (self._table,), self.profile.filters, self.pod
+            )
         return status
 
     @property

@@ -142,10 +142,10 @@ def _format_last_attempt(explanation: Explanation, last: Decision) -> str:
 
 
 def _format_choice(decision: Decision) -> str:
-    if not decision.top:
+    if not decision.best_nodes:
         return f"{decision.node}, the only feasible node of {decision.evaluated} evaluated"
     drawn = f", chosen at random from {decision.ties} with this score" if decision.ties > 1 else ""
-    others = [f"{node} had {score}" for node, score in decision.top if node != decision.node]
+    others = [f"{node} had {score}" for node, score in decision.best_nodes if node != decision.node]
     scores_of_others = f" ({', '.join(others)})" if others and not drawn else ""
     feasible = f"{decision.feasible} of {decision.evaluated} evaluated nodes fit"
     return f"{decision.node} with score {decision.score}{drawn}{scores_of_others}; {feasible}"

@@ -28,11 +28,11 @@ _Fields = dict[str, object]
 
 
 class Journal(Observer):
-    """Logs decisions and bindings; `trace_id(attempt, draw)` names a trace, `now` is the clock of `started`."""
+    """Logs decisions and bindings; `trace_id(attempt, sample_value)` names a trace, `now` is the clock of `started`."""
 
     def __init__(
         self,
-        trace_id: Callable[[int, float], str] = lambda attempt, draw: "",
+        trace_id: Callable[[int, float], str] = lambda attempt, sample_value: "",
         now: Callable[[], int] = perf_counter_ns,
     ) -> None:
         self._trace_id = trace_id
@@ -75,7 +75,7 @@ class Journal(Observer):
         self._write(V2, "Unable to schedule pod; no fit; waiting", record, {"err": record.message})
 
     def _write(self, level: int, message: str, record: Decision | Binding, fields: _Fields) -> None:
-        trace_id = self._trace_id(record.attempt, record.draw)
+        trace_id = self._trace_id(record.attempt, record.sample_value)
         common = {"pod": record.pod, "node": record.node, "attempt": record.attempt, "trace_id": trace_id}
         extra = {name: value for name, value in common.items() if value} | fields
         _log.log(level, message, extra=extra, stacklevel=2)
@@ -86,9 +86,9 @@ def _answer_fields(decision: Decision) -> _Fields:
         "reasons": decision.reasons,
         "rejectors": decision.rejectors,
         "pending": decision.pending,
-        "top": dict(decision.top),
+        "top": dict(decision.best_nodes),
     }
-    if decision.top:  # otherwise there was nothing to choose from, and nothing was scored
+    if decision.best_nodes:  # otherwise there was nothing to choose from, and nothing was scored
         answers |= {"score": decision.score, "ties": decision.ties}
     return {name: value for name, value in answers.items() if value or value == 0}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterator
+from itertools import groupby
 from typing import TypeVar, cast
 
 import anyio
@@ -88,7 +89,7 @@ class BindingCycle:
             code=Code.SUCCESS if status is None else status.code,
             message="" if status is None else status.message,
             waited=self._waited,
-            draw=trace.sample_value,
+            sample_value=trace.sample_value,
             started=trace.started,
             steps=tuple(trace.phases),
             plugins=trace.plugins,
@@ -185,16 +186,10 @@ class BindingCycle:
         return preempted if status is None else status
 
     def _pre_bind_groups(self) -> Iterator[list[Step]]:
-        """Split the plugins into groups that run concurrently; one that may not is alone in its group."""
-        group: list[Step] = []
-        for step in self.profile.pre_bind:
-            if step.plugin.parallel_pre_bind:
-                group.append(step)
-                continue
-            yield group
-            yield [step]
-            group = []
-        yield group
+        """Split the plugins into groups that may work concurrently; one that may not is a group by itself."""
+        for is_parallel, steps in groupby(self.profile.pre_bind, lambda step: step.plugin.parallel_pre_bind):
+            group = list(steps)
+            yield from [group] if is_parallel else ([step] for step in group)
 
     async def _pre_bind_group(self, steps: list[Step]) -> Status | None:
         """Run a group; the first failure is its result and cancels the others."""

@@ -127,7 +127,7 @@ class LivelockError(KFrameworkError):
         self.decision = decision
         super().__init__(
             f"pod {decision.pod} was tried {MAX_ATTEMPTS:,} times while no time passed; "
-            f"{decision.woken_by or 'no event'} requeued it, and its last attempt ended with: {decision.message}"
+            f"{decision.requeued_by or 'no event'} requeued it, and its last attempt ended with: {decision.message}"
         )
 
 
@@ -218,7 +218,7 @@ def _attempts_by_pod(decisions: Iterable[Decision]) -> Iterable[tuple[str, int]]
     """List uids of pods with the number of the attempt among theirs."""
     if isinstance(decisions, Run):
         return ((attempt.pod.uid, attempt.queued.attempts) for attempt in decisions.attempts)
-    return ((decision.uid, decision.tries) for decision in decisions)
+    return ((decision.uid, decision.pod_attempts) for decision in decisions)
 
 
 def _outcome_of(pod: Pod, attempts: int, gate: str) -> PodOutcome:
@@ -265,7 +265,7 @@ def decisions_table(decisions: Iterable[Decision], started_at: float) -> Table[D
         ("attempt", "at", "pod", "result", "node", "score", "feasible", "evaluated", "message"),
         at=lambda each: each.popped_at - started_at,
         result=lambda each: each.result.value,
-        score=lambda each: each.score if each.top else None,
+        score=lambda each: each.score if each.best_nodes else None,
     )
 
 

@@ -6,7 +6,7 @@ Only the inbox and the cycle change it, so between two changes the tables *are* 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
@@ -117,11 +117,7 @@ class ClusterState:
         return was
 
     def put_pod(self, pod: Pod) -> PodInfo | None:
-        """Apply an assigned pod from the API: confirm it if assumed, else add or replace it.
-
-        Returns the previous PodInfo: None if it is new, the assumed pod if this confirms it, the current one if nothing
-        changed.
-        """
+        """Apply an assigned pod from the API; return the PodInfo before, the assumed one if this confirms it."""
         uid = pod.metadata.uid
         old = self.pods.get(uid)
         new = PodInfo(pod, self.interner, old)
@@ -227,13 +223,6 @@ class Nominator:
     def nominated_node(self, uid: str) -> str:
         """Return the node to which the pod is nominated, "" if there is none."""
         return self._nodes.get(uid, "")
-
-    def nominated_pods(self, pod: PodInfo) -> Iterator[tuple[str, list[PodInfo]]]:
-        """List, by node, the other pods that were nominated there and are at least as important as this one."""
-        for node_name in self._pods_on:
-            others = self.nominated_pods_for_node(pod, node_name)
-            if others:
-                yield node_name, others
 
     def nominated_pods_for_node(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
         """List the other pods that were nominated to a node and are at least as important as this one."""

@@ -112,10 +112,7 @@ class NodeSets:
         self._sets: OrderedDict[Hashable, NodeSet] = OrderedDict()
 
     def for_pod(self, pod: PendingPod, keys: tuple[str, ...], *, affinity: bool, taints: bool) -> NodeSet | None:
-        """Return the nodes with these labels that match the pod's `affinity`, `taints`, or both.
-
-        None: having the labels is the only condition, and every node with one of them has all.
-        """
+        """Return the labelled nodes that match the pod's `affinity`, `taints`, or both; None: all with these labels."""
         nodes, required = self._nodes, pod.template.cached(_requirements, _requirements)
         affinity = affinity and required.affinity is not None
         taints = taints and len(nodes.taint_sets.meanings) > 1

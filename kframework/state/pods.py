@@ -439,7 +439,7 @@ class QueuedPod:
     the active queue, after its gates. `attempts` counts pops, `unschedulable_count` rejections and `consecutive_errors`
     the errors since the last rejection: one of the two sets the backoff. `unschedulable_plugins` and `pending_plugins`
     rejected the last attempt; `gating_plugin` holds the pod back before any, and `gate_message` is its reason.
-    `woken_by` is the label of the event that caused the next attempt: `PodAdd` for the first.
+    `requeued_by` is the label of the event that caused the next attempt: `PodAdd` for the first.
     """
 
     __slots__ = (
@@ -451,11 +451,11 @@ class QueuedPod:
         "initial_attempt",
         "pending_plugins",
         "pod",
+        "requeued_by",
         "sort_key",
         "timestamp",
         "unschedulable_count",
         "unschedulable_plugins",
-        "woken_by",
     )
 
     def __init__(self, pod: PendingPod, timestamp: float) -> None:
@@ -470,7 +470,7 @@ class QueuedPod:
         self.pending_plugins: frozenset[str] = NO_PLUGINS
         self.gating_plugin: str = ""
         self.gate_message: str = ""
-        self.woken_by: str = ""
+        self.requeued_by: str = ""
         #: The key that `queue_sort` gave; frozen while the pod is queued.
         self.sort_key: Hashable = None
 

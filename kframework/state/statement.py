@@ -40,25 +40,6 @@ class Statement:
     others are, because it builds on a what-if itself. A violation raises StatementError and changes nothing.
     """
 
-    __slots__ = (
-        "_added",
-        "_entries",
-        "_evicted_rows",
-        "_origins",
-        "_outer",
-        "_released_ports",
-        "_replaced",
-        "_start",
-        "_state",
-        "_undo",
-        "_writes",
-        "changed_uids",
-        "closed",
-        "evicted",
-    )
-
-    closed: bool
-
     def __init__(self, state: Tables, outer: Statement | None = None) -> None:
         self._state = state
         self._outer = outer
@@ -73,7 +54,7 @@ class Statement:
         self._writes = False
         self._added: list[PodInfo] = []
         self._replaced: list[int] = []
-        self.closed = False
+        self.closed: bool = False
         #: The uids of the pods that were added or removed.
         self.changed_uids: set[str] = set()
         #: The pods to be evicted when the outermost statement is committed, and the rows they ran on.

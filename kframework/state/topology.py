@@ -35,8 +35,7 @@ class Tally(Column):
 class TallyOwner(Protocol):
     """An owner of a tally on a topology, derived from its numbers per row."""
 
-    def on_row(self, row: int) -> int:
-        ...
+    def on_row(self, row: int) -> int: ...
 
     def domains(self, topology: Topology) -> Tally: ...
 

@@ -89,10 +89,7 @@ class ReservedPod(WaitingPod):
         return self.decide(Status(Code.UNSCHEDULABLE, (message,), plugin))
 
     def preempt(self, plugin: str) -> bool:
-        """Requeue the pod with backoff because this plugin preempted it for a more important pod.
-
-        False: it neither waits nor is in PreBind.
-        """
+        """Requeue the pod with backoff for a more important one; False if it neither waits nor is in PreBind."""
         if self._cancel is None:
             return self.decide(Status(Code.ERROR, ("preempted",), plugin))
         self._preempted = Status(Code.ERROR, (f"preempted by {plugin}",))

@@ -29,7 +29,7 @@ class DecisionLog(list[Decision], Observer):
 
 
 def _format_decision(decision: Decision) -> str:
-    attempt = f"{decision.pod}, attempt {decision.tries}:"
+    attempt = f"{decision.pod}, attempt {decision.pod_attempts}:"
     if not decision.node:
         return f"{attempt} {decision.result}: {decision.message}"
     nodes = f"{decision.feasible} of {decision.evaluated} evaluated nodes feasible"

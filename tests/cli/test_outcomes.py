@@ -24,7 +24,7 @@ def decision(pod: str, **facts: Any) -> Decision:
     """Make an attempt of which only what is printed matters."""
     return Decision(
         attempt=1,
-        tries=1,
+        pod_attempts=1,
         pod=pod,
         uid=pod,
         profile="batch",
@@ -38,7 +38,7 @@ def decision(pod: str, **facts: Any) -> Decision:
 PREEMPTION = decision("shop/huge", evaluated=4, rejectors=("gang", "predicates"), victims=("shop/small",))
 SIMULATION = SimulationResult(
     outcomes=(PLACED, WAITING, FOREIGN),
-    decisions=(decision("shop/web", feasible=2, evaluated=4, score=70, top=(("node-a", 70),)), PREEMPTION),
+    decisions=(decision("shop/web", feasible=2, evaluated=4, score=70, best_nodes=(("node-a", 70),)), PREEMPTION),
     bindings=(),
     preemptions=(PREEMPTION,),
     seconds=90.0,

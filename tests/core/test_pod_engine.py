@@ -125,11 +125,11 @@ def test_decision_records_the_attempt() -> None:
     stage.time += 5
     stage.steps()
     (decision,) = stage.decisions
-    assert (decision.attempt, decision.tries, decision.pod, decision.uid) == (1, 1, "default/pod", UID)
+    assert (decision.attempt, decision.pod_attempts, decision.pod, decision.uid) == (1, 1, "default/pod", UID)
     assert (decision.profile, decision.result, decision.code) == ("default-scheduler", Result.SCHEDULED, Code.SUCCESS)
     assert (decision.node, decision.score, decision.ties) == ("b", 7, 1)
     assert (decision.nodes, decision.evaluated, decision.feasible) == (3, 3, 3)
-    assert decision.top[0] == ("b", 7)
+    assert decision.best_nodes[0] == ("b", 7)
     assert (decision.queued_at, decision.popped_at) == (VIRTUAL_EPOCH + 5, VIRTUAL_EPOCH + 5)
     assert {"pre_filter", "filter", "score", "reserve", "permit"} <= {point for point, *_ in decision.timings}
 

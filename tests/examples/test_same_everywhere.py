@@ -216,7 +216,7 @@ class Attempts(Observer):
     def on_decision(self, decision: Decision) -> None:
         """Note an attempt."""
         d = decision
-        self.last[d.pod] = (d.result, d.node, d.score, d.top, d.reasons, d.rejectors, d.message)
+        self.last[d.pod] = (d.result, d.node, d.score, d.best_nodes, d.reasons, d.rejectors, d.message)
 
     def on_binding(self, binding: Binding) -> None:
         """Take no notice: where the pods are says it."""

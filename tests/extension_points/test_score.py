@@ -87,7 +87,7 @@ def test_totals_are_weighted_sums(
     plugins = [plugin(f"P{n}", reads=reads, **each) for n, each in enumerate(hooks)]  # type: ignore[arg-type]  # one of three
     result = run(*plugins, nodes=("a", "b", "c"), weights=weights)
     decision = result.decisions[0]
-    assert sorted(decision.top) == sorted(totals)
+    assert sorted(decision.best_nodes) == sorted(totals)
     assert (decision.node, decision.score, decision.feasible) == (*totals[0], 3)
 
 

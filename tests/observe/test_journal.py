@@ -17,7 +17,7 @@ from kframework.verbosity import NOTICE, V2
 
 DECISION = Decision(
     attempt=7,
-    tries=1,
+    pod_attempts=1,
     pod="shop/web",
     uid="u",
     profile="p",
@@ -30,8 +30,8 @@ DECISION = Decision(
     feasible=3,
     score=90,
     ties=1,
-    top=(("a", 90), ("b", 80)),
-    draw=0.25,
+    best_nodes=(("a", 90), ("b", 80)),
+    sample_value=0.25,
     timings=(("filter", 2_000_000, Code.SUCCESS), ("score", 500_000, Code.SUCCESS)),
 )
 UNFIT = replace(
@@ -39,7 +39,7 @@ UNFIT = replace(
     result=Result.UNSCHEDULABLE,
     code=Code.UNSCHEDULABLE,
     node="",
-    top=(),
+    best_nodes=(),
     feasible=0,
     reasons={"no": 5},
     rejectors=("Fit",),
@@ -55,7 +55,7 @@ BOUND = Binding(
     started_at=0.0,
     ended_at=0.0,
     code=Code.SUCCESS,
-    draw=0.25,
+    sample_value=0.25,
 )
 
 
@@ -139,9 +139,9 @@ def test_successful_attempts_are_not_logged_without_verbosity(caplog: pytest.Log
     assert lines(caplog, logging.INFO, DECISION, BOUND, UNFIT, took=99_999_999) == []
 
 
-@pytest.mark.parametrize("draw", [0.0, 0.99])
-def test_slow_attempt_is_logged_with_its_steps(caplog: pytest.LogCaptureFixture, draw: float) -> None:
-    slow = replace(DECISION, started=1_000_000, draw=draw)
+@pytest.mark.parametrize("sample_value", [0.0, 0.99])
+def test_slow_attempt_is_logged_with_its_steps(caplog: pytest.LogCaptureFixture, sample_value: float) -> None:
+    slow = replace(DECISION, started=1_000_000, sample_value=sample_value)
     assert lines(caplog, NOTICE, slow, took=101_000_000) == [
         'Slow scheduling attempt pod="shop/web" node="a" attempt=7 milliseconds=100.0 steps={"filter":2.0,"score":0.5}'
     ]
@@ -172,11 +172,11 @@ def test_plugin_answers_are_logged_at_verbosity_4(
 
 
 def test_log_lines_of_traced_attempts_have_the_trace_id(caplog: pytest.LogCaptureFixture) -> None:
-    def trace_id(attempt: int, draw: float) -> str:
-        return f"{attempt:032x}" if draw < 0.5 else ""
+    def trace_id(attempt: int, sample_value: float) -> str:
+        return f"{attempt:032x}" if sample_value < 0.5 else ""
 
     journal = Journal(trace_id, now=lambda: 0)
-    untraced = replace(DECISION, draw=0.75), replace(BOUND, draw=0.75)
+    untraced = replace(DECISION, sample_value=0.75), replace(BOUND, sample_value=0.75)
     first, second = lines(caplog, V2, DECISION, BOUND, *untraced, journal=journal)
     assert f'attempt=7 trace_id="{7:032x}"' in first
     assert "trace_id" not in second

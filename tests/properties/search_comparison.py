@@ -116,7 +116,9 @@ class SearchComparison:
         self.seen[type(expected).__name__] += 1
         self.seen["many rows"] += nodes > FEW
         self.seen["narrowed"] += slow.names is not None
-        self.seen["two passes"] += any(True for _ in self.state.nominator.nominated_pods(slow.pod))
+        self.seen["two passes"] += any(
+            self.state.nominator.nominated_pods_for_node(slow.pod, name) for name in self.state.nominator.node_names
+        )
         self.seen["asked along the way"] += bool(search.plan.fresh_scalar)
         self.seen["asked in every cycle, in columns"] += bool(search.plan.fresh_columnar)
         self.seen["two layers"] += search.plan.cache is not None and search.plan.cache.below is not None

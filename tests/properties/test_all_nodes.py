@@ -25,7 +25,7 @@ class Surveys(Tries):
     def look(self, pod: PendingPod) -> None:
         evaluation = run_to_end(evaluate(self.engine, pod))
         survey = self._survey(pod)
-        survey.look()
+        survey.filter_all()
         self._same_words(evaluation, survey)
         self._same_totals(evaluation, survey)
         self._same_in_memory(evaluation, self._survey(pod))
@@ -44,7 +44,7 @@ class Surveys(Tries):
         within = evaluation.pre_filter_result.nodes
         for row in evaluation.rows.tolist():
             said = int(survey.by_row[row])
-            words = None if said == PASS else survey.words(said)
+            words = None if said == PASS else survey.status_of(said)
             if within is not None and evaluation.nodes[row].name not in within:
                 assert words == evaluation.pre_filter_result.excluded == survey.excluded
             else:
@@ -60,7 +60,7 @@ class Surveys(Tries):
 
     def _same_in_memory(self, evaluation: FullEvaluation, survey: AllNodesSearch) -> None:
         top = survey.plan.cache
-        if top is not None and survey.remembered() and not evaluation.nominated:
+        if top is not None and survey.is_fully_cached() and not evaluation.nominated:
             self.seen["remembered"] += 1
             top.catch_up(survey.profile, survey.plan.state, survey.pod)
             order = evaluation.nodes.order

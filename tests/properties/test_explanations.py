@@ -78,7 +78,7 @@ def compare(scene: Scene, decision: Decision) -> None:
     pod = scene.engine.cluster.pods.get(decision.uid) or scene.engine.handlers.pending[decision.uid]
     explanation = explain(scene.engine, scene.history, pod)
     assert explanation.last_decision == decision
-    assert explanation.attempts == decision.tries
+    assert explanation.attempts == decision.pod_attempts
     if decision.result is Result.SCHEDULED:
         compare_choice(explanation, decision)
     else:
@@ -96,10 +96,10 @@ def compare_choice(explanation: Explanation, decision: Decision) -> None:
     now = explanation.assessment
     assert explanation.node == decision.node
     own = next(each for each in now.top if each.node == decision.node)
-    if decision.top:
+    if decision.best_nodes:
         assert (now.feasible, now.ties) == (decision.feasible, decision.ties)
         assert (own.rank, own.total) == (1, decision.score)
-        assert sorted(total for _, total in decision.top) == sorted(each.total for each in now.top[:3])
+        assert sorted(total for _, total in decision.best_nodes) == sorted(each.total for each in now.top[:3])
 
 
 @pytest.mark.slow

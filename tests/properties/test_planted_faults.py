@@ -105,8 +105,8 @@ def stale_lower_layer(patch: pytest.MonkeyPatch) -> None:
 
 def unordered_rejections(patch: pytest.MonkeyPatch) -> None:
     """Every scalar rejection counts as the first."""
-    rejection = StatusTable.rejection
-    patch.setattr(StatusTable, "rejection", lambda table, order, status: rejection(table, 0, status))
+    encode = StatusTable.encode
+    patch.setattr(StatusTable, "encode", lambda table, order, status: encode(table, 0, status))
 
 
 def last_rejection(patch: pytest.MonkeyPatch) -> None:
@@ -164,7 +164,7 @@ def rotation_off_by_one(patch: pytest.MonkeyPatch) -> None:
 
 def nominated_pods_overlooked(patch: pytest.MonkeyPatch) -> None:
     """No room is kept for nominated pods."""
-    patch.setattr(Search, "_beside_nominated_pods", lambda search, rows: np.full(len(rows), PASS))
+    patch.setattr(Search, "_rejections_with_nominated_pods", lambda search, rows: np.full(len(rows), PASS))
 
 
 def nominated_pods_stay(patch: pytest.MonkeyPatch) -> None:

@@ -129,7 +129,7 @@ def spans(accounts: RunOutput) -> Iterator[str]:
         attempt = decision["attempt"]
         if attempt in cycles:
             yield from differ(
-                f"tries of {attempt}", roots[attempt]["attributes"]["kframework.tries"], decision["tries"]
+                f"tries of {attempt}", roots[attempt]["attributes"]["kframework.tries"], decision["pod_attempts"]
             )
             yield from span_of_attempt(cycles[attempt], decision)
             yield from points_in_span(cycles[attempt], parts, decision["timings"], decision["plugins"])
@@ -228,7 +228,7 @@ def metrics(accounts: RunOutput) -> Iterator[str]:
     """What is counted is what was recorded; what stands in the queue is what the explanations say."""
     done = bound(accounts).values()
     attempts = {each["attempt"]: each for each in accounts.decisions}
-    tries = [attempts[each["attempt"]]["tries"] for each in done]
+    tries = [attempts[each["attempt"]]["pod_attempts"] for each in done]
     victims = [len(each["victims"]) for each in accounts.decisions if each["victims"]]
     states = Counter(each["state"] for each in accounts.explanations.values())
     recorded: dict[str, Mapping[tuple[str, ...], int]] = {
@@ -296,7 +296,7 @@ def explanations(accounts: RunOutput) -> Iterator[str]:
         decision = decisions.get(uid)
         yield from differ(f"last attempt at {name}", told["last_decision"], decision)
         yield from differ(f"last binding of {name}", told["binding"], decision and bindings.get(decision["attempt"]))
-        yield from differ(f"attempts at {name}", told["attempts"], decision["tries"] if decision else 0)
+        yield from differ(f"attempts at {name}", told["attempts"], decision["pod_attempts"] if decision else 0)
         yield from differ(f"{name} is bound", told["state"] == "bound", uid in bound(accounts))
         if told["state"] == "bound":
             yield from differ(f"node of {name}", told["node"], pod["spec"]["nodeName"])
@@ -349,7 +349,14 @@ def test_run_contains_every_kind_of_outcome(accounts: RunOutput) -> None:
 
 def with_lies(accounts: RunOutput) -> RunOutput:
     """Return a recording that tells otherwise of every attempt."""
-    lie = {"message": "a lie", "node": "nowhere", "nominated": "nowhere", "tries": 99, "result": "error", "code": 1}
+    lie = {
+        "message": "a lie",
+        "node": "nowhere",
+        "nominated": "nowhere",
+        "pod_attempts": 99,
+        "result": "error",
+        "code": 1,
+    }
     decisions = [each | {key: value for key, value in lie.items() if key in each} for each in accounts.decisions]
     bindings = [each | {"code": 1, "message": "a lie"} for each in accounts.bindings]
     return accounts._replace(decisions=decisions, bindings=bindings)

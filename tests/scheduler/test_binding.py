@@ -91,7 +91,7 @@ def test_the_binding_says_how_each_point_ended(scripted: dict[str, Any], ends: l
 def test_plugins_are_timed_where_that_is_wanted() -> None:
     hooks: dict[str, Any] = {"pre_bind_pre_flight": None, "pre_bind": None, "bind": Skip, "post_bind": ValueError("x")}
     cycle = Cycle(plugin("A", **hooks), timed=True)
-    assert cycle.binding.draw == 0.25
+    assert cycle.binding.sample_value == 0.25
     assert [(hook, name, code) for hook, name, _, code in cycle.binding.plugins] == [
         ("pre_bind_pre_flight", "A", Code.SUCCESS),
         ("pre_bind", "A", Code.SUCCESS),

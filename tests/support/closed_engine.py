@@ -71,7 +71,7 @@ class ClosedEngine(Engine):
             self.host.report_decision(
                 Decision(
                     attempt=self._decided,
-                    tries=1,
+                    pod_attempts=1,
                     pod=pod.key,
                     uid=pod.uid,
                     profile=pod.scheduler_name,

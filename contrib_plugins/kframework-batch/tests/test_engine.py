@@ -202,7 +202,7 @@ def test_failed_binding_is_undone_reported_and_retried() -> None:
     stage.unbindable.clear()
     stage.session()
     assert set(stage.bound) == {"a-0"}
-    assert [decision.tries for decision in stage.decisions] == [1, 2]
+    assert [decision.pod_attempts for decision in stage.decisions] == [1, 2]
     assert ("Scheduled", f"Successfully assigned default/a-0 to {stage.bound['a-0']}") in stage.events
 
 

@@ -168,7 +168,7 @@ def test_sessions_are_sampled_by_their_sample_value() -> None:
     for account in made.accounts:
         spans.observer.on_account(account)
     traced = {said(span)["kframework.session"] for span in spans.named("session")}
-    assert traced == {account.uid for account in made.accounts if account.draw < 0.5}
+    assert traced == {account.uid for account in made.accounts if account.sample_value < 0.5}
     assert 0 < len(traced) < 40
     assert len({span.context.trace_id for span in spans.all if span.context}) == len(traced)
 

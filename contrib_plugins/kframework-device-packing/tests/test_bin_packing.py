@@ -47,7 +47,7 @@ def best(pod: Pod, *, nodes: int = NODES, objects: Sequence[ApiObject]) -> set[s
     """Return the nodes with the best score, of three at most that the scheduler tells of."""
     scenario = Scenario(nodes=make_nodes(nodes), objects=objects, pods=[pod], plugins=[DeviceBinPacking], config=ALONE)
     decision = scenario.run(until=30).decisions_on(pod.metadata.name)[-1]
-    return {name for name, score in decision.top if score == decision.top[0][1]}
+    return {name for name, score in decision.best_nodes if score == decision.best_nodes[0][1]}
 
 
 ALL_WHOLE = [f"{card}-whole-0" for card in range(1, CARDS)]

@@ -45,7 +45,7 @@ def chosen(nodes: list[Node], pods: list[Pod], pod: Pod, args: str = "{}") -> se
     """Return the nodes with the best score, of three at most that the scheduler tells of."""
     result = Scenario(nodes=nodes, pods=[*pods, pod], plugins=[GpuPacking], config=ALONE.format(args=args)).run()
     (decision,) = result.decisions_on(pod.metadata.name)
-    return {name for name, score in decision.top if score == decision.top[0][1]}
+    return {name for name, score in decision.best_nodes if score == decision.best_nodes[0][1]}
 
 
 @pytest.mark.parametrize(

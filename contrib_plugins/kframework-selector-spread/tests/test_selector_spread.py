@@ -64,7 +64,7 @@ def totals(nodes: Sequence[Node], pods: Sequence[Pod], objects: Sequence[ApiObje
     assert len(nodes) <= 3
     result = Scenario(nodes=nodes, pods=[*pods, pod], objects=objects, plugins=[SelectorSpread], config=ALONE).run()
     (decision,) = result.decisions_on(pod.metadata.name)
-    return dict(decision.top)
+    return dict(decision.best_nodes)
 
 
 NODES = [make_node("a"), make_node("b"), make_node("c")]
@@ -249,7 +249,7 @@ def test_deleted_service_does_not_count() -> None:
     scenario.at(10, delete(service(WEB)))
     scenario.at(20, create(make_pod("new", labels=WEB)))
     (decision,) = scenario.run().decisions_on("new")
-    assert {total for _, total in decision.top} == {100}
+    assert {total for _, total in decision.best_nodes} == {100}
 
 
 # -- the rules, slowly -----------------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ def test_scores_equal_those_of_the_slow_rules(
     expected = slowly(nodes, there, objects, new)
     assert decision.score == max(expected.values())
     assert decision.ties == list(expected.values()).count(decision.score)
-    assert {name: expected[name] for name, _ in decision.top} == dict(decision.top)
+    assert {name: expected[name] for name, _ in decision.best_nodes} == dict(decision.best_nodes)
 
 
 def slowly(nodes: list[Node], pods: list[Pod], services: list[Service], new: Pod) -> dict[str, int]:

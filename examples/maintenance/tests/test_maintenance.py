@@ -81,7 +81,7 @@ def test_explanation_has_details() -> None:
 def test_cancelled_or_postponed_maintenance_requeues_the_pod(text: str | None) -> None:
     result = scenario(AT_ONE, JOBS[61]).at(10 * MINUTE, patch(AT_ONE, starting(text))).run(until=11 * MINUTE)
     assert result.node_of("job") == "at-one"
-    assert result.decisions_on("job")[-1].woken_by == "NodeUpdateNodeAnnotation"
+    assert result.decisions_on("job")[-1].requeued_by == "NodeUpdateNodeAnnotation"
 
 
 def test_insufficiently_postponed_maintenance_requeues_no_pod() -> None:

@@ -41,7 +41,7 @@ def test_busy_node_is_rejected_until_idle(server: LoadServer) -> None:
     world = scenario(server.url).at(60, lambda cluster: server.load.update(b=0.5))
     result = world.run(until=120)
     assert result.node_of("web") == "b"
-    assert result.decisions_on("web")[-1].woken_by == "MeasuredLoad/load"
+    assert result.decisions_on("web")[-1].requeued_by == "MeasuredLoad/load"
 
 
 def test_node_without_measurement_is_neutral(server: LoadServer) -> None:

@@ -63,7 +63,7 @@ def test_larger_quota_requeues_the_pending_pod(service: QuotaService) -> None:
     world.at(100, lambda cluster: service.limits.update(default=3000))
     result = world.run(until=200)
     assert bound(result) == ["web-0", "web-1", "web-2"]
-    assert result.decisions_on("web-2")[-1].woken_by == "Quota/free"
+    assert result.decisions_on("web-2")[-1].requeued_by == "Quota/free"
 
 
 def test_service_decides_on_the_claim(service: QuotaService) -> None:

@@ -40,7 +40,7 @@ def test_off_peak_pod_is_gated_without_an_attempt() -> None:
     result = scenario(EARLY).run(until=5 * HOUR)
     assert result.node_of("batch") == "node"
     assert tried_after(result, "batch") == [4]
-    assert result.decisions_on("batch")[0].woken_by == "TimeOfDay/hours"
+    assert result.decisions_on("batch")[0].requeued_by == "TimeOfDay/hours"
 
 
 @pytest.mark.slow

@@ -26,18 +26,15 @@ class AllNodesSearch(Search):
     #: The rejection of nodes that PreFilter excludes.
     excluded: Status | None = None
 
-    def remembered(self) -> bool:
-        """Return whether the plan's cache has the full answer: no plugin to call again, no node excluded.
-
-        This holds for most pods, because plugins that do not sign a pod mostly skip it.
-        """
+    def is_fully_cached(self) -> bool:
+        """Return whether the plan's cache has the full answer: no plugin runs again, no node is excluded."""
         result = self.pre_filter()
         if result.status is not None or result.nodes is not None or self.plan.fresh_columnar or self.plan.fresh_scalar:
             return False
         skipped = Scoring(self.plan, self.state, self.pod, self.nodes, slice(None), self.nodes.order).pre_score()
         return not isinstance(skipped, Status) and all(step.name in skipped for step in self.plan.fresh_scores)
 
-    def look(self) -> None:
+    def filter_all(self) -> None:
         """Filter all nodes: `by_row` then holds the rejection of each row, PASS if there is none."""
         result = self.pre_filter()
         self.rejected, self.excluded = result.status, result.excluded
@@ -51,14 +48,14 @@ class AllNodesSearch(Search):
         filtered = self.run_filters(allowed, nodes, nodes)
         self.by_row[filtered.node_order] = filtered.rejections
 
-    def words(self, rejection: int) -> Status:
+    def status_of(self, rejection: int) -> Status:
         """Return the Status of a rejection in `by_row`."""
         if rejection == UNREACHED:
             return self.rejected or self.excluded or _NOWHERE
         return self.status(rejection)
 
-    def ask(self, row: int) -> Status | None:
-        """Filter the node of one row in its current state; does not need `look`."""
+    def filter_row(self, row: int) -> Status | None:
+        """Filter the node of one row in its current state; does not need `filter_all`."""
         result = self.pre_filter()
         if result.status is not None:
             return result.status

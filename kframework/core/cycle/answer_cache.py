@@ -72,20 +72,17 @@ def ask_filter_rows(
                 mine = plugin_rejection(step.order) | (bits[rejected] & 0xFFFFFFFF)
                 rejections[rejected] = np.minimum(rejections[rejected], mine)
             return
-    open_places = np.flatnonzero(rejections > plugin_rejection(step.order))
-    for place in open_places.tolist():
-        status = step.run(state, pod, nodes[int(rows[place])])
+    open_positions = np.flatnonzero(rejections > plugin_rejection(step.order))
+    for position in open_positions.tolist():
+        status = step.run(state, pod, nodes[int(rows[position])])
         if status is not None:
-            rejections[place] = table.rejection(step.order, status)
+            rejections[position] = table.encode(step.order, status)
 
 
 def ask_score_rows(
     step: ScoreStep, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
 ) -> tuple[Scores, dict[int, Status]]:
-    """Run one Score plugin on these rows; return its raw scores, aligned, and the faults by row.
-
-    If a columnar form raises, the scalar form runs row by row, as in `ask_filter_rows`.
-    """
+    """Run one Score plugin on these rows; return its raw scores, aligned, and the faults by row."""
     faults: dict[int, Status] = {}
     if len(rows) and step.run_rows is not None and (len(rows) > FEW or not step.scalar):
         try:
@@ -95,8 +92,8 @@ def ask_score_rows(
         else:
             if step.normalize is None:
                 # Read as unsigned, negative scores are the largest.
-                for place in (raw.view(np.uint64) > MAX_SCORE).nonzero()[0].tolist():
-                    faults[int(rows[place])] = step.invalid_score(int(raw[place]))
+                for position in (raw.view(np.uint64) > MAX_SCORE).nonzero()[0].tolist():
+                    faults[int(rows[position])] = step.invalid_score(int(raw[position]))
             return raw, faults
     # Inlined: another call would cost a sixth of a simple plugin (1.06 us per row through `ask`, 0.88 us inlined).
     call, low, high, by_row = step.call, step.lowest, step.highest, nodes.by_row
@@ -161,10 +158,7 @@ class AnswerColumns:
         return self.table.faults > 0 or (self.below is not None and self.below.has_faults)
 
     def catch_up(self, profile: Profile, state: CycleState, pod: PendingPod) -> None:
-        """Recompute the rows that changed since the last call; all rows the first time.
-
-        The profile is the layer's, or its instrumented copy whose plugins are timed.
-        """
+        """Recompute the rows that changed since the last call; `profile` may be the timed copy."""
         below = self.below
         if below is not None:
             below.catch_up(profile, state, pod)
@@ -194,8 +188,8 @@ class AnswerColumns:
                 self._ask_rows(profile, state, pod, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
-        node, place, below = self._nodes.by_row[row], int(self._nodes.positions[row]), self.below
-        rejection = PASS if below is None else below.rejections.cells[place]
+        node, position, below = self._nodes.by_row[row], int(self._nodes.positions[row]), self.below
+        rejection = PASS if below is None else below.rejections.cells[position]
         reach = plugin_order(rejection)
         for step in profile.matching_steps(self.filters):
             if step.order > reach:
@@ -207,17 +201,17 @@ class AnswerColumns:
             except FAULTS as error:
                 status = step.fault_status(step.name, "filter", error)
             if status is not None:
-                rejection = self.table.rejection(step.order, status)
+                rejection = self.table.encode(step.order, status)
                 break
-        self.rejections.cells[place] = rejection
-        if self.passing[place] != (rejection == PASS):
-            self.passing[place] = rejection == PASS
+        self.rejections.cells[position] = rejection
+        if self.passing[position] != (rejection == PASS):
+            self.passing[position] = rejection == PASS
             self.rejected += 1 if rejection != PASS else -1
         if rejection != PASS:
             return
         if self.faults:
             self.faults.pop(row, None)
-        total = 0 if below is None else below.totals.cells[place]
+        total = 0 if below is None else below.totals.cells[position]
         for score_step in profile.matching_steps(self.scores):
             try:
                 score = score_step.call(state, pod, node)
@@ -229,22 +223,22 @@ class AnswerColumns:
             elif score_step.normalize is None:
                 total += score_step.weight * score
             else:
-                self.raw[score_step.name].cells[place] = score
+                self.raw[score_step.name].cells[position] = score
                 if score != self.uniform[score_step.name]:
                     self.uniform[score_step.name] = None
-        self.totals.cells[place] = total
+        self.totals.cells[position] = total
 
     def _ask_rows(self, profile: Profile, state: CycleState, pod: PendingPod, rows: NDArray[np.int64]) -> None:
-        nodes, places, below = self._nodes, self._nodes.positions[rows], self.below
+        nodes, positions, below = self._nodes, self._nodes.positions[rows], self.below
         if below is None:
             rejections = np.full(len(rows), PASS, dtype=np.int64)
             totals = np.zeros(len(rows), dtype=np.int64)
         else:
-            rejections, totals = below.rejections.values[places], below.totals.values[places]
+            rejections, totals = below.rejections.values[positions], below.totals.values[positions]
         for step in profile.matching_steps(self.filters):
             ask_filter_rows(step, state, pod, nodes, rows, rejections, self.table)
-        self.rejections.values[places] = rejections
-        self.passing[places] = rejections == PASS
+        self.rejections.values[positions] = rejections
+        self.passing[positions] = rejections == PASS
         self.rejected = len(self.passing) - int(np.count_nonzero(self.passing))
         found = (rejections == PASS).nonzero()[0]
         passing: Positions = slice(None) if len(found) == len(rows) else found
@@ -258,10 +252,10 @@ class AnswerColumns:
             if score_step.normalize is None:
                 totals[passing] += score_step.weight * raw
             else:
-                self.raw[score_step.name].values[places[passing]] = raw
+                self.raw[score_step.name].values[positions[passing]] = raw
                 if self.uniform[score_step.name] is not None and (raw != self.uniform[score_step.name]).any():
                     self.uniform[score_step.name] = None
-        self.totals.values[places] = totals
+        self.totals.values[positions] = totals
 
     def raw_of(self, plugin: str) -> Column:
         """Return the raw scores of a plugin that normalises, from this layer or the one below."""
@@ -349,10 +343,10 @@ class NominatedRejections:
 
     def rejections(self, question: FilterTarget, state: CycleState, rows: NDArray[np.int64]) -> Scores:
         found = self._rejections.values[rows]
-        for place in np.flatnonzero(found == UNREACHED).tolist():
-            row = int(rows[place])
+        for position in np.flatnonzero(found == UNREACHED).tolist():
+            row = int(rows[position])
             node = question.cluster.nodes[row]
             status = filter_assuming_nominated_pods(question, question.filters, state, node)
-            rejection = PASS if status is None else self.table.rejection(FIRST, status)
-            found[place] = self._rejections.cells[row] = rejection
+            rejection = PASS if status is None else self.table.encode(FIRST, status)
+            found[position] = self._rejections.cells[row] = rejection
         return found

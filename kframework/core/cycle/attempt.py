@@ -81,7 +81,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.trace.end_phase("assume")
         return None
 
-    def place(self, search: Search, result: ScheduleResult) -> AttemptResult:
+    def reserve(self, search: Search, result: ScheduleResult) -> AttemptResult:
         """Assume, reserve, permit."""
         failed = self.assume(result)
         if failed is not None:
@@ -196,14 +196,14 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         status = _SUCCESS if failure is None else failure.status
         return Decision(
             attempt=trace.attempt,
-            tries=queued.attempts,
+            pod_attempts=queued.attempts,
             pod=pod.key,
             uid=pod.uid,
             profile=self.profile.name,
             initial_attempt_at=self.popped_at if queued.initial_attempt is None else queued.initial_attempt,
             queued_at=queued.timestamp,
             popped_at=self.popped_at,
-            woken_by=queued.woken_by,
+            requeued_by=queued.requeued_by,
             result=_SCHEDULED if failure is None else Result.UNSCHEDULABLE if status.is_rejected else Result.ERROR,
             code=status.code,
             node=found.node if failure is None else "",
@@ -212,14 +212,14 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             nodes=self.nodes,
             evaluated=found.evaluated if unfit is None else unfit.evaluated,
             feasible=found.feasible,
-            top=found.best,
+            best_nodes=found.best,
             reasons=_NO_REASONS if unfit is None else unfit.reasons,
             rejectors=() if failure is None else tuple(sorted(queued.rejectors)),
             pending=() if failure is None else tuple(sorted(queued.pending_plugins)),
             message=status.message,
             nominated=None if failure is None else failure.nominated,
             victims=() if failure is None else failure.victims,
-            draw=trace.sample_value,
+            sample_value=trace.sample_value,
             started=trace.started,
             timings=tuple(trace.phases),
             plugins=trace.plugins,

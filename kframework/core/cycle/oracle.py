@@ -49,7 +49,7 @@ class Oracle:
         self.pre_filter_result: PreFilterResult = run_pre_filter(profile.pre_filter, self.state, pod, self.nodes)
 
     def rows(self, start: int) -> list[int]:
-        """List the rows to look at, from this place in the order of the nodes."""
+        """List the rows to look at, from this position in node order on."""
         rows: list[int] = self.nodes.order.tolist()
         if self.pre_filter_result.nodes is not None:
             rows = [row for row in rows if self.nodes[row].name in self.pre_filter_result.nodes]
@@ -59,7 +59,7 @@ class Oracle:
     def rejection(self, row: int) -> Status | None:
         """Return the first rejection of a node, in two passes if pods are nominated to it."""
         node = self.nodes[row]
-        nominated = dict(self.cluster.nominator.nominated_pods(self.pod)).get(node.name, [])
+        nominated = self.cluster.nominator.nominated_pods_for_node(self.pod, node.name)
         if nominated:
             state = self.state.clone()
             with self.cluster.statement() as statement:
@@ -117,10 +117,7 @@ class Oracle:
 
 
 def verify(search: Search, outcome: Outcome) -> None:
-    """Compare a search with the uncached cycle; raises VerificationError if they differ.
-
-    It compares rejections, candidates and the set of best nodes, but not the drawn node.
-    """
+    """Compare a search, except for the drawn node, with the uncached cycle; VerificationError if they differ."""
     filtered = search.filtered
     if isinstance(outcome, ScheduleError) or not len(filtered.node_order):
         return
@@ -129,10 +126,10 @@ def verify(search: Search, outcome: Outcome) -> None:
     _same(search, "rows looked at", filtered.node_order.tolist(), rows[: len(filtered.node_order)])
     statuses = {row: oracle.rejection(row) for row in rows[: filtered.evaluated]}
     # If some node passes, scalar plugins skip nodes that others reject, so their reasons are not compared.
-    in_words = isinstance(outcome, FitError) or not search.plan.fresh_scalar
+    compare_all = isinstance(outcome, FitError) or not search.plan.fresh_scalar
     for row, rejection in zip(rows[: filtered.evaluated], filtered.rejections.tolist(), strict=False):
         cached = None if rejection == PASS else search.status(rejection)
-        if in_words or cached is None or statuses[row] is None:
+        if compare_all or cached is None or statuses[row] is None:
             _same(search, f"node {search.nodes[row].name}", cached, statuses[row])
     passing = [row for row in rows[: filtered.evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1

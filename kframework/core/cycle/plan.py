@@ -25,6 +25,12 @@ from kframework.values.status import Code, Status
 #: The lower layers of one profile, by what their answers depend on; each lives as long as a plan uses it.
 SharedColumns = WeakValueDictionary[tuple[Hashable, ...], AnswerColumns]
 
+#: The fields of a plan that hold steps.
+_STEPS = (
+    *("pre_filters", "filters", "fresh_columnar", "fresh_scalar"),
+    *("fresh_pre_scores", "scores", "fresh_scores", "normalizing"),
+)
+
 #: The size of a plan without columns, in bytes (8,066 measured with the default profile).
 _PER_PLAN = 8 << 10
 
@@ -39,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     plugins that do not skip the pod, in order, used for single rows. Of those not in `cache`, `fresh_columnar` run on
     every row, `fresh_scalar` only along the rotation, `fresh_scores` on the feasible rows, like those in `normalizing`,
     whose raw scores are cached. `pre_score_fault` ends the attempt after `fresh_pre_scores`, which come before it, have
-    run. `beside_nominated` caches filter results of nodes with nominated pods, if `remembers_filters`.
+    run. `nominated_rejections` caches filter results of nodes with nominated pods, if `remembers_filters`.
     """
 
     profile: Profile
@@ -58,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     fresh_scores: tuple[ScoreStep, ...]
     normalizing: tuple[ScoreStep, ...]
     cache: AnswerColumns | None
-    beside_nominated: NominatedRejections
+    nominated_rejections: NominatedRejections
 
     @cached_property
     def remembers_filters(self) -> bool:
@@ -123,34 +129,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
         return replace(self, cache=None, fresh_columnar=self.filters, fresh_scalar=(), fresh_scores=self.scores)
 
     @cached_property
-    def _without(self) -> dict[frozenset[str], Plan]:
+    def _skipping(self) -> dict[frozenset[str], Plan]:
         return {}
 
-    def without(self, skipped: frozenset[str]) -> Plan:
+    def skipping(self, skipped: frozenset[str]) -> Plan:
         """Return the plan without the Filter plugins that skip a pod."""
-        if skipped not in self._without:
-            self._without[skipped] = replace(
-                self,
-                filters=tuple(step for step in self.filters if step.name not in skipped),
-                fresh_columnar=tuple(step for step in self.fresh_columnar if step.name not in skipped),
-                fresh_scalar=tuple(step for step in self.fresh_scalar if step.name not in skipped),
-            )
-        return self._without[skipped]
+        if skipped not in self._skipping:
+            remaining = {
+                name: tuple(step for step in getattr(self, name) if step.name not in skipped)
+                for name in ("filters", "fresh_columnar", "fresh_scalar")
+            }
+            self._skipping[skipped] = replace(self, **remaining)
+        return self._skipping[skipped]
 
-    def of(self, timed: Profile) -> Plan:
+    def for_profile(self, timed: Profile) -> Plan:
         """Return the same plan for the timed form of its profile."""
-        return replace(
-            self,
-            profile=timed,
-            pre_filters=timed.matching_steps(self.pre_filters),
-            filters=timed.matching_steps(self.filters),
-            fresh_columnar=timed.matching_steps(self.fresh_columnar),
-            fresh_scalar=timed.matching_steps(self.fresh_scalar),
-            fresh_pre_scores=timed.matching_steps(self.fresh_pre_scores),
-            scores=timed.matching_steps(self.scores),
-            fresh_scores=timed.matching_steps(self.fresh_scores),
-            normalizing=timed.matching_steps(self.normalizing),
-        )
+        steps = {name: timed.matching_steps(getattr(self, name)) for name in _STEPS}
+        return replace(self, profile=timed, **steps)
 
 
 def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: NodeTable, lower: SharedColumns) -> Plan:
@@ -165,14 +160,14 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
     state, before = CycleState(), dict[str, CycleState]()
     pre_filter: dict[str, PreFilterAnswer] = {}
 
-    def noted(step: PreFilterStep) -> PreFilterStep:
-        def ask(*asked: object) -> PreFilterAnswer:
-            answer = pre_filter[step.name] = step.call(*asked)
+    def recording(step: PreFilterStep) -> PreFilterStep:
+        def run(*arguments: object) -> PreFilterAnswer:
+            answer = pre_filter[step.name] = step.call(*arguments)
             return answer
 
-        return Step(step.plugin, ask)
+        return Step(step.plugin, run)
 
-    pre_filters = [noted(step) if step.name in signed else step for step in profile.pre_filter]
+    pre_filters = [recording(step) if step.name in signed else step for step in profile.pre_filter]
     pre_filter_result: PreFilterResult | None = None
     if all(step.name in signed for step in profile.pre_filter):
         # Plugins behind the one that ends it store nothing, as in kube-scheduler: PostFilter may notice.
@@ -210,7 +205,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         pre_filters=tuple(
             step.with_fixed_answer(pre_filter[step.name]) if step.name in signed else step
             for step in profile.pre_filter
-            if step.name not in signed or not ((said := pre_filter.get(step.name)) is None or _skips(said))
+            if step.name not in signed or not ((answer := pre_filter.get(step.name)) is None or _skips(answer))
         ),
         filters=filters,
         fresh_columnar=tuple(step for step in others if step.run_rows is not None or step.name in signed),
@@ -225,7 +220,7 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         fresh_scores=tuple(step for step in scores if step not in node_scores),
         normalizing=tuple(step for step in node_scores if step.normalize is not None),
         cache=_lower(profile, signature, node_filters, node_scores, nodes, lower),
-        beside_nominated=NominatedRejections(),
+        nominated_rejections=NominatedRejections(),
     )
 
 

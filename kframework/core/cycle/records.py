@@ -28,26 +28,26 @@ class Result(StrEnum):
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """One attempt to schedule a pod, from pop to assume or failure.
 
-    `attempt` numbers all attempts of the scheduler, `tries` those of this pod. `node` is empty unless a node was
-    assumed. `evaluated` nodes were examined, `feasible` passed, `ties` shared the best `score`, `top` names the best.
-    `reasons` counts rejections by reason; `message` is the whole text as the condition shows it. `nominated`: the node
-    nominated from now on, "" = cleared, None = unchanged. `queued_at` is when the pod was queued for this attempt,
-    `initial_attempt_at` when it became ready for its first one, `woken_by` the label of the event that caused this one.
+    `attempt` numbers all attempts of the scheduler, `pod_attempts` those of this pod. `node` is empty unless a node was
+    assumed. `evaluated` nodes were examined, `feasible` passed, `ties` shared the best `score`, `best_nodes` names the
+    best. `reasons` counts rejections by reason; `message` is the whole text as the condition shows it. `nominated`: the
+    node nominated from now on, "" = cleared, None = unchanged. `queued_at` is when the pod was queued for this attempt,
+    `initial_attempt_at` when it became ready for its first one, `requeued_by` the label of the event that caused it.
 
-    `draw`, in [0, 1), is the attempt's sampling value: an observer that samples takes attempts with smaller values, so
-    that smaller samples are subsets of larger ones. `timings` are contiguous from `started` on. `plugins` is empty
-    unless the scheduler timed them in this attempt.
+    An observer that samples takes attempts with a smaller `sample_value`, in [0, 1), so that smaller samples are
+    subsets of larger ones. `timings` are contiguous from `started` on. `plugins` is empty unless the scheduler timed
+    them in this attempt.
     """
 
     attempt: int
-    tries: int
+    pod_attempts: int
     pod: str
     uid: str
     profile: str
     initial_attempt_at: float = 0.0
     queued_at: float
     popped_at: float
-    woken_by: str = ""
+    requeued_by: str = ""
     result: Result
     code: Code = Code.SUCCESS
     node: str = ""
@@ -56,21 +56,21 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     nodes: int = 0
     evaluated: int = 0
     feasible: int = 0
-    top: tuple[tuple[str, int], ...] = ()
+    best_nodes: tuple[tuple[str, int], ...] = ()
     reasons: Mapping[str, int] = {}
     rejectors: tuple[str, ...] = ()
     pending: tuple[str, ...] = ()
     message: str = ""
     nominated: str | None = None
     victims: tuple[str, ...] = ()
-    draw: float = 0.0
+    sample_value: float = 0.0
     started: int = 0
     timings: tuple[PointTiming, ...] = ()
     plugins: tuple[PluginTiming, ...] = ()
 
 
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
-    """One binding cycle, joined to its Decision by `attempt` and with the same `draw`.
+    """One binding cycle, joined to its Decision by `attempt` and with the same `sample_value`.
 
     `waited` is the time in Permit, in seconds. `code` is Success if the pod was bound. `plugins` is empty unless
     plugins were timed, which is the case if those of the Decision were.
@@ -86,7 +86,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     code: Code
     message: str = ""
     waited: float = 0.0
-    draw: float = 0.0
+    sample_value: float = 0.0
     started: int = 0
     steps: tuple[PointTiming, ...] = ()
     plugins: tuple[PluginTiming, ...] = ()

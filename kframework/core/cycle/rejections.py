@@ -44,11 +44,6 @@ def plugin_order(rejection: int) -> int:
     return rejection >> _ORDER
 
 
-def source_of(rejection: int) -> int:
-    """Return the source of a rejection's bits."""
-    return rejection >> _SOURCE & 7
-
-
 def reason_bits(rejection: int) -> int:
     return rejection & _BITS
 
@@ -69,7 +64,7 @@ class StatusTable(msgspec.Struct, eq=False):
     faults: int = 0
     _numbers: dict[Status, int] = {}
 
-    def rejection(self, order: int, status: Status) -> int:
+    def encode(self, order: int, status: Status) -> int:
         """Add a Status to the table and return the rejection that refers to it."""
         number = self._numbers.get(status)
         if number is None:
@@ -88,10 +83,12 @@ class StatusTable(msgspec.Struct, eq=False):
         return len(self.statuses)
 
 
-def in_words(rejection: int, tables: Iterable[StatusTable], filters: Sequence[FilterStep], pod: PendingPod) -> Status:
+def decode_status(
+    rejection: int, tables: Iterable[StatusTable], filters: Sequence[FilterStep], pod: PendingPod
+) -> Status:
     """Return the Status of a rejection, from its table or from the plugin that set its bits."""
     for table in tables:
-        if table.source == source_of(rejection):
+        if table.source == rejection >> _SOURCE & 7:
             return table.statuses[reason_bits(rejection)]
     return filters[plugin_order(rejection)].explain(pod, reason_bits(rejection))
 
@@ -100,17 +97,13 @@ class FilterTarget(Protocol):
     """A pod to be placed, and the Filter plugins that do not skip it, in order."""
 
     @property
-    def cluster(self) -> ClusterState:
-        """The live tables."""
-        ...
+    def cluster(self) -> ClusterState: ...
 
     @property
     def pod(self) -> PendingPod: ...
 
     @property
-    def filters(self) -> Sequence[FilterStep]:
-        """The plugins."""
-        ...
+    def filters(self) -> Sequence[FilterStep]: ...
 
 
 @contextmanager
@@ -137,10 +130,7 @@ def with_nominated_pods(
 def filter_assuming_nominated_pods(
     question: FilterTarget, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo
 ) -> Status | None:
-    """Return the first rejection of the node by these of the plugins, with the nominated pods on it, if there are any.
-
-    Those count that are at least as important as the pod.
-    """
+    """Return the first rejection of the node with the nominated pods on it; None also if no such pod counts."""
     nominated = question.cluster.nominator.nominated_pods_for_node(question.pod, node.name)
     if not nominated:
         return None
@@ -152,5 +142,5 @@ def filter_with_nominated_pods(
     question: FilterTarget, filters: Sequence[FilterStep], state: CycleState, node: NodeInfo
 ) -> Status | None:
     """Return the first rejection of the node by these of the plugins: with the nominated pods on it, then without."""
-    beside = filter_assuming_nominated_pods(question, filters, state, node)
-    return beside or filter_node(filters, state, question.pod, node)
+    with_nominated = filter_assuming_nominated_pods(question, filters, state, node)
+    return with_nominated or filter_node(filters, state, question.pod, node)

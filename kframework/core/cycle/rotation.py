@@ -26,7 +26,7 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
 
 
 def find_first_passing(passing: NDArray[np.bool_], rejected: int, start: int, enough: int) -> tuple[Positions, int]:
-    """Return the places of the first passing nodes, at most `enough`, and how many nodes were evaluated.
+    """Return the positions of the first passing nodes, at most `enough`, and how many nodes were evaluated.
 
     `passing` is in node order, False for `rejected` of them. As in kube-scheduler the search ends before the node that
     would be one more than enough.
@@ -47,8 +47,8 @@ def find_first_passing(passing: NDArray[np.bool_], rejected: int, start: int, en
     return found[:enough], (found.item(enough) - start) % nodes
 
 
-def row_by_row(places: NDArray[np.int64], node_order: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Yield these places with their rows, block by block, as most searches end early."""
-    for begin in range(0, len(places), 512):
-        block = places[begin : begin + 512]
+def row_by_row(positions: NDArray[np.int64], node_order: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
+    """Yield these positions with their rows, block by block, as most searches end early."""
+    for begin in range(0, len(positions), 512):
+        block = positions[begin : begin + 512]
         yield from zip(block.tolist(), node_order[block].tolist(), strict=True)

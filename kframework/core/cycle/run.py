@@ -46,26 +46,26 @@ class Run(Sequence[Decision]):
         self.results.append(result)
         self._states.append(state)
 
-    def reservation(self, place: int) -> Reservation:
+    def reservation(self, index: int) -> Reservation:
         """Return the input of the binding cycle of one pod."""
-        attempt, _ = self.attempts[place], self[place]  # the Decision is made now: the pod may be put back
-        reserved = ReservedPod(attempt.pod, self.results[place].node, {}, attempt.popped_at)
-        return Reservation(attempt.profile, attempt.queued, self._states[place], reserved, attempt.trace)
+        attempt, _ = self.attempts[index], self[index]  # the Decision is made now: the pod may be put back
+        reserved = ReservedPod(attempt.pod, self.results[index].node, {}, attempt.popped_at)
+        return Reservation(attempt.profile, attempt.queued, self._states[index], reserved, attempt.trace)
 
     def end(self) -> None:
         """Let go of what only the binding of the pods needs: those who keep records keep the run."""
         self._states.clear()
 
     @overload
-    def __getitem__(self, place: int) -> Decision: ...
+    def __getitem__(self, index: int) -> Decision: ...
     @overload
-    def __getitem__(self, place: slice) -> list[Decision]: ...
-    def __getitem__(self, place: int | slice) -> Decision | list[Decision]:
-        if isinstance(place, slice):
-            return [self[each] for each in range(len(self))[place]]
-        decision = self._decisions.get(place)
+    def __getitem__(self, index: slice) -> list[Decision]: ...
+    def __getitem__(self, index: int | slice) -> Decision | list[Decision]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(len(self))[index]]
+        decision = self._decisions.get(index)
         if decision is None:
-            decision = self._decisions[place] = self.attempts[place].decision(self.results[place])
+            decision = self._decisions[index] = self.attempts[index].decision(self.results[index])
         return decision
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ _NOTHING_TO_DO = (("reserve", 0, Code.SUCCESS), ("permit", 0, Code.SUCCESS))
 class RunBinding(EngineMessage, frozen=True, eq=False):
     """The outcome of binding a run: all pods at `at` (seconds since 1970), in `took` nanoseconds together.
 
-    `errors` has the error of each pod that was not bound, by its place.
+    `errors` has the error of each pod that was not bound, by its index.
     """
 
     run: Run
@@ -91,9 +91,9 @@ class RunBinding(EngineMessage, frozen=True, eq=False):
     def __len__(self) -> int:
         return len(self.run)
 
-    def binding(self, place: int) -> Binding:
+    def binding(self, index: int) -> Binding:
         """Return the binding cycle of one pod."""
-        attempt, status = self.run.attempts[place], self.errors.get(place)
+        attempt, status = self.run.attempts[index], self.errors.get(index)
         code = Code.SUCCESS if status is None else status.code
         each = self.took // len(self)
         return Binding(
@@ -101,13 +101,13 @@ class RunBinding(EngineMessage, frozen=True, eq=False):
             pod=attempt.pod.key,
             uid=attempt.pod.uid,
             profile=attempt.profile.name,
-            node=self.run.results[place].node,
+            node=self.run.results[index].node,
             started_at=self.at,
             ended_at=self.at,
             code=code,
             message="" if status is None else status.message,
-            draw=attempt.trace.sample_value,
-            started=self.started + place * each,
+            sample_value=attempt.trace.sample_value,
+            started=self.started + index * each,
             steps=(
                 *(_PRE_FLIGHT if attempt.profile.original.pre_flight else ()),
                 ("wait_on_permit", 0, Code.SUCCESS),

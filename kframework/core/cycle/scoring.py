@@ -21,14 +21,14 @@ from kframework.values.status import Status
 class Scoring(msgspec.Struct, eq=False):
     """The scoring of one attempt's feasible nodes: cached scores of the plan plus fresh ones.
 
-    `rows` are the rows of the nodes, `places` their positions in node order.
+    `rows` are the rows of the nodes, `positions` their positions in node order.
     """
 
     plan: Plan
     state: CycleState
     pod: PendingPod
     nodes: NodeTable
-    places: Positions
+    positions: Positions
     rows: NDArray[np.int64]
 
     def pre_score(self) -> frozenset[str] | Status:
@@ -36,20 +36,19 @@ class Scoring(msgspec.Struct, eq=False):
         plan = self.plan
         if not plan.runs_pre_score:
             return plan.pre_score_fault or frozenset()
-
-        asked = (self.state, self.pod, self.nodes, self.rows)
+        arguments = (self.state, self.pod, self.nodes, self.rows)
 
         def run() -> frozenset[str] | Status:
-            skipped = run_pre_score(plan.fresh_pre_scores, *asked)
+            skipped = run_pre_score(plan.fresh_pre_scores, *arguments)
             return skipped if isinstance(skipped, Status) else plan.pre_score_fault or skipped
 
-        return plan.profile.run_wrapped("pre_score", run, lambda status: status, *asked)
+        return plan.profile.run_wrapped("pre_score", run, lambda status: status, *arguments)
 
     def _normalized(self, step: ScoreStep, cache: AnswerColumns) -> Scores | int | Status:
         """Normalise a plugin's cached scores; a result for equal raw scores is reused."""
         raw, nodes = cache.uniform_raw_score(step.name), len(self.rows)
         if raw is None:
-            return step.normalize_scores(self.state, self.pod, cache.raw_of(step.name).view[self.places])
+            return step.normalize_scores(self.state, self.pod, cache.raw_of(step.name).view[self.positions])
         known = self.plan.uniform_scores.get(step.name)
         if known is not None and known[:2] == (raw, nodes):
             return known[2]
@@ -63,7 +62,7 @@ class Scoring(msgspec.Struct, eq=False):
     def totals(self, skipped: frozenset[str]) -> Scores | Status:
         """Return the weighted sum of all scores for each candidate, or the error."""
         plan, cache = self.plan, self.plan.cache
-        totals = np.zeros(len(self.rows), dtype=np.int64) if cache is None else cache.totals.view[self.places]
+        totals = np.zeros(len(self.rows), dtype=np.int64) if cache is None else cache.totals.view[self.positions]
         if cache is not None:
             problem = cache.score_fault(self.rows.tolist()) if cache.faulty_scores else None
             if problem is not None:

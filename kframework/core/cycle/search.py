@@ -25,8 +25,8 @@ from kframework.core.cycle.rejections import (
     PASS,
     UNREACHED,
     StatusTable,
+    decode_status,
     filter_with_nominated_pods,
-    in_words,
     plugin_order,
     plugin_rejection,
 )
@@ -61,7 +61,7 @@ class FilterOutcome(msgspec.Struct, frozen=True):
     """The result of filtering the nodes.
 
     `node_order`: the rows in the order in which they were evaluated; `rejections` are aligned to it, and are valid for
-    the first `evaluated`. `candidates`: the places of passing nodes, no more than are enough.
+    the first `evaluated`. `candidates`: the positions of passing nodes, no more than are enough.
     """
 
     node_order: NDArray[np.int64] = _NONE
@@ -77,7 +77,7 @@ class Search:
     """One attempt to find a node for a pod; its attributes expose the result of each phase.
 
     `plan` is narrowed as it goes: from PreFilter on it holds only plugins that do not skip the pod. `feasible` are the
-    rows of the nodes to be scored, `places` their positions in node order; `totals` are aligned to them.
+    rows of the nodes to be scored, `positions` their positions in node order; `totals` are aligned to them.
     """
 
     def __init__(
@@ -105,12 +105,12 @@ class Search:
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
         self.filtered: FilterOutcome = _NOT_FILTERED
-        self.places: Positions = _NONE
+        self.positions: Positions = _NONE
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
-        self._words: dict[int, Status] = {}
+        self._statuses: dict[int, Status] = {}
         #: The rejections of nodes with their nominated pods assumed; None before the first use.
-        self._beside_nominated: NominatedRejections | None = None
+        self._nominated_rejections: NominatedRejections | None = None
         #: The rejection of the nominated node, if it was tried first and failed.
         self._rejected_nominee: dict[int, int] = {}
         #: The rejections by extenders, by row.
@@ -162,20 +162,20 @@ class Search:
 
     def pre_filter(self) -> PreFilterResult:
         """Run PreFilter: whether the pod can be placed at all, and on which nodes."""
-        plan, asked = self.plan, (self.state, self.pod, self.nodes)
+        plan, arguments = self.plan, (self.state, self.pod, self.nodes)
 
-        def ask() -> PreFilterResult:
-            return plan.pre_filter_result or run_pre_filter(plan.pre_filters, *asked)
+        def run() -> PreFilterResult:
+            return plan.pre_filter_result or run_pre_filter(plan.pre_filters, *arguments)
 
         if self.profile.has_wrapper("pre_filter"):
-            result = self.profile.run_wrapped("pre_filter", ask, PreFilterResult, *asked)
+            result = self.profile.run_wrapped("pre_filter", run, PreFilterResult, *arguments)
         else:
-            result = ask()
+            result = run()
         if result.ended_by in plan.before:
             # In kube-scheduler the signing plugins behind it did not run: PostFilter must not find their state.
             self.state = self.state.with_parent(plan.before[result.ended_by])
         if result.skipped:
-            self.plan = plan.without(result.skipped)
+            self.plan = plan.skipping(result.skipped)
         return result
 
     def _rejected(self, result: PreFilterResult) -> FitError:
@@ -207,13 +207,13 @@ class Search:
         if status is None:
             return ScheduleResult(node.name, 0, 1, 1, 1) if (yield from self._extenders_accept(node)) else None
         if status.is_rejected:
-            self._rejected_nominee[row] = self.table.rejection(FIRST, status)
+            self._rejected_nominee[row] = self.table.encode(FIRST, status)
         return None
 
     # -- many rows -------------------------------------------------------------------------------------------------
 
-    def keep_feasible(self, places: Positions) -> None:
-        self.places, self.feasible = places, self.nodes.order[places]
+    def keep_feasible(self, positions: Positions) -> None:
+        self.positions, self.feasible = positions, self.nodes.order[positions]
 
     def _filter(self, result: PreFilterResult) -> ScheduleError | None:
         allowed = self.allowed(result)
@@ -255,8 +255,8 @@ class Search:
         cache, nodes = self.plan.cache, self.nodes
         assert cache is not None
         candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
-        places = rotate(self.start_index, evaluated, self.size)
-        return FilterOutcome(nodes.order[places], cache.rejections.view[places], evaluated, candidates)
+        positions = rotate(self.start_index, evaluated, self.size)
+        return FilterOutcome(nodes.order[positions], cache.rejections.view[positions], evaluated, candidates)
 
     @property
     def needs_scoring(self) -> bool:
@@ -264,7 +264,7 @@ class Search:
         return bool(self.profile.scores) or (self.extenders is not None and self.extenders.needs_scoring)
 
     def allowed(self, result: PreFilterResult) -> NDArray[np.int64] | None:
-        """Return the places of the nodes worth looking at, None for all."""
+        """Return the positions of the nodes worth looking at, None for all."""
         if result.nodes is None:
             return None
         rows = [row for name in result.nodes if (row := self.nodes.row(name)) is not None]
@@ -272,39 +272,39 @@ class Search:
 
     def run_filters(self, allowed: NDArray[np.int64] | None, count: int, enough: int) -> FilterOutcome:
         """Filter `count` nodes; called with the first few, and with more if those were not enough."""
-        places = rotate(self.start_index, count, self.size if allowed is None else len(allowed))
+        positions = rotate(self.start_index, count, self.size if allowed is None else len(allowed))
         if allowed is not None:
-            places = allowed[places]
-        node_order = self.nodes.order[places]
-        rejections = self._rejections(places, node_order)
+            positions = allowed[positions]
+        node_order = self.nodes.order[positions]
+        rejections = self._rejections(positions, node_order)
         self._run_scalar_filters(node_order, rejections, enough)
         passes = rejections == PASS
         if np.count_nonzero(passes) == len(passes):  # a microsecond less than `all`
             evaluated = min(enough, len(node_order))
-            return FilterOutcome(node_order, rejections, evaluated, take(places, slice(0, evaluated)))
+            return FilterOutcome(node_order, rejections, evaluated, take(positions, slice(0, evaluated)))
         passing = passes.nonzero()[0]
         evaluated = int(passing[enough]) if len(passing) > enough else len(node_order)
-        return FilterOutcome(node_order, rejections, evaluated, take(places, passing[:enough]))
+        return FilterOutcome(node_order, rejections, evaluated, take(positions, passing[:enough]))
 
-    def _rejections(self, places: Positions, node_order: NDArray[np.int64]) -> Scores:
+    def _rejections(self, positions: Positions, node_order: NDArray[np.int64]) -> Scores:
         """Return the rejections of these rows, without those of uncached scalar plugins."""
         cache = self.plan.cache
-        rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.view[places]
+        rejections = np.full(len(node_order), PASS) if cache is None else cache.rejections.view[positions]
         if self.plan.fresh_columnar or self.plan.fresh_scalar:
             rejections = rejections.copy()
         for step in self.plan.fresh_columnar:
             ask_filter_rows(step, self.state, self.pod, self.nodes, node_order, rejections, self.table)
         if self.has_nominations:
-            rejections = np.minimum(rejections, self._beside_nominated_pods(node_order))
+            rejections = np.minimum(rejections, self._rejections_with_nominated_pods(node_order))
         return rejections
 
-    def _beside_nominated_pods(self, rows: NDArray[np.int64]) -> Scores:
-        beside = self._beside_nominated
-        if beside is None:
-            beside = self.plan.beside_nominated if self.plan.remembers_filters else NominatedRejections()
-            beside.catch_up(self.cluster, self.pod)
-            self._beside_nominated = beside
-        return beside.rejections(self, self.state, rows)
+    def _rejections_with_nominated_pods(self, rows: NDArray[np.int64]) -> Scores:
+        nominated = self._nominated_rejections
+        if nominated is None:
+            nominated = self.plan.nominated_rejections if self.plan.remembers_filters else NominatedRejections()
+            nominated.catch_up(self.cluster, self.pod)
+            self._nominated_rejections = nominated
+        return nominated.rejections(self, self.state, rows)
 
     def _run_scalar_filters(self, node_order: NDArray[np.int64], rejections: Scores, enough: int) -> None:
         """Run the scalar plugins that do not sign, along the rotation until enough nodes pass.
@@ -314,9 +314,9 @@ class Search:
         steps = self.plan.fresh_scalar
         if not steps:
             return
-        passed, open_places = 0, rejections == PASS
+        passed, open_positions = 0, rejections == PASS
         state, pod, by_row = self.state, self.pod, self.nodes.by_row
-        for place, row in row_by_row(np.flatnonzero(open_places), node_order):
+        for position, row in row_by_row(np.flatnonzero(open_positions), node_order):
             node = by_row[row]
             # `first_rejection`, inlined for the same reason as in `ask_score_rows`.
             for step in steps:
@@ -326,24 +326,24 @@ class Search:
                 except FAULTS as error:
                     status = step.fault_status(step.name, "filter", error)
                 if status is not None:
-                    rejections[place] = self.table.rejection(step.order, status)
+                    rejections[position] = self.table.encode(step.order, status)
                     break
             else:
                 passed += 1
             if passed > enough:
                 # The rest was not reached.
-                rejections[place + 1 :] = UNREACHED
+                rejections[position + 1 :] = UNREACHED
                 return
         if not passed:
-            self._complete_rejections(node_order, rejections, ~open_places)
+            self._complete_rejections(node_order, rejections, ~open_positions)
 
     def _complete_rejections(
         self, node_order: NDArray[np.int64], rejections: Scores, rejected: NDArray[np.bool_]
     ) -> None:
         """Run the scalar plugins on rows that later plugins reject."""
         behind = np.flatnonzero(rejected & (rejections > plugin_rejection(self.plan.fresh_scalar[0].order)))
-        for place, row in row_by_row(behind, node_order):
-            rejections[place] = self._earlier_rejection(row, int(rejections[place]))
+        for position, row in row_by_row(behind, node_order):
+            rejections[position] = self._earlier_rejection(row, int(rejections[position]))
 
     def _earlier_rejection(self, row: int, rejection: int) -> int:
         """Return a node's rejection by a scalar plugin ordered before the given one, else that one."""
@@ -353,23 +353,25 @@ class Search:
                 break
             status = step.run(self.state, self.pod, node)
             if status is not None:
-                return self.table.rejection(step.order, status)
+                return self.table.encode(step.order, status)
         return rejection
 
     def _first_fault(self) -> Status | None:
         """Return the first fault in rotation order, which ends the search there."""
-        filtered, cache, beside = self.filtered, self.plan.cache, self._beside_nominated
-        remembered = (cache is not None and cache.has_faults) or (beside is not None and beside.table.faults)
+        filtered, cache, nominated = self.filtered, self.plan.cache, self._nominated_rejections
+        remembered = (cache is not None and cache.has_faults) or (nominated is not None and nominated.table.faults)
         if self.table.faults or remembered:
-            for place, rejection in enumerate(filtered.rejections[: filtered.evaluated].tolist()):
+            for position, rejection in enumerate(filtered.rejections[: filtered.evaluated].tolist()):
                 if rejection == PASS or self.status(rejection).is_rejected:
                     continue
                 # After an earlier rejection the faulty plugin does not run.
-                earlier = self._earlier_rejection(int(filtered.node_order[place]), rejection)
+                earlier = self._earlier_rejection(int(filtered.node_order[position]), rejection)
                 if not self.status(earlier).is_rejected:
-                    self.filtered = FilterOutcome(filtered.node_order, filtered.rejections, place, filtered.candidates)
+                    self.filtered = FilterOutcome(
+                        filtered.node_order, filtered.rejections, position, filtered.candidates
+                    )
                     return self.status(earlier)
-                filtered.rejections[place] = earlier
+                filtered.rejections[position] = earlier
         return None
 
     def _advance_start_index(self) -> None:
@@ -402,7 +404,7 @@ class Search:
         for node in nodes:
             if node.row not in passing:
                 status = answer.failed.get(node.name, result.excluded or _NO_REASON).with_plugin(EXTENDER)
-                rejection = self.table.rejection(len(self.profile.filters), status)
+                rejection = self.table.encode(len(self.profile.filters), status)
                 self._rejected_by_extenders[node.row] = rejection
         self.keep_feasible(self.nodes.positions[np.array([node.row for node in answer.nodes], dtype=np.int64)])
         return None
@@ -415,12 +417,12 @@ class Search:
 
     def status(self, rejection: int) -> Status:
         """Return the Status of a rejection, computed once for all nodes that share it."""
-        status = self._words.get(rejection)
+        status = self._statuses.get(rejection)
         if status is None:
             tables = [self.table, *(self.plan.cache.tables if self.plan.cache is not None else ())]
-            if self._beside_nominated is not None:
-                tables.append(self._beside_nominated.table)
-            status = self._words[rejection] = in_words(rejection, tables, self.profile.filters, self.pod)
+            if self._nominated_rejections is not None:
+                tables.append(self._nominated_rejections.table)
+            status = self._statuses[rejection] = decode_status(rejection, tables, self.profile.filters, self.pod)
         return status
 
     def _by_row(self) -> Scores:
@@ -466,7 +468,7 @@ class Search:
     def _totals(self) -> Scores | Status:
         if not self.profile.scores and self.extenders is None:
             return np.ones(len(self.feasible), dtype=np.int64)
-        scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.places, self.feasible)
+        scoring = Scoring(self.plan, self.state, self.pod, self.nodes, self.positions, self.feasible)
         skipped = scoring.pre_score()
         if self.plan.runs_pre_score:
             self.trace.end_phase("pre_score", skipped if isinstance(skipped, Status) else None)
@@ -477,14 +479,14 @@ class Search:
         score = totals.item(totals.argmax())  # a microsecond less than `max`, like `nonzero` than `flatnonzero`
         ties = (totals == score).nonzero()[0]
         chosen = ties.item(self.random.randrange(len(ties)) if len(ties) > 1 else 0)
-        places = ties[:3].tolist()
-        if len(places) < 3:
-            rest, places = totals.copy(), []
-            while len(places) < min(3, len(rest)):
-                places.append(int(rest.argmax()))
-                rest[places[-1]] = _LOWEST
+        positions = ties[:3].tolist()
+        if len(positions) < 3:
+            rest, positions = totals.copy(), []
+            while len(positions) < min(3, len(rest)):
+                positions.append(int(rest.argmax()))
+                rest[positions[-1]] = _LOWEST
         feasible, by_row = self.feasible, self.nodes.by_row
-        rows = zip(feasible[places].tolist(), totals[places].tolist(), strict=True)
+        rows = zip(feasible[positions].tolist(), totals[positions].tolist(), strict=True)
         best = tuple([(by_row[row].name, total) for row, total in rows])
         node = by_row[feasible.item(chosen)].name
         return ScheduleResult(node, score, len(ties), self.filtered.evaluated, len(feasible), best)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.answer_cache import ChangedRows
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.records import fit_error
-from kframework.core.cycle.rejections import FilterTarget
+from kframework.core.cycle.rejections import FilterTarget, StatusTable
 from kframework.core.cycle.search import Search
 from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, may_preempt, rank_candidate
 from kframework.core.runtime.profile import Signature
@@ -181,8 +181,7 @@ class CachedDryRuns:
     def __init__(self, cluster: ClusterState) -> None:
         self._nodes = cluster.nodes
         self._changed = ChangedRows(cluster)
-        self._numbers: dict[Status, int] = {}
-        self._statuses: list[Status] = []
+        self._table = StatusTable(0)
         #: The position in node order where the last preemptor started; None before the first.
         self.offset: int | None = None
         self.codes: Column = Column(cluster.nodes.capacity)
@@ -191,7 +190,7 @@ class CachedDryRuns:
     def refresh(self, pod: PodInfo) -> None:
         """Drop the rows that changed since the last preemptor, or whose nominated pods changed."""
         changed = self._changed.since_last(pod)
-        if changed is None or len(self._statuses) > 2 * len(self._nodes):
+        if changed is None or len(self._table) > 2 * len(self._nodes):
             self.clear()
         else:
             for row in changed:
@@ -201,29 +200,25 @@ class CachedDryRuns:
     def clear(self) -> None:
         self.codes.values[:] = UNKNOWN
         self.candidates.clear()
-        self._numbers.clear()
-        self._statuses.clear()
+        self._table.clear()
 
     def put(self, row: int, result: RankedCandidate | Status) -> None:
         if isinstance(result, RankedCandidate):
             self.candidates[row] = result
             self.codes.cells[row] = VICTIMS
-            return
-        number = self._numbers.get(result)
-        if number is None:
-            number = self._numbers[result] = -1 - len(self._statuses)
-            self._statuses.append(result)
-        self.codes.cells[row] = number
+        else:
+            self.codes.cells[row] = -1 - self._table.encode(0, result)
 
     def get(self, row: int) -> RankedCandidate | Status | None:
         number = self.codes.cells[row]
-        return self.candidates.get(row) if number >= UNKNOWN else self._statuses[-1 - number]
+        return self.candidates.get(row) if number >= UNKNOWN else self._table.statuses[-1 - number]
 
     def statuses(self, rows: NDArray[np.int64]) -> list[tuple[Status, int]]:
         """Count the Statuses of these rows, in the order in which they first occurred."""
         numbers, counts = np.unique(self.codes.values[rows], return_counts=True)
         counted = zip(numbers.tolist(), counts.tolist(), strict=True)
-        return [(self._statuses[-1 - number], count) for number, count in reversed(list(counted)) if number < UNKNOWN]
+        statuses = self._table.statuses
+        return [(statuses[-1 - number], count) for number, count in reversed(list(counted)) if number < UNKNOWN]
 
     @property
     def nbytes(self) -> int:

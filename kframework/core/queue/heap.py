@@ -82,10 +82,7 @@ class Heap:
         return entry[2] if entry is not None else None
 
     def iterate_sorted(self) -> Iterator[QueuedPod]:
-        """Yield the pods in pop order, lazily.
-
-        The first few of many are cheap; the heap must not change meanwhile.
-        """
+        """Yield the pods in pop order, lazily (the first few are cheap); the heap must not change meanwhile."""
         for entry in heapq.merge(self._fifo, self._sorted_entries()):
             if self._current.get(entry[2].pod.uid) is entry:
                 yield entry[2]

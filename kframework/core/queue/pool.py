@@ -49,10 +49,7 @@ class HeldPods:
         return entry[1] if entry is not None else None
 
     def held_by_any(self, plugins: Mapping[PluginKey, Collection[str] | None]) -> list[QueuedPod]:
-        """List the pods that one of these plugins holds back, in the order of their arrival.
-
-        The mapping's values are the uids of the affected pods; None for all.
-        """
+        """List the pods that these plugins hold back, oldest first; the values are the affected uids, None for all."""
         if not self._pods:
             return []  # called for every event, and mostly no pod waits
         uids = set[str]()

@@ -45,29 +45,17 @@ class QueueingStrategy(Enum):
 
 
 class QueuePolicy(Protocol):
-    """The functions of the profiles that the queue calls."""
+    """The functions of the profiles that the queue calls; `Profiles` describes them."""
 
-    def sort_key(self, queued: QueuedPod) -> Hashable:
-        """Return the key of the pod in the active queue, lowest first."""
-        ...
+    def sort_key(self, queued: QueuedPod) -> Hashable: ...
 
-    def on_incomparable_keys(self, error: Exception) -> None:
-        """Report that two of the keys do not compare with each other."""
+    def on_incomparable_keys(self, error: Exception) -> None: ...
 
-    def run_pre_enqueue(self, pod: PendingPod) -> Status | None:
-        """Run PreEnqueue; None admits the pod."""
-        ...
+    def run_pre_enqueue(self, pod: PendingPod) -> Status | None: ...
 
-    def registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
-        """Return the plugins that registered the event, with the uids of the pods that it may help, None for any.
+    def registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]: ...
 
-        Called for every event, so implementations should cache.
-        """
-        ...
-
-    def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
-        """Return whether the event makes another attempt worthwhile for the plugin that holds the pod back."""
-        ...
+    def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool: ...
 
 
 class SchedulingQueue:
@@ -345,7 +333,7 @@ class SchedulingQueue:
     def _record_move(self, queue: str, queued: QueuedPod, event: str) -> None:
         self.incoming[queue, event] += 1
         if event not in _RESUME_EVENTS:
-            queued.woken_by = event
+            queued.requeued_by = event
         if log.isEnabledFor(V5):
             fields = {"pod": queued.pod.key, "event": event, "queue": queue}
             log.log(V5, "Pod moved to an internal scheduling queue", extra=fields, stacklevel=2)
@@ -372,10 +360,7 @@ class SchedulingQueue:
         return "gated" if uid in self._gated else ""
 
     def pods_in(self, queue: str) -> Iterator[QueuedPod]:
-        """List the pods of a queue named as in `count_by_queue`: in pop order where there is one, else oldest first.
-
-        It is lazy, so the first few of many are cheap; the queue must not change meanwhile.
-        """
+        """Yield the pods of a queue named as in `count_by_queue`, in pop order if there is one, else oldest first."""
         match queue:
             case "active":
                 return self._active.iterate_sorted()

@@ -6,7 +6,7 @@ and its distribution; the traceback goes to the log.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -37,22 +37,14 @@ def _identity(status: Status) -> Status:
 def run_pre_enqueue(profile: Profile, pod: PendingPod) -> Status | None:
     """Return the first rejection to queue the pod, stamped with its plugin; None if there is none."""
     if not profile.has_wrapper("pre_enqueue"):
-        return _first_status(profile.pre_enqueue, pod)
-    return profile.run_wrapped("pre_enqueue", lambda: _first_status(profile.pre_enqueue, pod), _identity, pod)
+        return _first_failure(profile.pre_enqueue, pod)
+    return profile.run_wrapped("pre_enqueue", lambda: _first_failure(profile.pre_enqueue, pod), _identity, pod)
 
 
-def _first_status(steps: Iterable[StatusStep], pod: PendingPod) -> Status | None:
-    for step in steps:
-        status = step.call(pod)
-        if status is not None:
-            return status
-    return None
-
-
-def _first_failure(calls: Iterable[Callable[..., Status | None] | None], *arguments: object) -> Status | None:
+def _first_failure(steps: Iterable[StatusStep], *arguments: object) -> Status | None:
     """Return the first Status that is not a success."""
-    for call in calls:
-        status = None if call is None else call(*arguments)
+    for step in steps:
+        status = step.call(*arguments)
         if status is not None:
             return status
     return None
@@ -145,13 +137,15 @@ def filter_node(steps: Iterable[FilterStep], state: CycleState, pod: PendingPod,
 def run_add_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
-    return _first_failure((step.add_pod for step in steps), state, pod, other, node)
+    calls = (step.add_pod(state, pod, other, node) for step in steps if step.add_pod is not None)
+    return next(filter(None, calls), None)
 
 
 def run_remove_pod(
     steps: Iterable[FilterStep], state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo
 ) -> Status | None:
-    return _first_failure((step.remove_pod for step in steps), state, pod, other, node)
+    calls = (step.remove_pod(state, pod, other, node) for step in steps if step.remove_pod is not None)
+    return next(filter(None, calls), None)
 
 
 # -- PostFilter ----------------------------------------------------------------------------------------------------
@@ -244,10 +238,8 @@ def run_pre_score_point(
 
 def run_reserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
     """Run Reserve in order; return the first Status that is not a success."""
-    calls = [step.call for step in profile.reserve]
-    return profile.run_wrapped(
-        "reserve", lambda: _first_failure(calls, state, pod, node_name), _identity, state, pod, node_name
-    )
+    arguments = (state, pod, node_name)
+    return profile.run_wrapped("reserve", lambda: _first_failure(profile.reserve, *arguments), _identity, *arguments)
 
 
 def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_name: str) -> None:

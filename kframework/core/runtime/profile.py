@@ -48,6 +48,14 @@ _log = logging.getLogger(__name__)
 _REJECTING_POINTS = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 _PLACEMENT_HOOKS = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
 
+#: The hooks of the scheduling cycle that are timed, with the attribute of a Profile that holds their steps.
+_TIMED_HOOKS = {"filter": "filters", "score": "scores"} | {
+    hook: hook for hook in ("pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit")
+}
+
+#: The attributes of a Profile that hold the steps from Reserve on.
+_STEPS_FROM_RESERVE = ("reserve", "unreserve", "permit", "pre_bind", "post_bind")
+
 
 class Signature(msgspec.Struct, eq=False, weakref=True):
     """The key of cached answers for a pod: one value per plugin that takes part in placement.
@@ -144,16 +152,10 @@ class Profile:
             for index, plugin in enumerate(self.placement)
             if plugin.sign_reads is None and self._signers[index] is not _sign_nothing
         )
-        from_reserve = (
-            self.reserve,
-            self.unreserve,
-            self.permit,
-            self.pre_bind,
-            self.pre_flight.values(),
-            self.post_bind,
-        )
         #: The plugins that run for a pod from Reserve on.
-        self._plugins_from_reserve = frozenset(step.name for steps in from_reserve for step in steps)
+        self._plugins_from_reserve = frozenset(
+            step.name for name in _STEPS_FROM_RESERVE for step in getattr(self, name)
+        )
         #: Copies of this profile without plugins that skip some pods, by the names of these plugins.
         self._copies_without: dict[frozenset[str], Profile] = {}
         self._skipping: frozenset[str] = frozenset()
@@ -222,12 +224,9 @@ class Profile:
         profile = copy.copy(self)
         vars(profile).pop("timed", None)
         profile._skipping = skipping
-        profile.reserve = tuple(step for step in self.reserve if step.name not in skipping)
-        profile.unreserve = tuple(step for step in self.unreserve if step.name not in skipping)
-        profile.permit = tuple(step for step in self.permit if step.name not in skipping)
-        profile.pre_bind = tuple(step for step in self.pre_bind if step.name not in skipping)
+        for name in _STEPS_FROM_RESERVE:
+            setattr(profile, name, tuple(step for step in getattr(self, name) if step.name not in skipping))
         profile.pre_flight = {name: step for name, step in self.pre_flight.items() if name not in skipping}
-        profile.post_bind = tuple(step for step in self.post_bind if step.name not in skipping)
         return profile
 
     def is_cacheable(self, plugin: str) -> bool:
@@ -241,25 +240,12 @@ class Profile:
         """The same profile with the hooks of the scheduling cycle timed, in the trace of the current attempt."""
         if self._skipping:
             return self.original.timed._copy_without(self._skipping)
-        points: Mapping[str, Sequence[AnyStep]] = {
-            "pre_filter": self.pre_filter,
-            "filter": self.filters,
-            "post_filter": self.post_filter,
-            "pre_score": self.pre_score,
-            "score": self.scores,
-            "reserve": self.reserve,
-            "permit": self.permit,
-            "unreserve": self.unreserve,
-        }
         timed = copy.copy(self)
-        timed._timed_steps = {step: step.with_timing(hook) for hook, steps in points.items() for step in steps}
-        timed.pre_filter, timed.filters = timed.matching_steps(self.pre_filter), timed.matching_steps(self.filters)
-        timed.post_filter, timed.pre_score = (
-            timed.matching_steps(self.post_filter),
-            timed.matching_steps(self.pre_score),
-        )
-        timed.scores, timed.reserve = timed.matching_steps(self.scores), timed.matching_steps(self.reserve)
-        timed.permit, timed.unreserve = timed.matching_steps(self.permit), timed.matching_steps(self.unreserve)
+        timed._timed_steps = {
+            step: step.with_timing(hook) for hook, name in _TIMED_HOOKS.items() for step in getattr(self, name)
+        }
+        for name in _TIMED_HOOKS.values():
+            setattr(timed, name, timed.matching_steps(getattr(self, name)))
         return timed
 
     def matching_steps(self, steps: tuple[_S, ...]) -> tuple[_S, ...]:

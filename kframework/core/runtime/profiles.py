@@ -257,11 +257,7 @@ def _locate_error(profiles: Sequence[ProfileConfiguration], error: PluginError) 
 
 
 def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
-    """Return the kinds to watch: pods, nodes, and those of the plugins.
-
-    Raises ConfigError for a watch with an invalid kind or verb, and for registered events of a kind that is not
-    watched.
-    """
+    """Return the kinds to watch; ConfigError for an invalid watch, or for events of a kind that is not watched."""
     kinds: dict[type[ApiObject], None] = {Node: None, Pod: None}
     for _, plugin in profiles.plugins():
         for watch in plugin.watches:

@@ -75,10 +75,7 @@ class Hook:
     def safe_call(
         self, call: Callable[..., object], check: Callable[[object], T], unchecked: Status | None = None
     ) -> Callable[..., T | Status | None]:
-        """Return the hook as a function that returns None or the checked answer, and never raises.
-
-        `unchecked` is an answer that needs no check, in addition to None.
-        """
+        """Return the hook as a function that never raises and checks all answers but None and `unchecked`."""
 
         def safe_call(*arguments: object) -> T | Status | None:
             try:

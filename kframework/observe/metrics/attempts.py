@@ -119,12 +119,12 @@ class AttemptMetrics(Observer):
             spent += max(waited - measured, 0)  # in virtual time this machine does not notice the wait
         spent += binding.started - decision.started - later
         if binding.code is _SUCCESS:
-            tries = decision.tries
+            tries = decision.pod_attempts
             self._count_result(_SCHEDULED, binding.profile, spent)
             self._try.append(tries)
             life = int((binding.ended_at - decision.initial_attempt_at) * NANOSECONDS) - later
             self._sli_durations[tries if tries < _MAX_TRIES_LABEL else _MAX_TRIES_LABEL].pending.append(life)
-            if decision.woken_by == "UnschedulableTimeout":
+            if decision.requeued_by == "UnschedulableTimeout":
                 self._scheduled_after_flush[()] += 1
         else:
             self._count_result(_UNSCHEDULABLE if binding.code.is_rejected else _ERROR, binding.profile, spent)

@@ -132,7 +132,7 @@ def _node_of(decision: Decision | None) -> str:
 def _reason(kind: str, recorded: Decision, replayed: Decision) -> str:
     match kind:
         case "other node":
-            return ", ".join(f"{node} {score}" for node, score in replayed.top)
+            return ", ".join(f"{node} {score}" for node, score in replayed.best_nodes)
         case "fits now":
             return recorded.message
         case "other victims":

@@ -174,7 +174,7 @@ class FollowingEngine(PodEngine):
         if queued is not None:
             self.queue.delete(decision.uid)
             self.queue.in_flight.pop(decision.uid)
-            queued.attempts = decision.tries
+            queued.attempts = decision.pod_attempts
         return queued
 
     def check_outcome(self, search: Search, outcome: Outcome) -> Outcome:
@@ -183,7 +183,7 @@ class FollowingEngine(PodEngine):
             return outcome
         if recorded.result is Result.SCHEDULED:
             return ScheduleResult(
-                recorded.node, recorded.score, recorded.ties, recorded.evaluated, recorded.feasible, recorded.top
+                recorded.node, recorded.score, recorded.ties, recorded.evaluated, recorded.feasible, recorded.best_nodes
             )
         if isinstance(outcome, ScheduleResult) and not recorded.feasible:
             return ScheduleError(Status(recorded.code, (recorded.message,)))

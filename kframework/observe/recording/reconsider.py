@@ -87,8 +87,8 @@ class Reconsiderer:
             engine.on_source_update(update)
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
         copy = QueuedPod(queued.pod, queued.timestamp)
-        copy.attempts, copy.initial_attempt = recorded.tries, queued.initial_attempt
-        clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.draw)
+        copy.attempts, copy.initial_attempt = recorded.pod_attempts, queued.initial_attempt
+        clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.sample_value)
         attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
         with engine.isolated():
             result = run_sync(engine.decide(attempt))
@@ -102,7 +102,7 @@ class _DryAttempt(Attempt, kw_only=True):
 
     recorded: Decision
 
-    def place(self, search: Search, result: ScheduleResult) -> AttemptResult:
+    def reserve(self, search: Search, result: ScheduleResult) -> AttemptResult:
         if result.ties > 1:  # others are as good as the one that was drawn
             best = (search.totals == result.score).nonzero()[0].tolist()
             if self.recorded.node in (search.nodes[int(search.feasible[position])].name for position in best):

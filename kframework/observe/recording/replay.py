@@ -22,7 +22,7 @@ from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import FrozenClock, Line
 
 #: Fields of a Decision that are measured, not decided, or that a part which begins in the middle cannot know.
-_MEASURED = frozenset({"started", "timings", "plugins", "woken_by"})
+_MEASURED = frozenset({"started", "timings", "plugins", "requeued_by"})
 
 
 class Mode(Enum):

@@ -94,17 +94,17 @@ class Tracing(Observer):
         """Export the remaining spans; waits for the exporter."""
         self._traces.close()
 
-    def trace_id(self, attempt: int, draw: float) -> str:
-        """Return the id of an attempt's trace in hexadecimal; empty if an attempt with this draw is not traced."""
-        return format_trace_id(self._traces.trace(attempt)) if draw < self.share else ""
+    def trace_id(self, attempt: int, sample_value: float) -> str:
+        """Return the id of an attempt's trace in hexadecimal; empty if it is not in the sample."""
+        return format_trace_id(self._traces.trace(attempt)) if sample_value < self.share else ""
 
-    def record_span(self, name: str, draw: float, make_span: Callable[[], Span]) -> None:
-        """Trace an operation of an engine, if its draw is in the sample; `name` is unique in this run."""
-        if draw < self.share:
+    def record_span(self, name: str, sample_value: float, make_span: Callable[[], Span]) -> None:
+        """Trace an operation of an engine, if its sample value is in the sample; `name` is unique in this run."""
+        if sample_value < self.share:
             make_span().export(self._traces, self._traces.trace(name))
 
     def on_decision(self, decision: Decision) -> None:
-        if decision.draw >= self.share:
+        if decision.sample_value >= self.share:
             return
         trace = self._traces.trace(decision.attempt)
         root, cycle = span_context(trace, _ATTEMPT), span_context(trace, _CYCLE)
@@ -116,11 +116,11 @@ class Tracing(Observer):
         remaining = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
         attributes = pod | _attributes_of_decision(decision) | remaining
         self._traces.export("scheduling_cycle", cycle, root, (popped, ended), attributes, failed)
-        tries: _Attributes = {"kframework.tries": decision.tries}
+        tries: _Attributes = {"kframework.tries": decision.pod_attempts}
         self._traces.export("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
     def on_binding(self, binding: Binding) -> None:
-        if binding.draw >= self.share:
+        if binding.sample_value >= self.share:
             return
         trace = self._traces.trace(binding.attempt)
         own, links = span_context(trace, _BINDING), (Link(span_context(trace, _CYCLE)),)
@@ -191,7 +191,7 @@ def _attributes_of_decision(decision: Decision) -> _Attributes:
         "kframework.nodes.evaluated": decision.evaluated,
         "kframework.nodes.feasible": decision.feasible,
     }
-    if decision.top:  # otherwise there was nothing to choose from, and nothing was scored
+    if decision.best_nodes:  # otherwise there was nothing to choose from, and nothing was scored
         attributes |= {"kframework.score": decision.score, "kframework.ties": decision.ties}
     optional: _Attributes = {
         K8S_NODE_NAME: decision.node,

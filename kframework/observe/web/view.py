@@ -114,7 +114,7 @@ class EngineView(Generic[E]):
             pod.priority,
             creation_time(pod),
             reserved.since,
-            max((decision.tries for decision in self.history.for_pod(pod.uid).decisions), default=1),
+            max((decision.pod_attempts for decision in self.history.for_pod(pod.uid).decisions), default=1),
             tuple(hook_since),
             until=reserved.deadline,
             node=reserved.node_name,
@@ -138,7 +138,7 @@ class EngineView(Generic[E]):
     def _pod_view(self, pod: PendingPod) -> PodView:
         decisions, created_at = self.history.for_pod(pod.uid).decisions, creation_time(pod)
         queued_at = decisions[-1].queued_at if decisions else created_at or self.engine.clock.now()
-        tries = decisions[-1].tries if decisions else 0
+        tries = decisions[-1].pod_attempts if decisions else 0
         message = self.last_message(pod)
         return PodView(
             pod.key, PENDING, pod.scheduler_name, pod.priority, created_at, queued_at, tries, message=message

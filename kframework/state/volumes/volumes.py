@@ -116,11 +116,7 @@ class Candidates:
         return frozenset(volumes.by_label).union(*topologies)
 
     def find_best(self, labels: Mapping[str, str], taken: Set[str]) -> PersistentVolume | None:
-        """Choose for a node of these labels, leaving out the volumes of these names.
-
-        A volume reserved for the claim is its only choice; else it is the smallest that fits, of equals the
-        first by name.
-        """
+        """Choose a volume for a node of these labels, without these names: the reserved one, else the smallest."""
         for _, name, volume in self._reserved:
             if name not in taken:
                 return volume if self._volumes.topologies[name].includes(labels) else None

@@ -44,33 +44,33 @@ def surveying(*plugins: type[Plugin], names: str = "abcd") -> Surveying:
 def test_all_nodes_are_asked_about(reading: Reads) -> None:
     scene = surveying(not_on("bd", reading=reading))
     survey, start = scene.survey(), scene.rotation.next_start_index
-    survey.look()
+    survey.filter_all()
     said = {name: int(survey.by_row[row]) for name, row in zip("abcd", scene.rows("abcd"), strict=True)}
     assert [name for name, rejection in said.items() if rejection == PASS] == ["a", "c"]
-    assert survey.words(said["b"]) == NO.with_plugin("F")
+    assert survey.status_of(said["b"]) == NO.with_plugin("F")
     assert (survey.rejected, scene.rotation.next_start_index) == (None, start)
 
 
 def test_a_pod_that_can_go_nowhere_is_rejected_on_all_nodes() -> None:
     scene = surveying(plugin("P", pre_filter=unresolvable("never")))
     survey = scene.survey()
-    survey.look()
+    survey.filter_all()
     assert survey.rejected is not None and survey.rejected.reasons == ("never",)
-    assert {survey.words(int(survey.by_row[row])) for row in scene.rows("abcd")} == {survey.rejected}
-    assert scene.survey().ask(0) == survey.rejected
+    assert {survey.status_of(int(survey.by_row[row])) for row in scene.rows("abcd")} == {survey.rejected}
+    assert scene.survey().filter_row(0) == survey.rejected
 
 
 def test_nodes_that_pre_filter_leaves_out_have_that_against_them() -> None:
     scene = surveying(plugin("P", pre_filter={"a", "c"}), not_on("c"))
     survey = scene.survey()
-    survey.look()
+    survey.filter_all()
     words = {
-        name: None if survey.by_row[row] == PASS else survey.words(int(survey.by_row[row])).message
+        name: None if survey.by_row[row] == PASS else survey.status_of(int(survey.by_row[row])).message
         for name, row in zip("abcd", scene.rows("abcd"), strict=True)
     }
     left_out = "node(s) didn't satisfy plugin(s) [P]"
     assert words == {"a": None, "b": left_out, "c": "no", "d": left_out}
-    assert [bool(scene.survey().ask(row)) for row in scene.rows("abcd")] == [False, True, True, True]
+    assert [bool(scene.survey().filter_row(row)) for row in scene.rows("abcd")] == [False, True, True, True]
 
 
 def test_one_row_is_asked_as_it_stands_now() -> None:
@@ -78,8 +78,8 @@ def test_one_row_is_asked_as_it_stands_now() -> None:
     scene = surveying(plugin("F", filter=lambda state, pod, node: NO if node.name in letters else None))
     survey = scene.survey()
     letters.add("a")
-    assert survey.ask(scene.rows("a")[0]) == NO.with_plugin("F")
-    assert survey.ask(scene.rows("c")[0]) is None
+    assert survey.filter_row(scene.rows("a")[0]) == NO.with_plugin("F")
+    assert survey.filter_row(scene.rows("c")[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_one_row_is_asked_as_it_stands_now() -> None:
     ids=["signed", "asked afresh", "scored afresh", "narrowed", "rejected", "skipped"],
 )
 def test_memory_answers_alone_where_nobody_is_asked_afresh(plugins: list[type[Plugin]], remembered: bool) -> None:
-    assert surveying(*plugins).survey().remembered() is remembered
+    assert surveying(*plugins).survey().is_fully_cached() is remembered
 
 
 def test_only_the_rows_that_are_picked_are_scored_against_each_other() -> None:
@@ -107,7 +107,7 @@ def test_only_the_rows_that_are_picked_are_scored_against_each_other() -> None:
     )
     scene = surveying(scoring)
     survey = scene.survey()
-    survey.look()
+    survey.filter_all()
     totals = survey.score(np.array(scene.rows("bc")))
     assert not isinstance(totals, Status) and totals.tolist() == [50, 100]
     nothing = survey.score(np.array([], dtype=np.int64))
@@ -117,11 +117,11 @@ def test_only_the_rows_that_are_picked_are_scored_against_each_other() -> None:
 def test_what_a_score_plugin_does_wrong_is_its_status() -> None:
     scene = surveying(plugin("S", score=error("broken")))
     survey = scene.survey()
-    survey.look()
+    survey.filter_all()
     assert isinstance(survey.score(np.array(scene.rows("ab"))), Status)
 
 
 def test_without_nodes_there_is_nothing_to_say() -> None:
     survey = surveying(not_on("a"), names="").survey()
-    survey.look()
+    survey.filter_all()
     assert survey.rejected is None and not len(survey.by_row[survey.by_row != UNREACHED])

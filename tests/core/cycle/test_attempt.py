@@ -91,9 +91,9 @@ def test_a_share_of_the_attempts_is_timed(share: float) -> None:
     stage.engine.timed_share = share
     stage.steps()
     assert [reservation.trace.sample_value for reservation in stage.bound] == [
-        decision.draw for decision in stage.decisions
+        decision.sample_value for decision in stage.decisions
     ]
-    timed = [decision.draw < share for decision in stage.decisions]
+    timed = [decision.sample_value < share for decision in stage.decisions]
     timed[0] = share > 0.0  # nothing has been timed for long
     assert [reservation.trace.is_timed for reservation in stage.bound] == timed
 

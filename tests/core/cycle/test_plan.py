@@ -127,16 +127,16 @@ def test_what_a_rejected_pod_left_unasked_is_not_shared_with_others(order: tuple
 @pytest.mark.parametrize("skipped", [{"Fresh"}, {"Signed"}, set[str]()])
 def test_plugins_that_have_nothing_to_say_are_left_out(skipped: set[str]) -> None:
     plan = planned(Signed, Fresh)
-    rest = plan.without(frozenset(skipped))
+    rest = plan.skipping(frozenset(skipped))
     assert names(rest, "filters") == [name for name in ("Signed", "Fresh") if name not in skipped]
     assert names(rest, "fresh_scalar") == [name for name in ("Fresh",) if name not in skipped]
-    assert rest.cache is plan.cache and plan.without(frozenset(skipped)) is rest
+    assert rest.cache is plan.cache and plan.skipping(frozenset(skipped)) is rest
 
 
 def test_the_plan_of_a_timed_profile_has_its_steps_and_the_same_memory() -> None:
     plan = planned(Signed, Fresh)
     twin = plan.profile.timed
-    timed = plan.of(twin)
+    timed = plan.for_profile(twin)
     assert timed.filters == twin.filters and timed.scores == twin.scores and timed.profile is twin
     assert timed.cache is plan.cache and timed.state is plan.state
     assert {name for name, value in asdict(plan).items() if value is not getattr(timed, name)} == {

@@ -49,7 +49,7 @@ def test_the_order_of_the_reasons_does_not_matter(reasons: dict[str, int]) -> No
 def test_records_survive_being_written_down() -> None:
     decision = Decision(
         attempt=1,
-        tries=1,
+        pod_attempts=1,
         pod="default/p",
         uid="u",
         profile="default-scheduler",
@@ -60,7 +60,7 @@ def test_records_survive_being_written_down() -> None:
         reasons={"full": 2},
         rejectors=("Fit",),
         message="0/2 nodes are available: 2 full.",
-        top=(("a", 5),),
+        best_nodes=(("a", 5),),
     )
     binding = Binding(
         attempt=1,

@@ -166,5 +166,5 @@ def test_who_is_refused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = [binding for bound in whole.bound_runs for binding in bound if binding.message]
     assert [binding.message for binding in failed] == ["the server is tired"]
     again = [decision for decision in simulation.decisions if decision.pod == failed[0].pod]
-    assert [decision.tries for decision in again] == [1, 2]
+    assert [decision.pod_attempts for decision in again] == [1, 2]
     assert all(each.node for each in simulation.outcomes)

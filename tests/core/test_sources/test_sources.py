@@ -29,7 +29,7 @@ def scenario(*plugins: type[Plugin], nodes: str = "a") -> Scenario:
 
 def attempts(result: ScenarioResult, pod: str = "web") -> list[tuple[float, str]]:
     """List when a pod was tried, in seconds since the start, and what woke it."""
-    return [(each.popped_at - 1767225600.0, each.woken_by) for each in result.decisions_on(pod)]
+    return [(each.popped_at - 1767225600.0, each.requeued_by) for each in result.decisions_on(pod)]
 
 
 @pytest.mark.parametrize("reads", ["node", "pods", None])

@@ -47,9 +47,9 @@ def test_bound_pod_is_explained_as_if_it_had_no_node() -> None:
     then, now = explanation.last_decision, explanation.assessment
     assert then is not None
     assert (explanation.state, explanation.node) == (State.BINDING, then.node)
-    assert {(each.node, each.total) for each in now.top} == set(then.top)
+    assert {(each.node, each.total) for each in now.top} == set(then.best_nodes)
     assert now.top[0].node == then.node
-    assert now.margin == then.top[0][1] - then.top[1][1] > 0
+    assert now.margin == then.best_nodes[0][1] - then.best_nodes[1][1] > 0
     assert explanation.remedies == () and explanation.preemption is None
 
 

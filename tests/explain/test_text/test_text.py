@@ -31,7 +31,7 @@ UNFIT = Assessment(
 )
 LAST_DECISION = Decision(
     attempt=9,
-    tries=3,
+    pod_attempts=3,
     pod="shop/web",
     uid="u",
     profile="default-scheduler",
@@ -50,7 +50,7 @@ CHOSEN = msgspec.structs.replace(
     ties=1,
     evaluated=500,
     feasible=40,
-    top=(("n1", 430), ("n2", 420)),
+    best_nodes=(("n1", 430), ("n2", 420)),
     reasons={},
     message="",
 )
@@ -115,7 +115,7 @@ def test_last_attempt_message_is_shown_if_it_differs_from_now(last_decision: dic
             {"ties": 2},
             "1m0s ago: n1 with score 430, chosen at random from 2 with this score; 40 of 500 evaluated nodes fit",
         ),
-        ({"top": ()}, "1m0s ago: n1, the only feasible node of 500 evaluated"),
+        ({"best_nodes": ()}, "1m0s ago: n1, the only feasible node of 500 evaluated"),
     ],
 )
 def test_last_attempt_names_node_score_and_alternatives(last_decision: dict[str, Any], words: str) -> None:

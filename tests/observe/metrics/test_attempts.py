@@ -48,17 +48,17 @@ NOT_FOUND = (
 def decision(**changes: Any) -> Decision:
     fields: dict[str, Any] = {
         "attempt": 7,
-        "tries": 1,
+        "pod_attempts": 1,
         "pod": "shop/web",
         "uid": "u-1",
         "profile": "default-scheduler",
         "initial_attempt_at": 100.0,
         "queued_at": 100.0,
         "popped_at": 101.0,
-        "woken_by": "PodAdd",
+        "requeued_by": "PodAdd",
         "result": Result.SCHEDULED,
         "node": "n1",
-        "draw": 0.5,
+        "sample_value": 0.5,
         "started": 1_000,
         "timings": MAX_MATCHES,
     }
@@ -80,7 +80,7 @@ def binding(**changes: Any) -> Binding:
         "started_at": 101.0,
         "ended_at": 103.0,
         "code": OK,
-        "draw": 0.5,
+        "sample_value": 0.5,
         "started": 1_000 + 150 * MICROSECOND,
         "steps": BOUND,
     }
@@ -199,14 +199,14 @@ def test_pre_enqueue_is_observed_from_the_queue() -> None:
 
 
 def test_sli_duration_ends_with_the_binding() -> None:
-    attempts = told(decision(tries=3), binding())
+    attempts = told(decision(pod_attempts=3), binding())
     assert sum_of(attempts.series, LIFE) == {("3",): pytest.approx(3 - 20e-6)}
     assert sum_of(attempts.series, "scheduler_pod_scheduling_attempts") == {(): 3}
 
 
 @pytest.mark.parametrize(("tries", "label"), [(1, "1"), (14, "14"), (15, "15+"), (99, "15+")])
 def test_high_attempt_counts_share_a_label(tries: int, label: str) -> None:
-    assert count_of(told(decision(tries=tries), binding()).series, LIFE) == {(label,): 1}
+    assert count_of(told(decision(pod_attempts=tries), binding()).series, LIFE) == {(label,): 1}
 
 
 def test_unbound_pods_have_no_sli_duration() -> None:
@@ -217,7 +217,7 @@ def test_unbound_pods_have_no_sli_duration() -> None:
 
 @pytest.mark.parametrize(("event", "count"), [("UnschedulableTimeout", 1), ("NodeAdd", 0)])
 def test_pods_bound_after_a_flush_are_counted(event: str, count: int) -> None:
-    attempts = told(decision(woken_by=event), binding(), failed(attempt=8, woken_by=event))
+    attempts = told(decision(requeued_by=event), binding(), failed(attempt=8, requeued_by=event))
     assert values(attempts.series, "scheduler_pod_scheduled_after_flush_total") == {(): count}
 
 
@@ -237,7 +237,9 @@ PLUGINS = (
 
 
 def test_plugins_are_timed() -> None:
-    attempts = told(decision(plugins=PLUGINS, draw=0.0), binding(plugins=(("bind", "Binder", 7, OK),), draw=0.0))
+    attempts = told(
+        decision(plugins=PLUGINS, sample_value=0.0), binding(plugins=(("bind", "Binder", 7, OK),), sample_value=0.0)
+    )
     assert count_of(attempts.series, "scheduler_plugin_execution_duration_seconds") == {
         ("Bind", "Binder", "Success"): 1,
         ("Filter", "Fit", "Success"): 1,
@@ -264,7 +266,7 @@ def test_attempt_metrics_do_not_keep_finished_attempts() -> None:
     tracemalloc.start()
     try:
         for number in range(5_000):
-            attempts.on_decision(decision(attempt=number, draw=0.0, plugins=PLUGINS))
+            attempts.on_decision(decision(attempt=number, sample_value=0.0, plugins=PLUGINS))
             attempts.on_binding(binding(attempt=number))
         assert tracemalloc.get_traced_memory()[0] < 500_000
     finally:
@@ -272,7 +274,9 @@ def test_attempt_metrics_do_not_keep_finished_attempts() -> None:
 
 
 def test_reset_clears_all_attempt_metrics() -> None:
-    attempts = told(decision(plugins=PLUGINS, draw=0.0), binding(waited=1.0), failed(attempt=8, victims=("a/b",)))
+    attempts = told(
+        decision(plugins=PLUGINS, sample_value=0.0), binding(waited=1.0), failed(attempt=8, victims=("a/b",))
+    )
     for series in attempts.series:
         series.reset()
     assert text(attempts.series) == text(AttemptMetrics().series)

@@ -19,7 +19,7 @@ def decision(**fields: Any) -> Decision:
             "pod": "shop/web",
             "uid": "u",
             "profile": "default-scheduler",
-            "tries": 1,
+            "pod_attempts": 1,
             "queued_at": 0.0,
             "popped_at": 7.0,
             "started": 0,
@@ -32,7 +32,10 @@ def decision(**fields: Any) -> Decision:
     )
 
 
-A, B = decision(node="a", feasible=2, top=(("a", 9), ("b", 8))), decision(node="b", feasible=2, top=(("b", 9),))
+A, B = (
+    decision(node="a", feasible=2, best_nodes=(("a", 9), ("b", 8))),
+    decision(node="b", feasible=2, best_nodes=(("b", 9),)),
+)
 MADE_ROOM = decision(nominated="a", victims=("shop/low",), message="no room")
 
 

@@ -109,7 +109,7 @@ def test_difference_has_both_decisions(file: Path) -> None:
     assert isinstance(recorded, Decision)
     assert (recorded.pod, recorded.attempt) == (now.pod, now.attempt) == ("default/p", 1)
     assert (recorded.node, now.node) == ("large", "small")
-    assert dict(now.top)["small"] == now.score > dict(now.top)["large"]
+    assert dict(now.best_nodes)["small"] == now.score > dict(now.best_nodes)["large"]
 
 
 def test_reconsidering_applies_the_recorded_outcomes(file: Path) -> None:

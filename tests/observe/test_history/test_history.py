@@ -17,7 +17,7 @@ from kframework.values.status import Code
 def decision(attempt: int, uid: str) -> Decision:
     return Decision(
         attempt=attempt,
-        tries=1,
+        pod_attempts=1,
         pod=f"default/{uid}",
         uid=uid,
         profile="default-scheduler",

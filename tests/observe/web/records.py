@@ -23,7 +23,7 @@ def decision(
 ) -> Decision:
     return Decision(
         attempt=attempt,
-        tries=1,
+        pod_attempts=1,
         pod=f"default/{pod}",
         uid=pod,
         profile=profile,

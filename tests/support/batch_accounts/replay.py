@@ -69,7 +69,7 @@ class Replay:
         assert [part.name for part in account.parts if part.kind == "action"] == actions
         opening = [part.name for part in account.parts if part.kind == "open"]
         assert opening == [name for name in stands.plugins if name in OPENING]
-        assert 0 <= account.draw < 1
+        assert 0 <= account.sample_value < 1
         for state in account.queues:
             held = nonzero(
                 total(job.sum("Binding", "Bound", "Running") for job in stands.able if job.queue == state.queue)

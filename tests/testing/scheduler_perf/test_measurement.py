@@ -38,8 +38,8 @@ def attempt(number: int, *, node: str = "n", spent: int = 3_000, result: Result 
     """Write of an attempt that took so many nanoseconds, a third of it in Filter."""
     timings = (("filter", spent // 3, Code.SUCCESS), ("assume", spent - spent // 3, Code.SUCCESS))
     return Decision(
-        attempt=number, tries=1, pod="a/p", uid="u", profile="d", queued_at=0, popped_at=0, result=result, node=node,
-        started=1_000_000, timings=timings,
+        attempt=number, pod_attempts=1, pod="a/p", uid="u", profile="d", queued_at=0, popped_at=0, result=result,
+        node=node, started=1_000_000, timings=timings,
     )  # fmt: skip
 
 

@@ -187,7 +187,7 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     which they were taken. `bound` (pod, node) and `evicted` (pod, reason) are all results, of any action. `failure`
     ended it early. `gone` are jobs that have ended.
 
-    `draw`, of [0, 1), is its sampling value, as that of an attempt is (`Decision.draw`). `started`, `parts` and the
+    `sample_value`, in [0, 1), decides whether it is sampled, as that of a Decision does. `started`, `parts` and the
     `took` of each turn are measured, in nanoseconds of this machine's monotonic clock.
     """
 
@@ -202,7 +202,7 @@ class SessionAccount(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
     bound: tuple[tuple[str, str], ...] = ()
     evicted: tuple[tuple[str, str], ...] = ()
     failure: str = ""
-    draw: float = 0.0
+    sample_value: float = 0.0
     started: int = 0
     parts: tuple[Part, ...] = ()
     took: tuple[int, ...] = ()

@@ -86,15 +86,15 @@ class Bindings:
 
     def _count_attempt(self, task: TaskInfo, now: float) -> tuple[int, float]:
         self.attempts += 1
-        tries = self._pod_attempts[task.uid] = self._pod_attempts.get(task.uid, 0) + 1
-        return tries, self._first_attempts.setdefault(task.uid, now)
+        attempts = self._pod_attempts[task.uid] = self._pod_attempts.get(task.uid, 0) + 1
+        return attempts, self._first_attempts.setdefault(task.uid, now)
 
     def record_unschedulable(self, task: TaskInfo, message: str) -> None:
         now, nodes = self._clock.now(), len(self._cluster.nodes)
-        tries, first_tried = self._count_attempt(task, now)
+        attempts, first_tried = self._count_attempt(task, now)
         decision = Decision(
             attempt=self.attempts,
-            tries=tries,
+            pod_attempts=attempts,
             pod=task.key,
             uid=task.uid,
             profile=task.object.spec.scheduler_name,
@@ -106,7 +106,7 @@ class Bindings:
             nodes=nodes,
             evaluated=nodes,
             message=message,
-            draw=self._draw_sample(),
+            sample_value=self._draw_sample(),
         )
         self._host.report_decision(decision)
 

@@ -117,7 +117,7 @@ class CorePlugins:
         alike, moved = (plan, task.pod.template, task.pod.label_class), self._cluster.nodes.term_changes
         known = self._fully_cached.get(alike)
         if known is None or known[0] != moved:
-            known = self._fully_cached[alike] = (moved, self._create_search(task, plan).remembered())
+            known = self._fully_cached[alike] = (moved, self._create_search(task, plan).is_fully_cached())
         return known[1]
 
     def _has_uniform_scores(self, plan: Plan) -> bool:
@@ -137,7 +137,7 @@ class CorePlugins:
         now = task.uid, id(task.pod), nodes.pod_log.end, nodes.node_log.end
         if self._last_search is None or self._last_search[0] != now:
             search = self.new_search(task)
-            search.look()
+            search.filter_all()
             self._cycles[task.uid] = Cycle(search.plan, search.state)
             self._last_search = (now, search)
             self._pin_log()

@@ -194,7 +194,7 @@ def _differences(recorded: SessionAccount, trial: TrialSession) -> Iterator[Deci
                 message=failure or recorded.failure,
             )
         return
-    yield from _job_differences(recorded, trial.build_account(recorded.draw).turns)
+    yield from _job_differences(recorded, trial.build_account(recorded.sample_value).turns)
 
 
 def _job_differences(recorded: SessionAccount, turns: Sequence[Turn]) -> Iterator[DecisionDiff]:

@@ -178,13 +178,15 @@ class Session(SessionView):
         if phase != job.phase or job.message or any(job.with_status(status) for status in _UNFINISHED):
             self.log.log_job(job, phase, job.invalid_reason or job.message)
 
-    def build_account(self, draw: float, failure: str = "") -> SessionAccount:
-        """Return the account of what was done; `draw` is its lot, `failure` what ended it early."""
+    def build_account(self, sample_value: float, failure: str = "") -> SessionAccount:
+        """Return the account of what was done; `failure` is what ended it early."""
         held: dict[str, Resource] = {}
         for job in self.jobs.values():
             if not job.allocated.is_empty:
                 held.setdefault(job.queue, Resource()).add(job.bound_resources)
-        return self.log.build_account(nodes=len(self.nodes), capacity=self.total, held=held, draw=draw, failure=failure)
+        return self.log.build_account(
+            nodes=len(self.nodes), capacity=self.total, held=held, sample_value=sample_value, failure=failure
+        )
 
     # -- the end -----------------------------------------------------------------------------------------------------
 

@@ -231,7 +231,7 @@ class SessionLog:
         self._parts[kind, name] = self._parts.get((kind, name), 0) + nanoseconds
 
     def build_account(
-        self, *, nodes: int, capacity: Resource, held: Mapping[str, Resource], draw: float, failure: str = ""
+        self, *, nodes: int, capacity: Resource, held: Mapping[str, Resource], sample_value: float, failure: str = ""
     ) -> SessionAccount:
         """Make the account; `held` is what each queue holds in the end."""
         queues = list(self._queues)
@@ -251,7 +251,7 @@ class SessionLog:
             bound=tuple(self._bound),
             evicted=tuple(self._evicted),
             failure=failure,
-            draw=draw,
+            sample_value=sample_value,
             started=self.started,
             parts=tuple(Part(kind, name, took) for (kind, name), took in self._parts.items()),
             took=tuple(self._durations),

@@ -23,7 +23,7 @@ class SessionSpans(SessionObserver):
         self._tracing = tracing
 
     def session_ended(self, account: SessionAccount) -> None:
-        self._tracing.record_span(f"session {account.uid}", account.draw, lambda: span_of(account))
+        self._tracing.record_span(f"session {account.uid}", account.sample_value, lambda: span_of(account))
 
 
 def span_of(account: SessionAccount) -> Span:

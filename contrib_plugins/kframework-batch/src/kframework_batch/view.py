@@ -138,7 +138,7 @@ class BatchView(EngineView[BatchEngine]):
             priority,
             since,
             decisions[-1].queued_at if decisions else since or self.engine.clock.now(),
-            decisions[-1].tries if decisions else 0,
+            decisions[-1].pod_attempts if decisions else 0,
             plugins=(plugin,) if plugin else (),
             held=bool(plugin),
             message=f"gated by {gates}" if gates else self.last_message(pod),

@@ -167,7 +167,7 @@ LIES: dict[str, Lies] = {
     ),
     "at another time": changed(lambda account: replace(account, at=account.at + 1)),
     "it failed": changed(lambda account: replace(account, failure="plugin drf: no")),
-    "no such lot": changed(lambda account: replace(account, draw=1.5)),
+    "no such lot": changed(lambda account: replace(account, sample_value=1.5)),
     "an action that took no time": missing("parts"),
     # queues
     "a queue that had more": of_queues(lambda state: with_more(state, "allocated")),

@@ -73,7 +73,7 @@ def test_member_whose_binding_failed_is_pending_and_its_gang_is_broken(singly: b
     stage.unbindable.clear()
     stage.session()
     assert set(stage.bound) == {"train-0", "train-1", "train-2"}
-    assert [decision.tries for decision in stage.decisions if decision.pod == "default/train-1"][-1] > 1
+    assert [decision.pod_attempts for decision in stage.decisions if decision.pod == "default/train-1"][-1] > 1
 
 
 @pytest.mark.parametrize("seed", range(10))

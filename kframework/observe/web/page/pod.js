@@ -201,7 +201,7 @@ function lastAttempt({ last_decision: last, binding }) {
   const bound = binding && (binding.code === 0 ? `bound after ${duration(Math.round((binding.ended_at - binding.started_at) * 1e9))}` : `not bound: ${binding.message}`);
   const facts = [
     ["At", `${moment(last.popped_at)}: ${outcome}`],
-    ["Attempt", `number ${number(last.tries)} of this pod, ${number(last.attempt)} of all`],
+    ["Attempt", `number ${number(last.pod_attempts)} of this pod, ${number(last.attempt)} of all`],
     ["Nodes", `${number(last.feasible)} feasible of ${number(last.evaluated)} evaluated, ${number(last.nodes)} in all`],
     last.message ? ["Message", last.message] : null,
     ["Took", steps],

@@ -36,7 +36,7 @@ def test_of_each_node_the_score_of_each_plugin_is_logged(caplog: pytest.LogCaptu
         node, score = record.__dict__["node"], record.__dict__["score"]
         given[node] = given.get(node, 0) + score
     finals = {r.__dict__["node"]: r.__dict__["score"] for r in scores(caplog, "Calculated node's final score for pod")}
-    assert given == finals == dict(decision.top)
+    assert given == finals == dict(decision.best_nodes)
 
 
 def test_where_there_is_no_choice_nothing_is_scored(caplog: pytest.LogCaptureFixture) -> None:

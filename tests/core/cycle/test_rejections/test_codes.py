@@ -18,11 +18,10 @@ from kframework.core.cycle.rejections import (
     UNREACHED,
     UPPER,
     StatusTable,
-    in_words,
+    decode_status,
     plugin_order,
     plugin_rejection,
     reason_bits,
-    source_of,
 )
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
@@ -37,6 +36,11 @@ orders = st.integers(0, 10_000)
 bits = st.integers(1, 2**32 - 1)
 
 
+def source_of(rejection: int) -> int:
+    """Return where the bits of a rejection come from: the plugin, or a table."""
+    return rejection >> 32 & 7
+
+
 @given(order=orders, bits=bits)
 def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
     rejection = plugin_rejection(order) | bits
@@ -47,12 +51,12 @@ def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
 def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None:
     table = StatusTable(source)
     for number in range(before):
-        table.rejection(0, unschedulable(f"other {number}"))
-    rejection = table.rejection(order, unschedulable("mine"))
+        table.encode(0, unschedulable(f"other {number}"))
+    rejection = table.encode(order, unschedulable("mine"))
     assert (plugin_order(rejection), source_of(rejection)) == (order, source)
     assert table.statuses[reason_bits(rejection)] == unschedulable("mine")
     assert len(table) == before + 1
-    assert table.rejection(order, unschedulable("mine")) == rejection  # equal Statuses share a place
+    assert table.encode(order, unschedulable("mine")) == rejection  # equal Statuses share a place
     assert len(table) == before + 1
 
 
@@ -72,7 +76,7 @@ def test_the_earlier_plugin_is_the_smaller_number(smaller: int, larger: int, one
 def test_all_is_exact_in_int64() -> None:
     assert PASS == 2**63 - 1
     assert plugin_order(PASS) > 10_000
-    first = StatusTable(ATTEMPT).rejection(FIRST, unschedulable())
+    first = StatusTable(ATTEMPT).encode(FIRST, unschedulable())
     assert all(a < b for a, b in pairwise([first, plugin_rejection(0), plugin_rejection(1), UNREACHED, PASS]))
 
 
@@ -91,15 +95,17 @@ def test_words_come_from_the_table_that_is_meant_or_from_the_plugin() -> None:
     filters = build_profile(Tells).filters
     pod = PendingPod(make_pod("p"), TemplateInterner())
     tables = (StatusTable(ATTEMPT), StatusTable(LOWER))
-    rejections = [table.rejection(3, unschedulable(f"table {table.source}")) for table in tables]
-    said = [in_words(rejection, tables, filters, pod).message for rejection in [*rejections, plugin_rejection(0) | 5]]
+    rejections = [table.encode(3, unschedulable(f"table {table.source}")) for table in tables]
+    said = [
+        decode_status(rejection, tables, filters, pod).message for rejection in [*rejections, plugin_rejection(0) | 5]
+    ]
     assert said == [f"table {ATTEMPT}", f"table {LOWER}", "bits 5 of p"]
 
 
 @pytest.mark.parametrize(("status", "faults"), [(unschedulable("a"), 0), (unresolvable("a"), 0), (error("a"), 1)])
 def test_what_is_no_rejection_counts_as_a_fault(status: object, faults: int) -> None:
     table = StatusTable(ATTEMPT)
-    table.rejection(0, status)  # type: ignore[arg-type]  # a Status, from the table above
+    table.encode(0, status)  # type: ignore[arg-type]  # a Status, from the table above
     assert table.faults == faults
     table.clear()
     assert (len(table), table.faults) == (0, 0)

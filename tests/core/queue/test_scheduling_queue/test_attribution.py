@@ -9,7 +9,7 @@ from tests.core.queue.rig import NODE_ADD, Rig, pending
 def woken(rig: Rig) -> str:
     """Pop the pod, and say what called for the attempt."""
     assert rig.pop() == "pod"
-    return rig.popped["pod"].woken_by
+    return rig.popped["pod"].requeued_by
 
 
 def tried(*rejectors: str) -> Rig:

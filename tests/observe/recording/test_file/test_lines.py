@@ -24,7 +24,14 @@ class Header(msgspec.Struct):
 PENDING, BOUND = make_pod("p"), make_pod("p", node_name="a")
 UID = PENDING.metadata.uid
 DECISION = Decision(
-    attempt=1, tries=1, pod="default/p", uid=UID, profile="x", queued_at=1.0, popped_at=1.0, result=Result.SCHEDULED
+    attempt=1,
+    pod_attempts=1,
+    pod="default/p",
+    uid=UID,
+    profile="x",
+    queued_at=1.0,
+    popped_at=1.0,
+    result=Result.SCHEDULED,
 )
 FAILED = Status(Code.ERROR, ("no",))
 

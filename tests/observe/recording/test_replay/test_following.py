@@ -90,7 +90,7 @@ def test_replay_until_stops_right_before_an_attempt(recorded: Report) -> None:
         assert followed.engine.attempts == len(followed.made) == attempt - 1
         assert followed.clock.now() == decision.popped_at
         queued = followed.engine.queue.get(decision.uid)
-        assert queued is not None and queued.attempts == decision.tries - 1
+        assert queued is not None and queued.attempts == decision.pod_attempts - 1
         assert not len(followed.engine.inbox)
     assert followed.replay_until(lambda record: True) is None
     assert followed.engine.attempts == recorded.attempts
@@ -103,7 +103,7 @@ def test_recorded_decision_replaces_that_of_the_engine(recorded: Report, tmp_pat
     def elsewhere(lines: list[Line]) -> None:
         for line in lines:
             if line.get("what") == "Decision" and line["with"]["feasible"] > 1:
-                line["with"]["node"] = line["with"]["top"][-1][0]
+                line["with"]["node"] = line["with"]["best_nodes"][-1][0]
 
     file = changed(recorded.recording, tmp_path / "changed", elsewhere)
     assert replay(file, PLUGINS).difference is not None

@@ -26,7 +26,7 @@ EPOCH = int(VIRTUAL_EPOCH) * SECOND
 def decision(**changes: Any) -> Decision:
     fields: dict[str, Any] = {
         "attempt": 7,
-        "tries": 2,
+        "pod_attempts": 2,
         "pod": "shop/web",
         "uid": "u-1",
         "profile": "default-scheduler",
@@ -39,7 +39,7 @@ def decision(**changes: Any) -> Decision:
         "nodes": 5,
         "evaluated": 4,
         "feasible": 3,
-        "top": (("n1", 300), ("n2", 20)),
+        "best_nodes": (("n1", 300), ("n2", 20)),
         "timings": (
             ("pre_filter", 2_000, Code.SUCCESS),
             ("filter", 50_000, Code.SUCCESS),
@@ -164,7 +164,7 @@ def test_attempts_have_different_traces_and_runs_too() -> None:
 
 def test_trace_id_is_known_from_the_attempt_number() -> None:
     traced = Traced(rate_per_million=500_000)
-    traced.tracing.on_decision(decision(draw=0.4))
+    traced.tracing.on_decision(decision(sample_value=0.4))
     assert traced.tracing.trace_id(7, 0.4) == format_trace_id(context(traced.spans[0]).trace_id)
     assert traced.tracing.trace_id(7, 0.5) == ""
 
@@ -193,7 +193,7 @@ def test_attempt_span_has_its_attributes() -> None:
 
 
 def test_single_feasible_node_has_no_score_attribute() -> None:
-    traced = Traced.of(decision(top=(), score=0))
+    traced = Traced.of(decision(best_nodes=(), score=0))
     assert attribute(traced.named("scheduling_cycle"), "kframework.score") is None
 
 
@@ -202,7 +202,7 @@ def test_unschedulable_attempt_has_a_message_and_no_error() -> None:
         decision(
             result=Result.UNSCHEDULABLE,
             node="",
-            top=(),
+            best_nodes=(),
             timings=(("pre_filter", 5, Code.UNSCHEDULABLE),),
             message="0/5 nodes are available",
             rejectors=("NodeName", "NodePorts"),
@@ -330,10 +330,10 @@ def test_only_binding_faults_are_error_spans(code: Code, status: StatusCode) -> 
 def test_attempts_are_traced_if_their_sample_value_is_below_the_rate(rate: int, traced_below: float) -> None:
     traced = Traced(rate_per_million=rate)
     draws = {attempt: attempt / 200 for attempt in range(200)}
-    for attempt, draw in draws.items():
-        traced.tracing.on_decision(decision(attempt=attempt, draw=draw))
-        traced.tracing.on_binding(binding(attempt=attempt, draw=draw))
-    sample = [attempt for attempt, draw in draws.items() if draw < traced_below]
+    for attempt, sample_value in draws.items():
+        traced.tracing.on_decision(decision(attempt=attempt, sample_value=sample_value))
+        traced.tracing.on_binding(binding(attempt=attempt, sample_value=sample_value))
+    sample = [attempt for attempt, sample_value in draws.items() if sample_value < traced_below]
     assert traced.attempts("scheduling_cycle") == traced.attempts("binding_cycle") == sample
 
 

@@ -105,7 +105,7 @@ def test_collector_receives_the_traces_of_a_run(collector: Collector) -> None:
     tracing.close()
     assert len(decisions) == len(pods)
     for told in decisions:
-        trace = bytes.fromhex(tracing.trace_id(told.attempt, told.draw))
+        trace = bytes.fromhex(tracing.trace_id(told.attempt, told.sample_value))
         assert [span.name for span in collector.spans if span.trace_id == trace] == [
             "queue_wait",
             *(point for point, _, _ in told.timings if point != "permit"),  # as nobody was asked

@@ -72,7 +72,7 @@ class Predicates(BatchPlugin):
         core = session.core
         memory = core.cached_answers(task)
         if memory is None:
-            return core.new_search(task).ask(node.row)
+            return core.new_search(task).filter_row(node.row)
         rejection = memory.rejections.cells[node.table.positions[node.row]]
         return None if rejection == PASS else core.new_search(task).status(rejection)
 
@@ -90,4 +90,4 @@ class Predicates(BatchPlugin):
     def predicate_status(self, session: SessionView, task: TaskInfo, code: int) -> Status:
         core = session.core
         known = core.cached_answers(task) is not None
-        return core.new_search(task).status(code) if known else core.search(task).words(code)
+        return core.new_search(task).status(code) if known else core.search(task).status_of(code)
