@@ -58,6 +58,24 @@ def non_zero_requests(pod: Pod) -> tuple[int, int]:
     return rounded.get("cpu", 0), rounded.get("memory", 0)
 
 
+def reports_other_requests(pod: Pod) -> bool:
+    """Return whether a pod's status may report other requests than its spec, as during an in-place resize."""
+    if pod.status.resources is not None:
+        return True
+    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    if not statuses:
+        return False
+    stated = {each.name: each.resources.requests for each in (*pod.spec.containers, *pod.spec.init_containers)}
+    return any(
+        status.resources is not None
+        and not (
+            status.resources.requests == stated.get(status.name)
+            and status.allocated_resources in ({}, stated[status.name])
+        )
+        for status in statuses
+    )
+
+
 def scoring_requests(spec: PodSpec) -> dict[str, int]:
     """Compute the requests by which NodeResourcesFit scores a pod: spec only, no pod-level resources, with defaults."""
     return _rounded(_with_overhead(_aggregate(spec, _with_defaults(_stated, _DEFAULTS)), spec))

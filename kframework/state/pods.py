@@ -23,7 +23,13 @@ from kframework.objects import (
     Volume,
 )
 from kframework.objects.identity import IdentityDict
-from kframework.objects.requests import fit_requests, non_zero_requests, on_node_requests, scoring_requests
+from kframework.objects.requests import (
+    fit_requests,
+    non_zero_requests,
+    on_node_requests,
+    reports_other_requests,
+    scoring_requests,
+)
 from kframework.state.host_ports import HostPort, host_ports
 from kframework.state.pod_counts import LabelClass
 
@@ -127,10 +133,10 @@ class PodInfo:
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
         self.claims: tuple[str, ...] = _claim_names(spec) if spec.volumes else ()
         self.resized: tuple[Requests, tuple[int, int]] | None = None
-        if reports_resources(pod.status):
-            actual = tuple(on_node_requests(pod).items())
-            if actual != self.template.on_node:
-                self.resized = (actual, non_zero_requests(pod))
+        if reports_other_requests(pod):
+            actual = (tuple(on_node_requests(pod).items()), non_zero_requests(pod))
+            if actual != (self.template.on_node, self.template.non_zero):
+                self.resized = actual
 
     def with_status(self, status: PodStatus) -> PodInfo:
         """Return the pod with another status, which reports no resources; itself if nothing relevant changed."""

@@ -28,6 +28,7 @@ SUITES = {
     "node_resources_fit": 220,
     "node_unschedulable": 90,
     "node_volume_limits": 130,
+    "pod_requests_resize": 270,
     "pod_topology_spread": 250,
     "preemption": 260,
     "profile_config": 150,

@@ -206,6 +206,12 @@ def test_a_status_that_says_what_the_spec_says_costs_nothing() -> None:
     assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), TemplateInterner()).resized is None
 
 
+def test_no_default_is_counted_for_a_request_that_the_status_reports_as_zero() -> None:
+    """The request for no cpu changes the sum that scores see, and not the sum that must fit."""
+    info = PodInfo(resized(pod("a", {"memory": "1Gi"}), "container_statuses", "0"), TemplateInterner())
+    assert (info.template.non_zero, info.non_zero) == ((100, 1 << 30), (0, 1 << 30))
+
+
 def test_a_template_computes_a_thing_once() -> None:
     template = PodTemplate(pod("a").spec)
     results = [template.cached("key", lambda spec: [spec]) for _ in range(2)]
