@@ -18,7 +18,7 @@ import typer
 from kframework.cli.commands import OpenGroup, built_in
 from kframework.cli.go_flags import GoFlagsCommand
 from kframework.cli.logs import logging_to_stderr
-from kframework.cli.options import HELP_OPTIONS, help_alone
+from kframework.cli.options import HELP_OPTIONS, show_help
 from kframework.errors import KFrameworkError, format_error
 from kframework.scheduler.gc_policy import disable_until_exit, reduced_gc
 from kframework.verbosity import say
@@ -31,7 +31,7 @@ _log = logging.getLogger(__name__)
 _ERROR, _USAGE = 1, 2
 
 #: The errors of a write to a full disk, which do not name the file.
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class _Commands(OpenGroup):
@@ -79,7 +79,7 @@ def _root(
 
         typer.echo(f"kframework {__version__}")
         raise typer.Exit
-    help_alone(context)
+    show_help(context)
 
 
 def _run(arguments: Sequence[str]) -> int:
@@ -100,25 +100,24 @@ def _run(arguments: Sequence[str]) -> int:
         return _ERROR
     except Exception as error:
         _log.debug("traceback of the error", exc_info=error)
-        for line in _lines(error):
+        for line in _error_lines(error):
             say("error", line)
         return _ERROR
 
 
-def _lines(error: BaseException) -> Iterator[str]:
-    """Yield the lines of an error for the user: one per problem."""
+def _error_lines(error: BaseException) -> Iterator[str]:
     from kframework.errors import ConfigErrors
 
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:
-            yield from _lines(member)
+            yield from _error_lines(member)
     elif isinstance(error, ConfigErrors):
         yield from map(str, error.errors)
     elif isinstance(error, KFrameworkError):
         yield str(error)
     elif isinstance(error, OSError) and error.filename is not None:
         yield f"{error.filename}: {error.strerror}"
-    elif isinstance(error, OSError) and error.errno in _FULL:
+    elif isinstance(error, OSError) and error.errno in _DISK_FULL:
         yield f"cannot write the output: {error.strerror}; free some space"
     else:
         yield f"unexpected {format_error(error)} (-v 4 shows the traceback)"

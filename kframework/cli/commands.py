@@ -57,7 +57,6 @@ class OpenGroup(TyperGroup):
         self.commands.update(self._own)
 
     def get_command(self, ctx: Context, cmd_name: str) -> TyperCommand | TyperGroup | None:  # type: ignore[override]  # typer hides its base
-        """Return a command; entry points are only read for a name that is not built in."""
         if cmd_name not in self.commands:
             self._add_offered()
         return super().get_command(ctx, cmd_name)  # type: ignore[return-value]  # typer hides its base
@@ -65,21 +64,21 @@ class OpenGroup(TyperGroup):
     def list_commands(self, ctx: Context) -> list[str]:  # type: ignore[override]  # typer hides its base
         """Return the names of all commands, built-in ones first; warn about offered ones that are ignored."""
         self._add_offered()
-        for name, offers in _offered().items():
+        for name, offers in _find_offers().items():
             if name in self._own:
                 offering = " and ".join(map(_distribution, offers))
                 say("warning", f"{offering}: ignoring its command {name!r}, as kframework has one of this name")
         return super().list_commands(ctx)
 
     def _add_offered(self) -> None:
-        for name, offers in _offered().items():
+        for name, offers in _find_offers().items():
             summary = f"Commands of {_distribution(offers[0])}."
             if offers[0].dist is not None and "Summary" in offers[0].dist.metadata:
                 summary = offers[0].dist.metadata["Summary"]
             self.commands.setdefault(name, LazyCommand(name, partial(_load, offers), summary))
 
 
-def _offered() -> Mapping[str, Sequence[EntryPoint]]:
+def _find_offers() -> Mapping[str, Sequence[EntryPoint]]:
     """Return the offers of each command, by name; a distribution found twice counts once."""
     offers: dict[str, dict[tuple[str, str], EntryPoint]] = {}
     for entry_point in sorted(entry_points(group=GROUP), key=lambda each: each.name):

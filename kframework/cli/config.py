@@ -39,7 +39,7 @@ def check(
     errors: list[ConfigError] = []
     for file in files:
         with collect_errors(errors):
-            for notice in compiled(load_simulation_configuration(file, plugins), plugins).warnings:
+            for notice in compile_profiles(load_simulation_configuration(file, plugins), plugins).warnings:
                 say("notice", notice)
             print_lines(f"{file}: ok")
     raise_collected(errors)
@@ -78,7 +78,7 @@ def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
     typer.echo(json.dumps(configuration_schema({name: registry.load(name) for name in names}), indent=2))
 
 
-def compiled(configuration: Configuration, plugins: Sequence[type[Plugin]] = ()) -> Profiles:
+def compile_profiles(configuration: Configuration, plugins: Sequence[type[Plugin]] = ()) -> Profiles:
     """Return the profiles of a scheduler of this configuration; raises for all that keeps it from being made."""
     from kframework.clock import SystemClock
     from kframework.core.runtime.registry import Registry

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary
 
 #: The number of differences listed per suite; JSON has them all.
-_LISTED = 5
+_MAX_LISTED = 5
 
 
 def command(
@@ -41,27 +41,27 @@ def command(
 
     registry = Registry.from_installed()
     if show is not None:
-        comparison = replay(_case(show, files), registry)
+        comparison = replay(_find_case(show, files), registry)
         _print_case(comparison, output)
         raise typer.Exit(1 if comparison.differences else 0)
     summary = ConformanceSummary()
-    for case in _with_progress(_cases(files)):
+    for case in _with_progress(_read_cases(files)):
         summary.add(replay(case, registry))
     _print(summary, output)
     raise typer.Exit(0 if summary.overall.passed == summary.overall.total else 1)
 
 
-def _cases(files: Sequence[str]) -> Iterator[Case]:
+def _read_cases(files: Sequence[str]) -> Iterator[Case]:
     from kframework.testing.conformance.cases import read
 
     for file in files:
         yield from read(file)
 
 
-def _case(id: str, files: Sequence[str]) -> Case:
+def _find_case(id: str, files: Sequence[str]) -> Case:
     from kframework.errors import InputError
 
-    for case in _cases(files):
+    for case in _read_cases(files):
         if case.id == id:
             return case
     raise InputError(f"there is no case {id!r}", file=", ".join(files))
@@ -84,10 +84,10 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     rows: list[tuple[str, ...]] = []
     for suite in summary:
         differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]
-        for case, fact in differences[:_LISTED]:
-            rows.append((case, format_path(fact.path), _text(fact.expected), _text(fact.got)))
-        if len(differences) > _LISTED:
-            more = f"and {len(differences) - _LISTED} more in {_cases_of(len(suite.differences))}"
+        for case, fact in differences[:_MAX_LISTED]:
+            rows.append((case, format_path(fact.path), _format_value(fact.expected), _format_value(fact.got)))
+        if len(differences) > _MAX_LISTED:
+            more = f"and {len(differences) - _MAX_LISTED} more in {_count_cases(len(suite.differences))}"
             rows.append((suite.name, more, "", ""))
     if rows:
         print_lines("")
@@ -95,11 +95,11 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     if summary.overall.uncompared:
         print_lines("", "not compared:")
     for reason, same in groupby(summary.overall.uncompared, key=lambda part: part.reason):
-        print_lines(f"  {reason}: {', '.join(f'{part.part} of {_cases_of(part.cases)}' for part in same)}")
+        print_lines(f"  {reason}: {', '.join(f'{part.part} of {_count_cases(part.cases)}' for part in same)}")
     print_lines("", f"total  {summary.overall.passed}/{summary.overall.total}")
 
 
-def _cases_of(number: int) -> str:
+def _count_cases(number: int) -> str:
     return "1 case" if number == 1 else f"{number} cases"
 
 
@@ -111,7 +111,7 @@ def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:
         print_data(output, [{**item(fact), "same": not fact.differs} for fact in comparison.facts])
         return
     rows = [
-        (format_path(fact.path), "NO" if fact.differs else "yes", _text(fact.expected), _text(fact.got))
+        (format_path(fact.path), "NO" if fact.differs else "yes", _format_value(fact.expected), _format_value(fact.got))
         for fact in comparison.facts
     ]
     print_table(("FIELD", "SAME", "EXPECTED", "GOT"), rows)
@@ -121,7 +121,7 @@ def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:
         print_lines(f"  {uncompared.reason}: {uncompared.part}")
 
 
-def _text(value: object) -> str:
+def _format_value(value: object) -> str:
     """Format a value as a table cell: statuses as text, others as JSON."""
     import msgspec
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
 
 #: The timeout of requests to a scheduler, in seconds.
-_PATIENCE = 30.0
+_REQUEST_TIMEOUT = 30.0
 
 
 def command(
@@ -88,7 +88,7 @@ def command(
 
     Asks a running scheduler, or works offline on cluster files or a recording. Changes nothing.
     """
-    namespace, name = _key(pod, namespace)
+    namespace, name = _parse_pod(pod, namespace)
     sources = {"--filename": filenames, "--scheduler": scheduler, "--recording": recording}
     given = [name for name, value in sources.items() if value]
     if len(given) > 1:
@@ -108,13 +108,13 @@ def command(
     plugins = named_plugins(plugin)
     explanation: Explanation | EngineExplanation
     if filenames and engine is not None:
-        explanation = _by_engine(engine, filenames, devices, config, namespace, name)
+        explanation = _explain_with_engine(engine, filenames, devices, config, namespace, name)
     elif filenames:
-        explanation = _of_files(filenames, devices, config, plugins, f"{namespace}/{name}")
+        explanation = _explain_files(filenames, devices, config, plugins, f"{namespace}/{name}")
     elif recording is not None:
-        explanation = _of_recording(recording, plugins, namespace, name, attempt)
+        explanation = _explain_recording(recording, plugins, namespace, name, attempt)
     else:
-        explanation = _of_scheduler(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
+        explanation = _fetch_explanation(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
     _print(explanation, output)
 
 
@@ -134,7 +134,7 @@ def _print(explanation: Explanation | EngineExplanation, output: WideForm | None
         typer.echo(format_explanation(explanation, wide=wide), nl=False)
 
 
-def _key(pod: str, namespace: str | None) -> tuple[str, str]:
+def _parse_pod(pod: str, namespace: str | None) -> tuple[str, str]:
     before, slash, name = pod.rpartition("/")
     if not name or "/" in before or (slash and not before):
         raise typer.BadParameter("write POD, pod/NAME or NAMESPACE/NAME", param_hint="'POD'")
@@ -145,7 +145,7 @@ def _key(pod: str, namespace: str | None) -> tuple[str, str]:
     return before, name
 
 
-def _of_files(
+def _explain_files(
     filenames: list[str], devices: str | None, config: str | None, plugins: Sequence[type[Plugin]], pod: str
 ) -> Explanation:
     from kframework.simulation.simulation import Simulation
@@ -159,7 +159,7 @@ def _of_files(
     return explained.explanation
 
 
-def _by_engine(
+def _explain_with_engine(
     engine: str, filenames: list[str], devices: str | None, config: str | None, namespace: str, name: str
 ) -> EngineExplanation:
     from kframework.observe.recording.engines import GROUP, kind_named
@@ -170,7 +170,7 @@ def _by_engine(
     return kind.explain_files(filenames, config, devices, namespace, name)
 
 
-def _of_recording(
+def _explain_recording(
     file: str, plugins: Sequence[type[Plugin]], namespace: str, name: str, attempt: int | None
 ) -> Explanation | EngineExplanation:
     from pathlib import Path
@@ -190,7 +190,7 @@ def _of_recording(
     return asked.explain_by(kind_of_recording(recorded), namespace, name)
 
 
-def _of_scheduler(
+def _fetch_explanation(
     url: str, certificate_authority: str | None, namespace: str, name: str
 ) -> Explanation | EngineExplanation:
     from urllib.error import HTTPError, URLError
@@ -205,13 +205,13 @@ def _of_scheduler(
     if not url.startswith(("http://", "https://")):
         example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"
         raise typer.BadParameter(example, param_hint="'--scheduler'")
-    tls = _tls(certificate_authority)
+    tls = _tls_context(certificate_authority)
     address = f"{url.rstrip('/')}/explain?{urlencode({'pod': f'{namespace}/{name}'})}"
     try:
-        with urlopen(address, timeout=_PATIENCE, context=tls) as response:
+        with urlopen(address, timeout=_REQUEST_TIMEOUT, context=tls) as response:
             answer: bytes = response.read()
     except HTTPError as error:
-        raise ExplainError(_refusal(url, error)) from error
+        raise ExplainError(_error_message(url, error)) from error
     except (URLError, TimeoutError, ValueError) as error:
         reason = getattr(error, "reason", error)
         remedy = "name the right one with --scheduler URL, or cluster files with -f"
@@ -222,7 +222,7 @@ def _of_scheduler(
         raise ExplainError(f"{url} is not a scheduler of this version: {error}") from error
 
 
-def _tls(certificate_authority: str | None) -> SSLContext:
+def _tls_context(certificate_authority: str | None) -> SSLContext:
     import ssl
 
     try:
@@ -233,7 +233,7 @@ def _tls(certificate_authority: str | None) -> SSLContext:
         raise InputError(str(error.strerror), file=certificate_authority) from error
 
 
-def _refusal(url: str, error: HTTPError) -> str:
+def _error_message(url: str, error: HTTPError) -> str:
     """Return why a scheduler does not explain the pod, in its own words if possible."""
     import msgspec
 

@@ -71,9 +71,9 @@ def command(
     )
     manifest = read_cluster(filenames, devices=devices, strict=strict)
     state = StateFile(state_file) if state_file else None
-    asyncio.run(serve_until_signal(manifest, publication, say_where, controllers.split(","), state))
+    asyncio.run(serve_until_signal(manifest, publication, print_kubeconfig, controllers.split(","), state))
 
 
-def say_where(kubeconfig: Path) -> None:
-    """Print the line that leads kubectl to a cluster."""
+def print_kubeconfig(kubeconfig: Path) -> None:
+    """Print the line that points kubectl to a cluster."""
     typer.echo(f"export KUBECONFIG={shlex.quote(str(kubeconfig))}")

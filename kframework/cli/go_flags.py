@@ -37,7 +37,7 @@ def flags(with_value: str, switches: str) -> dict[str, bool]:
 
 
 #: Flags of kube-scheduler that are ignored here, and whether they take a value.
-WITHOUT_MEANING: dict[str, bool] = flags(_WITH_VALUE, _SWITCHES)
+IGNORED_FLAGS: dict[str, bool] = flags(_WITH_VALUE, _SWITCHES)
 
 #: Go's spellings of true and false.
 _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE", "false", "False")
@@ -46,36 +46,36 @@ _TRUE, _FALSE = ("1", "t", "T", "TRUE", "true", "True"), ("0", "f", "F", "FALSE"
 class GoFlagsCommand(TyperCommand):
     """A command that understands kube-scheduler's command line; `context.obj` lists the flags without a meaning."""
 
-    without_meaning: ClassVar[Mapping[str, bool]] = WITHOUT_MEANING
+    ignored_flags: ClassVar[Mapping[str, bool]] = IGNORED_FLAGS
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]  # typer hides its base
         switches = {option for each in self.params for option in each.opts if each.secondary_opts}
-        understood, ctx.obj = sorted_out(args, switches, self.without_meaning)
+        understood, ctx.obj = translate_arguments(args, switches, self.ignored_flags)
         return super().parse_args(ctx, understood)
 
 
 def warn_ignored_flags(names: Sequence[str], whose: str) -> None:
-    """Report the flags of another scheduler that are ignored here."""
+    """Report ignored flags of another scheduler."""
     if names:
         say("notice", f"flags of {whose} ignored here: {', '.join(dict.fromkeys(names))}")
 
 
-def sorted_out(
-    arguments: Sequence[str], switches: set[str], without_meaning: Mapping[str, bool] = WITHOUT_MEANING
+def translate_arguments(
+    arguments: Sequence[str], switches: set[str], ignored_flags: Mapping[str, bool] = IGNORED_FLAGS
 ) -> tuple[list[str], list[str]]:
     """Return the arguments as this command line spells them, and the names of ignored flags.
 
-    `switches` can be turned off by `--no-`; `without_meaning` maps ignored flags to whether they take a value.
+    `switches` can be turned off by `--no-`; `ignored_flags` maps ignored flags to whether they take a value.
     """
-    understood, meaningless = [], []
+    understood, ignored = [], []
     rest = iter(arguments)
     for argument in rest:
         name, equals, value = argument.partition("=")
         if argument == "--":
             understood += [argument, *rest]
-        elif name in without_meaning:
-            meaningless.append(name)
-            if without_meaning[name] and not equals:
+        elif name in ignored_flags:
+            ignored.append(name)
+            if ignored_flags[name] and not equals:
                 next(rest, None)
         elif equals and name == "-v":
             understood += [name, value]
@@ -85,4 +85,4 @@ def sorted_out(
             understood.append(f"--no-{name.removeprefix('--')}")
         else:
             understood.append(argument)
-    return understood, meaningless
+    return understood, ignored

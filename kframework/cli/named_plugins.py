@@ -31,43 +31,43 @@ PluginOption = Annotated[
 ]
 
 
-def named_plugins(written: Sequence[str]) -> list[type[Plugin]]:
+def named_plugins(references: Sequence[str]) -> list[type[Plugin]]:
     """Import the classes that `--plugin` names; PluginError for one that cannot be loaded."""
     plugins: dict[str, type[Plugin]] = {}
-    for each in written:
-        plugin = _plugin(each)
+    for each in references:
+        plugin = _load_plugin(each)
         if plugin.name in plugins:
             raise typer.BadParameter(f"{each}: plugin {plugin.name!r} is given twice", param_hint="'--plugin'")
         plugins[plugin.name] = plugin
     return list(plugins.values())
 
 
-def _plugin(written: str) -> type[Plugin]:
+def _load_plugin(reference: str) -> type[Plugin]:
     from kframework.core.runtime.registry import Offer, Registry
 
-    where, _, name = written.rpartition(":")
+    where, _, name = reference.rpartition(":")
     if not where or not name:
-        raise typer.BadParameter(f"write FILE.py:CLASS or MODULE:CLASS, not {written!r}", param_hint="'--plugin'")
+        raise typer.BadParameter(f"write FILE.py:CLASS or MODULE:CLASS, not {reference!r}", param_hint="'--plugin'")
     if where.endswith(".py") and not Path(where).is_file():
-        raise PluginError("there is no such file", plugin=written)
+        raise PluginError("there is no such file", plugin=reference)
     try:
         if where.endswith(".py"):
-            module = _of_file(Path(where).resolve())
+            module = _import_file(Path(where).resolve())
         else:
             search_module(Path.cwd())  # as `python -m` does
             module = import_module(where)
     except Exception as error:
-        raise PluginError(f"cannot be imported: {format_error(error)}", plugin=written) from error
+        raise PluginError(f"cannot be imported: {format_error(error)}", plugin=reference) from error
     if not hasattr(module, name):
         close = nearest_name(name, [key for key, each in vars(module).items() if isinstance(each, type)])
         hint = f" (did you mean {close!r}?)" if close else ""
-        raise PluginError(f"there is no {name} in {where}{hint}", plugin=written)
+        raise PluginError(f"there is no {name} in {where}{hint}", plugin=reference)
     loaded: object = getattr(module, name)
-    offer = Offer(getattr(loaded, "name", "") or written, lambda: loaded, target=written)
+    offer = Offer(getattr(loaded, "name", "") or reference, lambda: loaded, target=reference)
     return Registry([offer]).load(offer.name)
 
 
-def _of_file(file: Path) -> ModuleType:
+def _import_file(file: Path) -> ModuleType:
     """Import a file once, as a module of its name, with neighbouring files importable as in `python FILE`."""
     for module in list(sys.modules.values()):
         if getattr(module, "__file__", None) == str(file):

@@ -20,7 +20,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 STDIN = "-"
 
 
-def span(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Read a span of time in seconds from an option: 90s, 1h30m."""
     from kframework.config.duration import Duration
 
@@ -31,9 +31,9 @@ def span(text: str) -> float:
         raise typer.BadParameter(message) from error
 
 
-def positive_span(text: str) -> float:
+def parse_positive_duration(text: str) -> float:
     """Parse a time span greater than zero, in seconds."""
-    seconds = span(text)
+    seconds = parse_duration(text)
     if seconds <= 0:
         raise typer.BadParameter("must be greater than zero")
     return seconds
@@ -112,7 +112,7 @@ DurationOption = Annotated[
     typer.Option(
         "--duration",
         metavar="TIME",
-        parser=positive_span,
+        parser=parse_positive_duration,
         help="Stop after this much virtual time (90s, 1h30m); without it, when nothing changes any more.",
     ),
 ]
@@ -164,11 +164,11 @@ Dev = Annotated[
 def group(help: str) -> typer.Typer:
     """Return an empty group of commands, which shows its help if called without one."""
     commands = typer.Typer(help=help, context_settings=HELP_OPTIONS, rich_markup_mode=None)
-    commands.callback(invoke_without_command=True)(help_alone)
+    commands.callback(invoke_without_command=True)(show_help)
     return commands
 
 
-def help_alone(context: typer.Context) -> None:
+def show_help(context: typer.Context) -> None:
     """Show the help of a group that is called without a command."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kframework.simulation.records import PodOutcome, Progress, SimulationResult
 
 #: The number of names listed in a line; the others are counted.
-_LISTED = 5
+_MAX_NAMES = 5
 
 _HEADERS = ("NAMESPACE", "POD", "NODE", "STATUS", "ATTEMPTS", "MESSAGE")
 _WIDE_HEADERS = (*_HEADERS[:-1], "SCORE", "FEASIBLE", "EVALUATED", "PROFILE", "REJECTED BY", "MESSAGE")
@@ -30,16 +30,16 @@ def progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:
         yield lambda progress: update(progress.bound, progress.pods)
 
 
-def say_notices(simulation: SimulationResult, scheduler_names: Collection[str]) -> None:
+def report_notices(simulation: SimulationResult, scheduler_names: Collection[str]) -> None:
     """Report oddities of the configuration, preempted pods, and pods for other scheduler names."""
     for notice in simulation.notices:
         say("notice", notice)
-    preempted = [f"{victim} (for {made.pod})" for made in simulation.preemptions for victim in made.victims]
+    preempted = [f"{victim} (for {each.pod})" for each in simulation.preemptions for victim in each.victims]
     if preempted:
-        say("notice", f"preempted: {_listed(preempted)}")
+        say("notice", f"preempted: {_format_names(preempted)}")
     pending = [outcome for outcome in simulation.outcomes if outcome.node is None]
     for name in sorted({outcome.profile for outcome in pending} - set(scheduler_names)):
-        pods = _listed([outcome.pod for outcome in pending if outcome.profile == name])
+        pods = _format_names([outcome.pod for outcome in pending if outcome.profile == name])
         say("notice", f"no profile has the schedulerName {name!r}; not scheduled: {pods}")
 
 
@@ -48,26 +48,26 @@ def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
     outcomes = simulation.outcomes
     match output:
         case Output.JSON:
-            print_json([_item(outcome) for outcome in outcomes])
+            print_json([_to_item(outcome) for outcome in outcomes])
         case Output.YAML:
-            print_yaml([_item(outcome) for outcome in outcomes])
+            print_yaml([_to_item(outcome) for outcome in outcomes])
         case Output.NAME:
             print_names("pod", (outcome.pod.partition("/")[2] for outcome in outcomes))
         case Output.WIDE:
             last = {decision.pod: decision for decision in simulation.decisions}
             print_table(_WIDE_HEADERS, [_wide_row(outcome, last.get(outcome.pod)) for outcome in outcomes])
         case None:
-            print_places(outcomes)
+            print_placements(outcomes)
 
 
-def print_places(outcomes: Iterable[PodOutcome]) -> None:
+def print_placements(outcomes: Iterable[PodOutcome]) -> None:
     """Print a table of the node of each pod, or why it waits."""
     print_table(_HEADERS, [_row(outcome) for outcome in outcomes])
 
 
 def print_moved(before: Mapping[str, PodOutcome], now: Mapping[str, PodOutcome]) -> None:
     """Print the pods that went elsewhere than before, or wait for another reason; both by `namespace/name`."""
-    moved = [pod for pod in dict.fromkeys((*now, *before)) if _place(before.get(pod)) != _place(now.get(pod))]
+    moved = [pod for pod in dict.fromkeys((*now, *before)) if _placement(before.get(pod)) != _placement(now.get(pod))]
     if not moved:
         say("notice", "nothing moved")
         return
@@ -95,23 +95,23 @@ def summarise(simulation: SimulationResult) -> None:
     for pod, why in simulation.stuck.items():
         stuck.setdefault(why, []).append(pod)
     for why, names in stuck.items():
-        say("warning", f"gave up on {_listed(names)}: {why}")
+        say("warning", f"gave up on {_format_names(names)}: {why}")
     retried = [pod for pod in simulation.retrying if pod not in simulation.stuck]
     if retried:
-        say("warning", f"gave up on pods that were retried without success: {_listed(retried)}")
+        say("warning", f"gave up on pods that were retried without success: {_format_names(retried)}")
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
     account = f"{cycles} scheduling cycles in {time} of virtual time"
     sys.stderr.write(f"{bound} of {pods} pods bound, {pods - bound} pending; {account}\n")
 
 
-def _item(outcome: PodOutcome) -> dict[str, object]:
+def _to_item(outcome: PodOutcome) -> dict[str, object]:
     phase = outcome.phase or "Pending"
     fields = {"pod": outcome.pod, "node": outcome.node, "phase": phase, "message": outcome.message}
     return {**fields, "attempts": outcome.attempts}
 
 
-def _place(outcome: PodOutcome | None) -> tuple[str | None, str] | None:
+def _placement(outcome: PodOutcome | None) -> tuple[str | None, str] | None:
     return None if outcome is None else (outcome.node, outcome.message)
 
 
@@ -135,6 +135,6 @@ def _wide_row(outcome: PodOutcome, decision: Decision | None) -> tuple[str, ...]
     return (*row, score, *counts, outcome.profile, rejected_by or NONE, message)
 
 
-def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - _LISTED
-    return ", ".join(names[:_LISTED]) + (f" and {rest} more" if rest > 0 else "")
+def _format_names(names: Sequence[str]) -> str:
+    rest = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {rest} more" if rest > 0 else "")

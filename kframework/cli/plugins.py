@@ -72,7 +72,7 @@ def _rows(registry: Registry) -> Iterator[_Row]:
     for name in sorted({*registry, *ALPHA_PLUGINS}):
         offers = registry.offers(name)
         if not offers:
-            yield _Row(name, "not implemented", _in_order(ALPHA_PLUGINS[name]))
+            yield _Row(name, "not implemented", _sort_points(ALPHA_PLUGINS[name]))
         for offer in offers:
             distribution, target = offer.distribution or None, offer.target or None
             try:
@@ -82,10 +82,10 @@ def _rows(registry: Registry) -> Iterator[_Row]:
                 yield _Row(name, status, [], None, distribution, target, str(error))
                 continue
             status = "built-in" if offer.target.startswith(_BUILT_IN) else "installed"
-            yield _Row(name, status, _in_order(extension_points(plugin)), plugin.reads, distribution, target)
+            yield _Row(name, status, _sort_points(extension_points(plugin)), plugin.reads, distribution, target)
 
 
-def _in_order(points: frozenset[str]) -> list[str]:
+def _sort_points(points: frozenset[str]) -> list[str]:
     from kframework.core.runtime.hooks import POINTS
 
     return sorted(points, key=[*POINTS, *points].index)

@@ -28,7 +28,7 @@ class DataForm(StrEnum):
     YAML = "yaml"
 
 
-def say(kind: str, text: str) -> None:
+def notify_user(kind: str, text: str) -> None:
     """Write one message to stderr, besides the data: an `error`, a `warning`, a `notice`; wrapped on a terminal."""
     # Errors may have several lines; other whitespace is shown.
     joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
@@ -53,6 +53,7 @@ def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def print_json(data: object) -> None:
+    """Print data as JSON."""
     import msgspec
 
     lines = msgspec.json.format(msgspec.json.encode(data), indent=4).decode().split("\n")
@@ -78,10 +79,12 @@ def print_yaml(*documents: object) -> None:
 
 
 def print_names(kind: str, names: Iterable[str]) -> None:
+    """Print names as `kind/name`, one a line."""
     print_lines(*(f"{kind}/{name}" for name in names))
 
 
 def print_data(form: DataForm, data: object) -> None:
+    """Print data as JSON or YAML."""
     (print_json if form is DataForm.JSON else print_yaml)(data)
 
 

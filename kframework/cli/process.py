@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.fake_api import say_where
-from kframework.cli.options import Devices, Objects, Port, WriteKubeconfig, span
+from kframework.cli.fake_api import print_kubeconfig
+from kframework.cli.options import Devices, Objects, Port, WriteKubeconfig, parse_duration
 from kframework.cli.printing import print_lines
 from kframework.errors import escape_text
 from kframework.simulation.inputs import read_cluster
@@ -37,7 +37,7 @@ ResourceName = Annotated[
 
 
 def _time_option(flag: str, help: str) -> object:
-    return typer.Option(flag, metavar="TIME", parser=span, help=help)
+    return typer.Option(flag, metavar="TIME", parser=parse_duration, help=help)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +147,7 @@ class ProcessOptions:
         return {name: getattr(self, name) for name in LeaderElectionSettings.model_fields}
 
     def listener(self) -> Listener | None:
+        """Return the listener of the endpoints; None for no endpoints."""
         from kframework.process.http.endpoints import Listener
 
         if not self.secure_port:
@@ -196,6 +197,7 @@ class EmbeddedOptions:
     write_kubeconfig: WriteKubeconfig = None
 
     def refuse_alone(self, controllers: str = "*") -> None:
+        """Reject options of the embedded server without `--embedded`."""
         if not self.embedded and controllers != "*":
             raise typer.BadParameter("only with --embedded", param_hint="'--controllers'")
         if not self.embedded and (self.filenames or self.devices or self.port or self.write_kubeconfig):
@@ -223,7 +225,7 @@ def create_server(
 
         publication = ServerOptions(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
         manifest = read_cluster(embedded.filenames, devices=embedded.devices)
-        return EmbeddedServer(manifest, clock, publication, say_where, controllers.split(","))
+        return EmbeddedServer(manifest, clock, publication, print_kubeconfig, controllers.split(","))
     from kframework.client.kube import ConnectionSettings
     from kframework.process.servers import RealServer
 

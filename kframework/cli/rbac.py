@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.config import compiled
+from kframework.cli.config import compile_profiles
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import DataForm, print_json, print_yaml
@@ -52,7 +52,7 @@ def command(
 
     plugins = named_plugins(plugin)
     configuration = load_simulation_configuration(config, plugins)
-    profiles = compiled(configuration, plugins)
+    profiles = compile_profiles(configuration, plugins)
     election = configuration.settings.leader_election
     rules = review_rules() if reviews else []
     print_objects(output, manifests(profiles, election, reviews=rules, name=name, namespace=namespace))

@@ -31,7 +31,7 @@ _WIDE_HEADERS = (
 )  # fmt: skip
 
 #: The fields of a decision in JSON: the outcome, without measurements.
-_DECIDED = (
+_DECISION_FIELDS = (
     "result",
     "node",
     "score",
@@ -79,7 +79,7 @@ def command(
             if value:
                 why = f"only for recordings of the pod engine; this one is of the engine {recorded.header.engine!r}"
                 raise typer.BadParameter(why, param_hint=f"'--{option}'")
-    _say_maker(recorded)
+    _report_versions(recorded)
     plugins = named_plugins(plugin)
     result = _replay(recorded, config, plugins)
     _print(result, output)
@@ -90,7 +90,7 @@ def command(
         raise typer.Exit(1)
 
 
-def _say_maker(recorded: RecordingReader) -> None:
+def _report_versions(recorded: RecordingReader) -> None:
     from kframework._version import __version__
     from kframework.observe.recording.engines import distribution_of
 
@@ -146,7 +146,7 @@ def _print(result: ReplayResult, output: WideForm | None) -> None:
                 **{f"{record}s": len(names) for record, names in result.compared.items()},
                 **part,
                 "cutOff": result.cut_off,
-                "differences": [_document(diff) for diff in result.differences],
+                "differences": [_to_item(diff) for diff in result.differences],
             }
         )
     elif differences and differences[0].record != "attempt":
@@ -161,15 +161,15 @@ def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayRes
     """Print the differences in an engine's own records, such as sessions; consecutive ones share a row."""
     record, subject = differences[0].record.upper(), differences[0].subject_kind.upper()
     if output is WideForm.WIDE:
-        rows = [(str(diff.name), _time(diff), *_row(diff)) for diff in differences]
+        rows = [(str(diff.name), _format_time(diff), *_row(diff)) for diff in differences]
         print_table((record, "TIME", subject, *_HEADERS), rows)
     else:
         rows = [(names, *_row(diff)) for names, diff in _merge_consecutive(differences, result)]
         print_table((f"{record}S", subject, *_HEADERS), rows)
 
 
-def _document(diff: DecisionDiff) -> dict[str, object]:
-    recorded, replayed = _decided(diff.recorded), _decided(diff.replayed)
+def _to_item(diff: DecisionDiff) -> dict[str, object]:
+    recorded, replayed = _decision_fields(diff.recorded), _decision_fields(diff.replayed)
     decisions = {"recorded": recorded, "now": replayed}
     if diff.record == "attempt":
         return {"attempt": diff.name, "pod": diff.subject, "difference": diff.kind, **decisions}
@@ -179,11 +179,13 @@ def _document(diff: DecisionDiff) -> dict[str, object]:
     return {**about, "difference": diff.kind, "message": diff.message, **diff.details, **decisions}
 
 
-def _decided(decision: object) -> object:
+def _decision_fields(decision: object) -> object:
     """Return a decision's fields for JSON; an engine's own record unchanged."""
     from kframework.core.cycle.records import Decision
 
-    return {field: getattr(decision, field) for field in _DECIDED} if isinstance(decision, Decision) else decision
+    if not isinstance(decision, Decision):
+        return decision
+    return {field: getattr(decision, field) for field in _DECISION_FIELDS}
 
 
 def _row(diff: DecisionDiff) -> tuple[str, ...]:
@@ -195,13 +197,13 @@ def _wide_row(diff: DecisionDiff) -> tuple[str, ...]:
 
     decision = diff.recorded or diff.replayed
     assert isinstance(decision, Decision)
-    recorded = (diff.recorded_text, *_numbers(diff.recorded))
-    replayed = (diff.replayed_text, *_numbers(diff.replayed))
-    about = (str(diff.name), _time(diff), diff.subject, decision.profile)
+    recorded = (diff.recorded_text, *_score_and_feasible(diff.recorded))
+    replayed = (diff.replayed_text, *_score_and_feasible(diff.replayed))
+    about = (str(diff.name), _format_time(diff), diff.subject, decision.profile)
     return *about, *recorded, *replayed, diff.kind, diff.message
 
 
-def _numbers(decision: object) -> tuple[str, str]:
+def _score_and_feasible(decision: object) -> tuple[str, str]:
     """Return score and number of feasible nodes; a score only if there were several nodes to choose from."""
     from kframework.core.cycle.records import Decision
 
@@ -210,7 +212,7 @@ def _numbers(decision: object) -> tuple[str, str]:
     return str(decision.score) if decision.best_nodes else NONE, str(decision.feasible)
 
 
-def _time(diff: DecisionDiff) -> str:
+def _format_time(diff: DecisionDiff) -> str:
     from kframework.clock import rfc3339
 
     return rfc3339(diff.at)

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.config import compiled
+from kframework.cli.config import compile_profiles
 from kframework.cli.go_flags import warn_ignored_flags
 from kframework.cli.logs import deduplicated_logs, logging_to_stderr, set_verbosity
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Config, Controllers, Dev, Logging, Verbosity, expand_options, span
+from kframework.cli.options import Config, Controllers, Dev, Logging, Verbosity, expand_options, parse_duration
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_server
 from kframework.cli.recording import RecordedScheduler, RecordOptions, recording, with_read_only
 from kframework.cli.tracing import traced
@@ -55,7 +55,9 @@ def command(
     pod_max_in_unschedulable_pods_duration: Annotated[
         float | None,
         typer.Option(
-            metavar="TIME", parser=span, help="Retry an unschedulable pod without an event after this time; default 5m."
+            metavar="TIME",
+            parser=parse_duration,
+            help="Retry an unschedulable pod without an event after this time; default 5m.",
         ),
     ] = None,
     embedded: EmbeddedOptions,
@@ -78,13 +80,13 @@ def command(
             client.clear()
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
-        configuration = overriding(load_simulation_configuration(config, plugins), process, client, options)
+        configuration = with_process_options(load_simulation_configuration(config, plugins), process, client, options)
         warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml
             from kframework.core.runtime.registry import load_in_tree_args
 
-            compiled(configuration, plugins)
+            compile_profiles(configuration, plugins)
             text = effective_yaml(configuration, load_in_tree_args(configuration))
             Path(write_config_to).write_text(text, encoding="utf-8")
             say("notice", f"wrote the effective configuration to {write_config_to}")
@@ -121,7 +123,7 @@ def handle_early_signals() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def overriding(
+def with_process_options(
     configuration: Configuration,
     process: ProcessOptions,
     client: Mapping[str, object] | None = None,
@@ -146,6 +148,7 @@ def schedule(
     verbosity: int = 0,
     dev: bool = False,
 ) -> None:
+    """Schedule until a signal."""
     from kframework.clock import SystemClock
     from kframework.core.runtime.registry import Registry
     from kframework.process.process import Process
@@ -232,5 +235,5 @@ def run(
     given = tuple(plugins)
     with logging_to_stderr():
         set_verbosity(verbosity)
-        configuration = overriding(load_simulation_configuration(config, given), process)
+        configuration = with_process_options(load_simulation_configuration(config, given), process)
         schedule(configuration, given, process, server, recorded, verbosity=verbosity)

@@ -28,7 +28,7 @@ from kframework.cli.options import (
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
-from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
+from kframework.cli.outcomes import print_outcomes, progress, report_notices, summarise
 from kframework.cli.recording import RecordOptions, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kframework.scheduler.scheduler import EngineFactory
 
 #: The approximate number of attempts with timed plugins for a report.
-_TIMED = 5_000
+_TIMED_ATTEMPTS = 5_000
 
 
 @expand_options
@@ -116,7 +116,7 @@ def command(
                 workload_controllers=controllers.split(","),
                 on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity and not pdb)),
                 timed_share=max(
-                    min(1.0, _TIMED / max(len(objects), 1)) if report is not None else 0.0,
+                    min(1.0, _TIMED_ATTEMPTS / max(len(objects), 1)) if report is not None else 0.0,
                     tracing.share if tracing is not None else 0.0,
                 ),
             )
@@ -129,7 +129,7 @@ def command(
         result = simulation.result
         if page is not None:
             page.write(simulation.report(f"Simulation of {', '.join(filenames)}"))
-    say_notices(result, [profile.scheduler_name for profile in configuration.profiles])
+    report_notices(result, [profile.scheduler_name for profile in configuration.profiles])
     print_outcomes(result, output)
     summarise(result)
     raise typer.Exit(code)
@@ -138,7 +138,7 @@ def command(
 def _watch(
     arguments: Sequence[str], read: Sequence[str], plugins: Sequence[str], output: Output | None, pdb: bool
 ) -> NoReturn:
-    from kframework.cli.watching import watch, watched
+    from kframework.cli.watching import find_watched_paths, watch
 
     if STDIN in read:
         raise typer.BadParameter("stdin does not change; name files", param_hint="'--watch'")
@@ -146,7 +146,7 @@ def _watch(
         raise typer.BadParameter("prints only what moved; remove --output", param_hint="'--watch'")
     if pdb:
         raise typer.BadParameter("simulates in other processes; remove --pdb", param_hint="'--watch'")
-    watch(arguments, watched(read, plugins))
+    watch(arguments, find_watched_paths(read, plugins))
 
 
 def _with_debugger(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
@@ -169,7 +169,7 @@ def _with_debugger(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
         if has_quit:
             raise BdbQuit
 
-    def made(
+    def make_with_debugger(
         configuration: Configuration, clock: Clock, host: Host, extenders: Extenders, profiles: ProfilesFactory
     ) -> PodEngine:
         engine = make(configuration, clock, host, extenders, profiles)
@@ -177,4 +177,4 @@ def _with_debugger(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
             profile.on_fault = open_debugger
         return engine
 
-    return made
+    return make_with_debugger

@@ -19,7 +19,7 @@ import msgspec
 import watchfiles
 
 from kframework.cli.named_plugins import search_module
-from kframework.cli.outcomes import print_moved, print_places
+from kframework.cli.outcomes import print_moved, print_placements
 from kframework.objects.manifest import SUFFIXES
 from kframework.simulation.records import PodOutcome
 from kframework.verbosity import say
@@ -28,7 +28,7 @@ from kframework.verbosity import say
 _WAIT_MS = 200
 
 
-class Watched(msgspec.Struct, frozen=True):
+class WatchedPaths(msgspec.Struct, frozen=True):
     """The watched files, and watched folders with the endings of files in them."""
 
     files: frozenset[Path]
@@ -40,26 +40,26 @@ class Watched(msgspec.Struct, frozen=True):
         return any(path.suffix in ends and path.is_relative_to(folder) for folder, ends in self.folders.items())
 
     @property
-    def places(self) -> list[Path]:
+    def existing_folders(self) -> list[Path]:
         """Every existing folder in which something may change, not including subfolders."""
         below = {Path(place) for folder in self.folders for place, _, _ in os.walk(folder)}
         return sorted(below.union(file.parent for file in self.files if file.parent.is_dir()))
 
 
-def watched(read: Iterable[str], plugins: Iterable[str]) -> Watched:
+def find_watched_paths(read: Iterable[str], plugins: Iterable[str]) -> WatchedPaths:
     """Watch files and folders that are read, and the code of plugins: of `--plugin`, and all installed editable."""
     paths = [Path(each).resolve() for each in read]
     folders: dict[Path, tuple[str, ...]] = {path: SUFFIXES for path in paths if path.is_dir()}
     files = {path for path in paths if path not in folders}
-    for code in _code(plugins):
+    for code in _plugin_code(plugins):
         if code.is_dir():
             folders[code] = (".py",)
         else:
             files.add(code)
-    return Watched(frozenset(files), folders)
+    return WatchedPaths(frozenset(files), folders)
 
 
-def _code(plugins: Iterable[str]) -> Iterator[Path]:
+def _plugin_code(plugins: Iterable[str]) -> Iterator[Path]:
     """Find the modules and packages of plugins, without importing them."""
     installed = [Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib")]
     offers = (offer for distribution in distributions() for offer in distribution.entry_points)
@@ -81,7 +81,7 @@ def _code(plugins: Iterable[str]) -> Iterator[Path]:
                 yield code
 
 
-def watch(arguments: Sequence[str], watched: Watched) -> NoReturn:
+def watch(arguments: Sequence[str], watched: WatchedPaths) -> NoReturn:
     """Simulate with the arguments of a command line, and again with every change, until interrupted.
 
     SIGINT sets an event besides raising KeyboardInterrupt, which Python drops in a finalizer. It also works in a
@@ -97,7 +97,7 @@ def watch(arguments: Sequence[str], watched: Watched) -> NoReturn:
     try:
         say("notice", "simulating again after every change, until Ctrl-C")
         outcomes: Mapping[str, PodOutcome] | None = None
-        for changed in changes(watched, interrupted):
+        for changed in detect_changes(watched, interrupted):
             if changed:
                 say("notice", f"{', '.join(sorted({path.name for path in changed}))} changed")
             outcomes = simulate_again(arguments, outcomes)
@@ -106,11 +106,11 @@ def watch(arguments: Sequence[str], watched: Watched) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def changes(watched: Watched, interrupted: Event) -> Iterator[set[Path]]:
+def detect_changes(watched: WatchedPaths, interrupted: Event) -> Iterator[set[Path]]:
     """Yield the changed files after each change until interrupted; an empty set as soon as watching has begun."""
     is_first = True
     for changed in watchfiles.watch(
-        *watched.places,
+        *watched.existing_folders,
         watch_filter=lambda change, path: Path(path) in watched,
         stop_event=interrupted,
         recursive=False,
@@ -136,7 +136,7 @@ def simulate_again(
         return before
     now = {each.pod: each for each in msgspec.json.decode(done.stdout, type=list[PodOutcome])}
     if before is None:
-        print_places(now.values())
+        print_placements(now.values())
     else:
         print_moved(before, now)
     sys.stdout.flush()

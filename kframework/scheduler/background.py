@@ -65,7 +65,6 @@ class BackgroundTasks:
 
 
 async def log_failures(coroutine: BackgroundTask, by: str) -> None:
-    """Run a spawned coroutine; its exception is logged."""
     name = getattr(coroutine, "__qualname__", type(coroutine).__name__)
     try:
         await with_timeout(None, coroutine, "")
@@ -101,7 +100,6 @@ class Workers:
         self._tasks.start_soon(self._work, work)
 
     def start_in_own_task(self, work: Awaitable[None]) -> None:
-        """Begin work in a task of its own, with the context that is current now."""
         self._tasks.start_soon(_await, work)
 
     async def _work(self, work: Awaitable[None]) -> None:

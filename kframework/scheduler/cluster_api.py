@@ -52,7 +52,6 @@ class ClusterApi(Api):
         await self._bind_until_known(pod, node_name, None)
 
     async def _bind_until_known(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
-        """Bind a pod, starting with the pending request if there is one, until its node is known."""
         pauses, unanswered = iter(RETRY_DELAYS), False
         with without_timeout():
             while True:

@@ -113,7 +113,6 @@ class Extender:
         return Candidate(name, tuple(pods[uid] for uid in uids), violations)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
-        """Let the extender bind the pod to the node; raises ExtenderError."""
         error = await self._send(self.settings.bind_verb, encode_binding_args(pod, node_name), decode_binding_result)
         if error:
             raise ExtenderError(error)

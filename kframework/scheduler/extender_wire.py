@@ -116,7 +116,6 @@ def encode_preemption_args(pod: PendingPod, candidates: Iterable[Candidate], *, 
 
 
 def _rebuild_pod(pod: PodInfo) -> Pod:
-    """Rebuild a pod object from its PodInfo: the spec of its template, and its own names."""
     if isinstance(pod, PendingPod):
         return replace(pod.object, spec=replace(pod.object.spec, node_name=pod.node_name))
     return Pod(

@@ -60,7 +60,6 @@ def gc_paused() -> Iterator[None]:
 
 
 def collect() -> None:
-    """Collect garbage and exclude the remaining objects from then on."""
     gc.collect()
     gc.freeze()
 

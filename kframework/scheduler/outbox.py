@@ -189,7 +189,6 @@ class Outbox:
         self._engine_writes.put(key, _EngineWrite(key, call, on_failure))
 
     def record(self, event: EventRecord) -> None:
-        """Write an Event, or that its series has grown."""
         event.tries = 0
         if len(self._events) + self._awaiting_retry < MAX_EVENTS or self._events.waiting(event) is not None:
             self._events.put(event, event)
@@ -318,7 +317,6 @@ class Outbox:
                 self._count_dropped(WRITE_FAILED, str(error))
 
     def _write_run(self, events: RunEvents) -> None:
-        """Write the events of a run at once where the cluster can, and else one by one."""
         if not (self.fence.is_open and self._run_binder is not None and self._run_binder.record_run(events)):
             for each in events:
                 self.record(each)
@@ -394,7 +392,6 @@ class KeyedWriteQueue(Generic[K, W]):
         return self._in_flight.get(key)
 
     def discard(self, key: K) -> W | None:
-        """Remove and return the waiting write of this key."""
         return self._waiting.pop(key, None)
 
     async def wait_until_written(self, key: K) -> None:

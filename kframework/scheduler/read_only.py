@@ -25,8 +25,6 @@ class ReadOnlyInbox(Inbox):
 
 
 def with_read_only_objects(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
-    """Return a factory of the same engine with an inbox that makes objects read-only."""
-
     def make_read_only(
         configuration: Configuration, clock: Clock, host: Host, extenders: Extenders, profiles: ProfilesFactory
     ) -> PodEngine:

@@ -291,7 +291,6 @@ class Scheduler(Host, Generic[E]):
             await self._sleep()
 
     async def _sleep(self) -> None:
-        """Wait for a message or the next deadline."""
         if len(self.engine.inbox):
             await asyncio.sleep(0)
             return
@@ -395,12 +394,10 @@ class Scheduler(Host, Generic[E]):
             _notify(observer, observer.on_binding, binding)
 
     def _start_work(self, work: Awaitable[None]) -> None:
-        """Start work that must not be aborted."""
         assert self._workers is not None
         self._workers.start(self._track(work))
 
     def _track(self, work: Awaitable[None]) -> Awaitable[None]:
-        """Count work as under way until it has ended."""
         self._under_way += 1
         return self._tracked(work)
 

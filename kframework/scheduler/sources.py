@@ -75,7 +75,6 @@ class SourceFeed:
             await asyncio.sleep(self.pause())
 
     async def fetch(self) -> None:
-        """Poll once, or consume a generator to its end; errors are published, not raised."""
         try:
             await guard_cancellation(self._fetch())
         except Exception as error:

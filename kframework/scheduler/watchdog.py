@@ -129,7 +129,6 @@ class Watchdog:
         return ready
 
     def collect(self, phase: str, info: object) -> None:
-        """Record the time of garbage collection."""
         if phase == "start":
             self._collecting = self._now()
         else:
@@ -227,7 +226,6 @@ def _outer_frames(frame: FrameType | None) -> Iterator[FrameType]:
 
 
 def _modules(plugins: Iterable[Plugin]) -> dict[str, Plugin]:
-    """Return the modules that belong to one plugin each."""
     found: dict[str, list[Plugin]] = {}
     for plugin in plugins:
         found.setdefault(type(plugin).__module__, []).append(plugin)

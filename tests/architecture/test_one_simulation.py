@@ -14,7 +14,7 @@ from tests.architecture.sources import ROOT, listed, parse
 #: The one class, and the module that drives its loop.
 SIMULATION, LOOP = "kframework.simulation.simulation.Simulation", "kframework.simulation.running"
 #: Functions that create a scheduler on a cluster in memory to read its profiles, and never run it.
-READERS = ("kframework.cli.config.compiled", "kframework_batch.settings.role_manifests")
+READERS = ("kframework.cli.config.compile_profiles", "kframework_batch.settings.role_manifests")
 #: Modules that name the loop of virtual time for something else: to hand it on, to close a plugin in the contract's
 #: checks, and to date log lines.
 OTHERS = ("kframework.clock", "kframework.testing.contract.repeatability", "kframework.cli.logs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.cli.go_flags import sorted_out
+from kframework.cli.go_flags import translate_arguments
 
 SWITCHES = {"--leader-elect"}
 
@@ -33,4 +33,4 @@ SWITCHES = {"--leader-elect"}
     ],
 )
 def test_arguments_are_sorted_out(arguments: str, understood: str, meaningless: str) -> None:
-    assert sorted_out(arguments.split(), SWITCHES) == (understood.split(), meaningless.split())
+    assert translate_arguments(arguments.split(), SWITCHES) == (understood.split(), meaningless.split())

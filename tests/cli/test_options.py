@@ -8,10 +8,10 @@ import typer
 from kframework.cli.options import (
     Output,
     group,
-    positive_span,
+    parse_duration,
+    parse_positive_duration,
     refuse_overwriting,
     refuse_reading_stdin_twice,
-    span,
 )
 
 
@@ -38,16 +38,16 @@ def test_the_forms_of_output_are_kubectls() -> None:
 
 
 def test_a_span_of_time_is_written_as_in_go() -> None:
-    assert span("1m30s") == 90.0
+    assert parse_duration("1m30s") == 90.0
     with pytest.raises(typer.BadParameter, match=r'missing unit in duration "90"; write it as 90s or 1h30m'):
-        span("90")
+        parse_duration("90")
 
 
 @pytest.mark.parametrize("text", ["0s", "-5s"])
 def test_a_span_of_time_may_have_to_be_positive(text: str) -> None:
-    assert positive_span("5s") == 5.0
+    assert parse_positive_duration("5s") == 5.0
     with pytest.raises(typer.BadParameter, match="must be greater than zero"):
-        positive_span(text)
+        parse_positive_duration(text)
 
 
 @pytest.mark.parametrize(

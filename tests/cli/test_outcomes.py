@@ -11,7 +11,7 @@ import yaml
 
 from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import Output
-from kframework.cli.outcomes import print_moved, print_outcomes, say_notices, summarise
+from kframework.cli.outcomes import print_moved, print_outcomes, report_notices, summarise
 from kframework.core.cycle.records import Decision, Result
 from kframework.simulation.records import PodOutcome, SimulationResult
 
@@ -112,7 +112,7 @@ def test_what_moved_is_elsewhere_or_waits_for_another_reason(capsys: pytest.Capt
 
 
 def test_what_is_odd_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    say_notices(SIMULATION, ["batch"])
+    report_notices(SIMULATION, ["batch"])
     assert capsys.readouterr().err.splitlines() == [
         "notice: plugin odd is passed over",
         "notice: preempted: shop/small (for shop/huge)",

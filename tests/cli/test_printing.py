@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from kframework.cli.printing import print_json, print_lines, print_names, print_table, print_yaml, say
+from kframework.cli.printing import notify_user, print_json, print_lines, print_names, print_table, print_yaml
 from kframework.observe.text_table import table
 
 HEADERS = ("POD", "STATUS", "MESSAGE")
@@ -54,9 +54,9 @@ def test_lines_beside_the_data_are_wrapped_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", "20")
-    say("notice", "a line of some length")
+    notify_user("notice", "a line of some length")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    say("notice", "a line of some length")
+    notify_user("notice", "a line of some length")
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "notice: a line of some length\nnotice: a line of\n    some length\n"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import kframework
-from kframework.cli.watching import watch, watched
+from kframework.cli.watching import find_watched_paths, watch
 from tests.cli.conftest import Command
 from tests.cli.processes import Started, started
 
@@ -33,24 +33,24 @@ class Picky(Plugin):
 def test_what_is_read_and_the_code_of_plugins_is_watched(tmp_path: Path) -> None:
     folder, file, plugin = tmp_path / "folder", tmp_path / "cluster.yaml", tmp_path / "plugin.py"
     (folder / "below").mkdir(parents=True)
-    found = watched([str(folder), str(file)], [f"{plugin}:Picky"])
+    found = find_watched_paths([str(folder), str(file)], [f"{plugin}:Picky"])
     within = [file, plugin, folder / "new.yaml", folder / "below" / "pods.json", Path(kframework.__file__).resolve()]
     without = [tmp_path / "other.yaml", folder / "notes.txt", folder / "new.py", tmp_path / "beside.py"]
     assert [path in found for path in (*within, *without)] == [True] * len(within) + [False] * len(without)
-    assert {tmp_path, folder, folder / "below"} <= set(found.places)
+    assert {tmp_path, folder, folder / "below"} <= set(found.existing_folders)
 
 
 def test_what_is_installed_for_good_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "settled.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     place = tmp_path / "settled.py"
-    assert place in watched([], ["settled:Picky"])
+    assert place in find_watched_paths([], ["settled:Picky"])
     monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
-    assert place not in watched([], ["settled:Picky"])
+    assert place not in find_watched_paths([], ["settled:Picky"])
 
 
 def test_a_module_that_is_missing_stops_nobody() -> None:
-    assert Path("nowhere.py").resolve() not in watched([], ["nowhere_at_all:Picky"])
+    assert Path("nowhere.py").resolve() not in find_watched_paths([], ["nowhere_at_all:Picky"])
 
 
 def lines(command: Started, last: str) -> list[str]:
@@ -118,7 +118,7 @@ def test_interrupt_ends_watching_although_its_exception_is_dropped(
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN if ignored else signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            watch(["simulate"], watched([str(file)], []))
+            watch(["simulate"], find_watched_paths([str(file)], []))
     finally:
         signal.signal(signal.SIGINT, handler)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, Names, package
+from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, Names, render_package
 from tests.docs.examples import write_examples
 from tests.support.type_checkers import CheckerError, mypy, pyright
 
@@ -217,7 +217,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("authors")
     files = {"typed.py": MODULE, "untyped.py": UNTYPED}
     for name, example in {"two-points": FILTER_AND_SCORE, "every-point": ALL_POINTS}.items():
-        files |= package(Names(name), example)
+        files |= render_package(Names(name), example)
     assert write_examples(folder).isdisjoint(files)
     for name, text in files.items():
         path = folder / name

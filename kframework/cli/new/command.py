@@ -37,13 +37,13 @@ def command(
     The new folder has a plugin with typed Args, tests, a cluster file to simulate and a CI workflow.
     """
     try:
-        names = names_of(path.name)
+        names = derive_names(path.name)
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="NAME") from error
     if path.exists():
         raise typer.BadParameter(f"{path} already exists; choose another name, or remove it", param_hint="NAME")
     path.mkdir(parents=True)
-    for name, text in package(names, ALL_POINTS if all_points else FILTER_AND_SCORE).items():
+    for name, text in render_package(names, ALL_POINTS if all_points else FILTER_AND_SCORE).items():
         file = path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
@@ -90,7 +90,7 @@ class Names:
         return "".join(word.capitalize() for word in self.distribution.split("-"))
 
 
-def names_of(distribution: str) -> Names:
+def derive_names(distribution: str) -> Names:
     """Return the names derived from the distribution's; ValueError explains an invalid one and suggests a valid one."""
     from kframework.config.default_plugins import IN_TREE_PLUGINS
 
@@ -107,17 +107,16 @@ def names_of(distribution: str) -> Names:
         taken = f"a module {names.module!r} already exists"
     elif names.plugin in IN_TREE_PLUGINS:
         taken = f"kube-scheduler has a plugin {names.plugin}"
-    elif not _imported(names).isdisjoint({names.plugin, f"{names.plugin}Args"}):
+    elif not _imported_names(names).isdisjoint({names.plugin, f"{names.plugin}Args"}):
         taken = f"its class {names.plugin} would hide what it imports"
     if taken:
         raise ValueError(f"{distribution!r} cannot be used: {taken}; choose another, such as 'my-{distribution}'")
     return names
 
 
-def _imported(names: Names) -> Set[str]:
-    """Return the names that the plugin and its tests import from elsewhere."""
+def _imported_names(names: Names) -> Set[str]:
     texts = (
-        _filled(f"{example.folder}/{module}", names, example)
+        _render_template(f"{example.folder}/{module}", names, example)
         for example in (FILTER_AND_SCORE, ALL_POINTS)
         for module in ("plugin.py", "test_plugin.py")
     )
@@ -130,23 +129,23 @@ def _imported(names: Names) -> Set[str]:
     }
 
 
-def package(names: Names, example: Example) -> Mapping[str, str]:
+def render_package(names: Names, example: Example) -> Mapping[str, str]:
     """Return the text of each file, by its path in the package's folder."""
     return {
-        ".github/workflows/test.yaml": _filled("ci.yaml", names, example),
-        ".gitignore": _filled("gitignore", names, example),
-        "README.md": _filled("README.md", names, example),
-        "cluster.yaml": _filled(f"{example.folder}/cluster.yaml", names, example),
-        "config.yaml": _filled(f"{example.folder}/config.yaml", names, example),
-        "pyproject.toml": _filled("pyproject.toml", names, example),
-        f"{names.module}/__init__.py": _filled("init.py", names, example),
-        f"{names.module}/plugin.py": _filled(f"{example.folder}/plugin.py", names, example),
+        ".github/workflows/test.yaml": _render_template("ci.yaml", names, example),
+        ".gitignore": _render_template("gitignore", names, example),
+        "README.md": _render_template("README.md", names, example),
+        "cluster.yaml": _render_template(f"{example.folder}/cluster.yaml", names, example),
+        "config.yaml": _render_template(f"{example.folder}/config.yaml", names, example),
+        "pyproject.toml": _render_template("pyproject.toml", names, example),
+        f"{names.module}/__init__.py": _render_template("init.py", names, example),
+        f"{names.module}/plugin.py": _render_template(f"{example.folder}/plugin.py", names, example),
         f"{names.module}/py.typed": "",
-        f"tests/test_{names.module}.py": _filled(f"{example.folder}/test_plugin.py", names, example),
+        f"tests/test_{names.module}.py": _render_template(f"{example.folder}/test_plugin.py", names, example),
     }
 
 
-def _filled(template: str, names: Names, example: Example) -> str:
+def _render_template(template: str, names: Names, example: Example) -> str:
     """Return the text of a template with values in place of `$name`, `$module` and the like."""
     text = files("kframework.cli.new").joinpath("templates", f"{template}.template").read_text(encoding="utf-8")
     return Template(text).substitute(

@@ -26,11 +26,11 @@ from kframework.cli.options import (
     Verbosity,
     expand_options,
     group,
-    positive_span,
+    parse_positive_duration,
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
-from kframework.cli.outcomes import print_outcomes, progress, say_notices, summarise
+from kframework.cli.outcomes import print_outcomes, progress, report_notices, summarise
 from kframework.cli.printing import DataForm
 from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, create_server
 from kframework.cli.rbac import FormOption, NameOption, NamespaceOption, print_objects
@@ -81,7 +81,7 @@ Period = Annotated[
         "--schedule-period",
         "--period",
         metavar="TIME",
-        parser=positive_span,
+        parser=parse_positive_duration,
         help="Time from one session to the next; default 1s.",
     ),
 ]
@@ -168,7 +168,7 @@ def simulate(
         if page is not None:
             shown = BatchView(simulation.scheduler.engine, history, sessions)
             page.write(page_of(shown, title=f"Simulation of {', '.join(filenames)}", start=VIRTUAL_EPOCH))
-    say_notices(result, scheduler_names)
+    report_notices(result, scheduler_names)
     for line in waiting:
         say("notice", line)
     print_outcomes(result, output)
@@ -199,7 +199,7 @@ _STRAY = {"2>&1": False}
 class VolcanoFlagsCommand(GoFlagsCommand):
     """A command that understands the command line of Volcano's scheduler."""
 
-    without_meaning: ClassVar[Mapping[str, bool]] = flags(_WITH_VALUE, _SWITCHES) | _STRAY
+    ignored_flags: ClassVar[Mapping[str, bool]] = flags(_WITH_VALUE, _SWITCHES) | _STRAY
 
 
 ResourceNamespace = Annotated[

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, Example, Names, names_of, package
+from kframework.cli.new.command import ALL_POINTS, FILTER_AND_SCORE, Example, Names, derive_names, render_package
 from kframework.framework.hookspecs import SPECIFICATIONS
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a package of each example."""
     folder = tmp_path_factory.mktemp("packages")
     for package_name, example in EXAMPLES.items():
-        for name, text in package(Names(package_name), example).items():
+        for name, text in render_package(Names(package_name), example).items():
             file = folder / package_name / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text)
@@ -66,7 +66,7 @@ def test_ruff_has_nothing_against_them(folder: Path) -> None:
 
 
 def test_the_larger_one_shows_every_hook() -> None:
-    module = package(Names("every-point"), ALL_POINTS)["every_point/plugin.py"]
+    module = render_package(Names("every-point"), ALL_POINTS)["every_point/plugin.py"]
     methods = {
         node.name
         for node in ast.walk(ast.parse(module))
@@ -77,14 +77,14 @@ def test_the_larger_one_shows_every_hook() -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_dependency_is_listed_if_and_only_if_it_is_imported(name: str) -> None:
-    files = package(Names(name), EXAMPLES[name])
+    files = render_package(Names(name), EXAMPLES[name])
     plugin, project = files[f"{Names(name).module}/plugin.py"], files["pyproject.toml"]
     for library in ("numpy", "pydantic"):
         assert bool(re.search(rf"^(import|from) {library} ", plugin, re.M)) == (f'"{library}>=' in project)
 
 
 def test_names_follow_from_one() -> None:
-    names = names_of("gpu-h100-first")
+    names = derive_names("gpu-h100-first")
     assert (names.distribution, names.module, names.plugin) == ("gpu-h100-first", "gpu_h100_first", "GpuH100First")
 
 
@@ -111,5 +111,5 @@ def test_names_follow_from_one() -> None:
 )
 def test_a_name_that_will_not_do_is_refused(name: str, told: str) -> None:
     with pytest.raises(ValueError) as refused:
-        names_of(name)
+        derive_names(name)
     assert told in str(refused.value)
