@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -34,13 +34,8 @@ from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster
 
 if TYPE_CHECKING:
-    from kframework.clock import Clock
-    from kframework.config.configuration import Configuration
     from kframework.core.cycle.records import Observer
-    from kframework.core.host import Host
-    from kframework.core.plugin_handle import ProfilesFactory
     from kframework.core.pod_engine import PodEngine
-    from kframework.scheduler.extenders import Extenders
     from kframework.scheduler.scheduler import EngineFactory
 
 #: The approximate number of attempts with timed plugins for a report.
@@ -169,10 +164,8 @@ def _with_debugger(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
         if has_quit:
             raise BdbQuit
 
-    def make_with_debugger(
-        configuration: Configuration, clock: Clock, host: Host, extenders: Extenders, profiles: ProfilesFactory
-    ) -> PodEngine:
-        engine = make(configuration, clock, host, extenders, profiles)
+    def make_with_debugger(*parts: Any) -> PodEngine:
+        engine = make(*parts)
         for profile in engine.profiles.values():
             profile.on_fault = open_debugger
         return engine

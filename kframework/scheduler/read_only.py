@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from kframework.clock import Clock
-from kframework.config.configuration import Configuration
-from kframework.core.host import Host
-from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
 from kframework.objects.read_only import read_only
-from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import EngineFactory
 from kframework.state.inbox import Deleted, Inbox, Message, Upserted
 
@@ -25,10 +22,8 @@ class ReadOnlyInbox(Inbox):
 
 
 def with_read_only_objects(make: EngineFactory[PodEngine]) -> EngineFactory[PodEngine]:
-    def make_read_only(
-        configuration: Configuration, clock: Clock, host: Host, extenders: Extenders, profiles: ProfilesFactory
-    ) -> PodEngine:
-        engine = make(configuration, clock, host, extenders, profiles)
+    def make_read_only(*parts: Any) -> PodEngine:
+        engine = make(*parts)
         engine.inbox = ReadOnlyInbox()
         return engine
 

@@ -66,10 +66,10 @@ class _Selector(Protocol):
 
 
 class Watchdog:
-    """A monitor of the running loop while it is entered, for hooks of these plugins that block it for `held` seconds.
+    """A monitor of the running loop while it is entered, for hooks of these plugins that block it for `limit` seconds.
 
-    `told` is called each time in the watchdog's thread, the log gets one line per hook and minute. `now` is in seconds,
-    and `worked` the CPU seconds of the loop's thread.
+    `on_slow_hook` is called each time in the watchdog's thread; the log gets one line per hook and minute. `now` is in
+    seconds, and `cpu_clock` in CPU seconds of the loop's thread.
     """
 
     def __init__(
