@@ -31,11 +31,10 @@ from kframework.fake_api.wire.plain_data import entries, mapping, text
 from kframework.in_memory.admission import SYSTEM_CLASSES
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.volume_controller import VolumeController
-from kframework.in_memory.workloads.selection import CONTROLLERS, create_controllers
+from kframework.in_memory.workloads.selection import CONTROLLERS, ControllerFactory, create_controllers
 from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_of
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
@@ -138,9 +137,10 @@ def _true_condition(name: str, since: str) -> Data:
 #: Default seconds until a deleted pod ends, short for users and tests that wait for it.
 TERMINATION_SECONDS = 1.0
 
-#: All controllers: of workloads, and those that matter to API clients only.
-ALL_CONTROLLERS: Mapping[str, tuple[type[ControlLoop], ...]] = {
+#: All controllers that can be switched off.
+ALL_CONTROLLERS: Mapping[str, tuple[ControllerFactory, ...]] = {
     **CONTROLLERS,
+    "resourceclaim-controller": (lambda cluster, clock: ClaimController(cluster),),
     "endpoints-controller": (EndpointsController,),
     "endpointslice-controller": (EndpointSliceController,),
     "serviceaccount-controller": (ServiceAccountController,),
@@ -210,7 +210,6 @@ class LocalCluster:
         self._controllers = [
             Kubelet(self.memory, clock, TERMINATION_SECONDS),
             VolumeController(self.memory),
-            ClaimController(self.memory),
             DisruptionController(self.memory),
             GarbageCollector(self.memory),
             *create_controllers(controllers, self.memory, clock, ALL_CONTROLLERS),

@@ -77,9 +77,11 @@ def create_workload_controllers(names: Sequence[str], cluster: MemoryCluster, cl
     """Create the named controllers of workloads if the cluster has an object with a pod template."""
     objects = (each for kind in (*_WORKLOADS, CronJob) for each in cluster.objects(kind))
     make_pods = (not isinstance(each, _WORKLOADS) or each.spec.template.spec for each in objects)
-    if not names or not any(make_pods):
+    has_workloads = any(make_pods)
+    if not has_workloads and set(names) <= {"*"}:
         return ()
     from kframework.in_memory.garbage_collector import GarbageCollector  # most simulations need none of it
     from kframework.in_memory.workloads.selection import create_controllers
 
-    return *create_controllers((*names, *_OFF_BY_DEFAULT), cluster, clock), GarbageCollector(cluster)
+    chosen = create_controllers((*names, *_OFF_BY_DEFAULT), cluster, clock)
+    return (*chosen, GarbageCollector(cluster)) if names and has_workloads else ()

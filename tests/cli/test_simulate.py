@@ -428,7 +428,7 @@ spec:
     [
         ("*", 0, "1 of 1 pods bound"),
         ("*,-deployment", 0, "0 of 0 pods bound"),
-        ("*,-deploy", 1, 'error: controllers: unknown controller "deploy"; known are '),
+        ("*,-deploy", 1, 'error: controllers: unknown controller "deploy"; did you mean "deployment"?'),
     ],
 )
 def test_controllers_of_workloads_can_be_switched_off(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from kframework.clock import Clock
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, nearest_name
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import ControlLoop
+from kframework.in_memory.control_loop import MemoryController
 from kframework.in_memory.pod_garbage_collector import PodGarbageCollector
 from kframework.in_memory.workloads.cron_job import CronJobController
 from kframework.in_memory.workloads.daemon_set import DaemonSetController
@@ -16,9 +16,12 @@ from kframework.in_memory.workloads.job import JobController, OrphanedJobPodCont
 from kframework.in_memory.workloads.replica_set import ReplicaSetController, ReplicationControllerController
 from kframework.in_memory.workloads.stateful_set import StatefulSetController
 
+ControllerFactory = Callable[[MemoryCluster, Clock], MemoryController]
+
 #: By the names that kube-controller-manager has for them; without `-controller` it knows them too. Those without a
-#: class here run in the fake API only: no scheduler looks at what they write.
-CONTROLLERS: Mapping[str, tuple[type[ControlLoop], ...]] = {
+#: factory are the fake API's choice: a simulation always has claims, and no scheduler reads what the others write.
+CONTROLLERS: Mapping[str, tuple[ControllerFactory, ...]] = {
+    "resourceclaim-controller": (),
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),
     "replicationcontroller-controller": (ReplicationControllerController,),
@@ -39,8 +42,8 @@ def create_controllers(
     names: Sequence[str],
     cluster: MemoryCluster,
     clock: Clock,
-    controllers: Mapping[str, tuple[type[ControlLoop], ...]] = CONTROLLERS,
-) -> Iterator[ControlLoop]:
+    controllers: Mapping[str, tuple[ControllerFactory, ...]] = CONTROLLERS,
+) -> list[MemoryController]:
     """Create the named controllers; `*` names all, and a minus before a name switches it off.
 
     The first mention of a name counts. Raises ConfigError for an unknown name.
@@ -50,8 +53,10 @@ def create_controllers(
         name = each.removeprefix("-")
         name = f"{name}-controller" if f"{name}-controller" in controllers else name
         if name != "*" and name not in controllers:
-            raise ConfigError(f'controllers: unknown controller "{name}"; known are {", ".join(controllers)}')
+            known = [known_name.removesuffix("-controller") for known_name in controllers]
+            nearest = nearest_name(name, known)
+            remedy = f'did you mean "{nearest}"?' if nearest else f"known are {', '.join(known)}"
+            raise ConfigError(f'controllers: unknown controller "{name}"; {remedy}')
         enabled.setdefault(name, not each.startswith("-"))
-    for name, classes in controllers.items():
-        if enabled.get(name, enabled.get("*", False)):
-            yield from (controller(cluster, clock) for controller in classes)
+    chosen = (controllers[name] for name in controllers if enabled.get(name, enabled.get("*", False)))
+    return [create(cluster, clock) for factories in chosen for create in factories]

@@ -11,6 +11,9 @@ from kframework.errors import ConfigError
 from kframework.fake_api.local_cluster import ALL_CONTROLLERS
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.workloads.selection import CONTROLLERS, create_controllers
+from kframework.objects import Node
+from kframework.simulation.controllers import create_workload_controllers
+from kframework.testing.builders import make_node
 
 
 @pytest.fixture(scope="module")
@@ -27,11 +30,12 @@ def anyio_backend() -> object:
         (["*", "-job"], {"JobController", "OrphanedJobPodController"}),
         (["*", "-ttl-after-finished-controller"], {"TtlAfterFinishedController"}),
         (["*", "-endpoints"], {"EndpointsController"}),
+        (["*", "-resourceclaim"], {"ClaimController"}),
     ],
 )
 async def test_disabled_controllers_do_not_run(names: list[str], absent: set[str]) -> None:
-    every = {controller.__name__ for classes in ALL_CONTROLLERS.values() for controller in classes}
-    assert chosen(names) == every - absent
+    assert chosen(names) == chosen(["*"]) - absent
+    assert absent <= chosen(["*"])
 
 
 @pytest.mark.parametrize(
@@ -52,7 +56,22 @@ async def test_simulation_accepts_controllers_of_the_fake_api() -> None:
     assert list(CONTROLLERS) == list(ALL_CONTROLLERS)
 
 
-async def test_unknown_controller_is_an_error() -> None:
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("-deploymnt", r'"deploymnt"; did you mean "deployment"\?'),
+        ("xyz", '"xyz"; known are resourceclaim, deployment, '),
+    ],
+)
+async def test_unknown_controller_is_an_error(name: str, remedy: str) -> None:
     clock = LoopClock(asyncio.get_running_loop())
-    with pytest.raises(ConfigError, match='unknown controller "deploy"; known are deployment-controller, '):
-        list(create_controllers(["*", "-deploy"], MemoryCluster(clock), clock))
+    with pytest.raises(ConfigError, match=f"unknown controller {remedy}"):
+        create_controllers(["*", name], MemoryCluster(clock), clock)
+
+
+@pytest.mark.parametrize("objects", [[], [make_node("n1")]])
+async def test_simulation_without_workloads_checks_the_names_too(objects: list[Node]) -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    with pytest.raises(ConfigError, match='unknown controller "xyz"'):
+        create_workload_controllers(["xyz"], MemoryCluster(clock, objects), clock)
+    assert create_workload_controllers(["job"], MemoryCluster(clock, objects), clock) == ()
