@@ -1,8 +1,4 @@
-"""The ResourceClaim controller of a cluster in memory, with the garbage collector's part.
-
-A claim is created for each pod that names a template, and deleted with the pod; a claim without consumers releases its
-devices (kube-controller-manager's `resourceclaim`, without claims of pod groups).
-"""
+"""The ResourceClaim controller of a cluster in memory, without claims of pod groups; it also deletes claims of pods."""
 
 from __future__ import annotations
 
@@ -97,7 +93,6 @@ class ClaimController(MemoryController):
                     self._sync_claim(claim)
 
     def _create_claims(self, pod: Pod) -> Pod:
-        """Create the claims for a pod's templates, and write their names to its status."""
         claims = ((each.name, self._ensure_claim(pod, each)) for each in pod.spec.resource_claims)
         created = {name: claim for name, claim in claims if claim is not None}
         if not created:
@@ -187,7 +182,6 @@ def is_pod_done(pod: Pod) -> bool:
 
 
 def _has_same_claims(old: Pod, new: Pod) -> bool:
-    """Return whether a change of a pod does not affect its claims."""
     return (
         old.spec.node_name == new.spec.node_name
         and old.status.resource_claim_statuses == new.status.resource_claim_statuses
@@ -196,7 +190,6 @@ def _has_same_claims(old: Pod, new: Pod) -> bool:
 
 
 def _has_same_consumers(old: ResourceClaim, new: ResourceClaim) -> bool:
-    """Return whether a change of a claim does not affect its consumers or its owner."""
     was, now = old.metadata, new.metadata
     return (
         old.status.reserved_for == new.status.reserved_for

@@ -1,8 +1,4 @@
-"""A cluster in memory, interchangeable with a real one: an API server and its store, without the network.
-
-`MemoryStore` is its own side. The async methods here implement `Cluster`, the client's side, and only they are subject
-to faults.
-"""
+"""A cluster in memory, interchangeable with a real one: the client's side of `MemoryStore`, subject to faults."""
 
 from __future__ import annotations
 

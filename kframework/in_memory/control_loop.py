@@ -44,7 +44,6 @@ class WorkQueue:
 
     @property
     def idle(self) -> bool:
-        """Whether it has no key, ready or delayed."""
         return not self._ready and not self._delayed
 
     @property
@@ -64,7 +63,6 @@ class WorkQueue:
             self._wake.set()
 
     def add_rate_limited(self, key: Key) -> None:
-        """Enqueue a failed key again, with a longer delay each time."""
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         self.add_after(key, min(_BASE_DELAY * 2 ** min(failures - 1, 32), _MAX_DELAY))
 
@@ -89,7 +87,6 @@ class WorkQueue:
         return key
 
     async def wait(self) -> None:
-        """Wait until something is due, or may be."""
         if not self._ready:
             while self._heap and self._delayed.get(self._heap[0][1]) != self._heap[0][0]:
                 heapq.heappop(self._heap)

@@ -1,7 +1,4 @@
-"""Admission of claims to devices and of slices: defaults, immutable fields, and valid statuses.
-
-The rules are those of resource.k8s.io/v1 in Kubernetes 1.36 as far as a scheduler, a driver or a controller meets them.
-"""
+"""Admission of claims to devices and of slices, by the rules of resource.k8s.io/v1 in Kubernetes 1.36."""
 
 from __future__ import annotations
 
@@ -33,7 +30,6 @@ _ADMIN_ACCESS_FORBIDDEN = (
 
 
 def set_defaults(subject: T, now: str) -> T:
-    """Set the default number of requested devices, and the times of device taints."""
     match subject:
         case ResourceClaim():
             return replace(subject, spec=_default_claim_spec(subject.spec))

@@ -33,7 +33,6 @@ def is_custom(kind: Kind[ApiObject]) -> bool:
 
 
 def has_same_spec(old: ApiObject, new: ApiObject) -> bool:
-    """Return whether two versions of an object have the same desired state."""
     return all(getattr(old, field) == getattr(new, field) for field in _spec_fields(type(old)))
 
 

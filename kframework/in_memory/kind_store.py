@@ -12,10 +12,7 @@ from kframework.objects.kinds import T
 
 
 class Draft(NamedTuple):
-    """An object and its JSON as plain data, before it is stored.
-
-    The JSON may have fields that the struct does not have. The stored object may have more defaults.
-    """
+    """An object and its JSON before it is stored; the JSON may have more fields, the stored object more defaults."""
 
     subject: ApiObject
     data: dict[str, object]
@@ -80,10 +77,7 @@ class KindStore(Generic[T]):
             receive(change)
 
     def write_all(self, changes: Sequence[Change]) -> None:
-        """Replace objects, none of them with a whole document, and notify the subscribers.
-
-        Their namespaces are set, as those of all stored objects.
-        """
+        """Replace objects of known namespaces, none of them with a whole document, and notify the subscribers."""
         objects = cast("dict[tuple[str, str], ApiObject]", self.objects)
         for change in changes:
             if (new := change.new) is not None:

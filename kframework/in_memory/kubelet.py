@@ -173,7 +173,6 @@ def _read_seconds(pod: Pod, annotation: str, default: float) -> float:
 
 
 def _ended_status(pod: Pod, now: str) -> PodStatus:
-    """Return the status of a pod whose containers have ended by themselves."""
     text = pod.metadata.annotations.get(EXIT_CODE, "0")
     code = int(text) if _CODE.fullmatch(text) else 0
     return _failed_status(pod, code, now) if code else _with_phase(pod.status, "Succeeded", _SUCCEEDED, now)

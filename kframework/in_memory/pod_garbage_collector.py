@@ -1,7 +1,6 @@
-"""The garbage collector of pods: deletes pods that no kubelet terminates, and the oldest of too many terminated ones.
+"""The garbage collector of pods, as kube-controller-manager's, except for nodes that never existed here.
 
-The rules are those of kube-controller-manager, except for nodes that never existed here: files rarely hold all objects
-of a cluster. It reconciles changed objects, instead of all pods every twenty seconds.
+It reconciles changed objects, instead of all pods every twenty seconds.
 """
 
 from __future__ import annotations

@@ -115,7 +115,6 @@ class MemoryStore:
             self.add(subject, document=data)
 
     def replace_all(self, objects: Iterable[ApiObject], documents: Iterable[Data] = ()) -> None:
-        """Replace all objects by these; watchers are notified of each."""
         self._store_events()
         for kind_store in self._kind_stores.values():
             for key in list(kind_store.objects):
@@ -219,7 +218,6 @@ class MemoryStore:
         return self._kind_store(kind).take_drafts()
 
     def put(self, subject: T) -> T:
-        """Create an object, or replace the one of this name."""
         kind_store = self._kind_store(type(subject))
         if kind_store.key(subject.metadata) not in kind_store.objects:
             return self.add(subject)
@@ -330,7 +328,6 @@ class MemoryStore:
         self.buffer_events((copy(record),))
 
     def buffer_events(self, records: Sequence[EventRecord]) -> None:
-        """Store events whose records no longer change."""
         self._buffered_events.append((records, self.version, self.timestamp()))
         self.version += len(records)
         if Event in self._kind_stores and self._kind_stores[Event].subscribers:

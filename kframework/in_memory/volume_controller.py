@@ -182,7 +182,6 @@ class VolumeController(MemoryController):
         return True
 
     def _assign_default_class(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Set the default class of a claim without a class, if there is one."""
         if claim.spec.storage_class_name is not None or claim_class(claim):
             return claim
         for each in self._cluster.objects(StorageClass):
@@ -224,10 +223,7 @@ class VolumeController(MemoryController):
         self._cluster.replace(replace(claim, metadata=metadata, spec=claim_spec, status=bound))
 
     def _topology(self, storage_class: StorageClass, node: Node | None) -> VolumeNodeAffinity | None:
-        """Return the topology of a new volume, which its class or driver derives from the selected node.
-
-        Without a node it is all that the class allows.
-        """
+        """Return the topology of a new volume from its node; without one, all that the class allows."""
         allowed = storage_class.allowed_topologies
         if node is None:
             terms = [{each.key: each.values for each in term.match_label_expressions} for term in allowed]

@@ -1,7 +1,4 @@
-"""How Kubernetes relates pods, claims and volumes: names, annotations and matching.
-
-The scheduler, the PersistentVolume controller and provisioners share these rules; they depend on objects alone.
-"""
+"""Relations of pods, claims and volumes, which schedulers, controllers and provisioners share."""
 
 from __future__ import annotations
 
@@ -45,7 +42,6 @@ def claim_class(claim: PersistentVolumeClaim) -> str:
 
 
 def volume_class(volume: PersistentVolume) -> str:
-    """Name the storage class of a volume, empty if it has none."""
     return volume.metadata.annotations.get(_BETA_CLASS, volume.spec.storage_class_name or "")
 
 

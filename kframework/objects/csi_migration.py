@@ -1,7 +1,4 @@
-"""Translate volumes of the old in-tree plugins, and their topology, to the CSI drivers that replace them.
-
-The rules are those of csi-translation-lib.
-"""
+"""Translate volumes of in-tree plugins, and their topology, to CSI drivers, by the rules of csi-translation-lib."""
 
 from __future__ import annotations
 
@@ -80,10 +77,7 @@ def migrated_plugin(source: VolumeSources) -> str | None:
 
 
 def volume_driver(provisioner: str) -> str:
-    """Return the CSI driver of the volumes that a storage class's provisioner creates, empty if no driver serves them.
-
-    A provisioner that is no in-tree plugin counts as a driver of that name.
-    """
+    """Return the CSI driver of a provisioner: itself unless it is an in-tree plugin, empty if no driver replaces it."""
     if provisioner not in DRIVERS:
         return provisioner
     return DRIVERS[provisioner] if provisioner in _MIGRATED else ""
@@ -161,7 +155,6 @@ def _gce_location(label: str) -> str:
 
 
 def migrated_plugins(csi_node: CSINode) -> frozenset[str]:
-    """Name the in-tree plugins whose work CSI drivers do on a node."""
     return frozenset(filter(None, csi_node.metadata.annotations.get(_MIGRATED_PLUGINS, "").split(",")))
 
 
@@ -195,7 +188,6 @@ def node_affinity_after_migration(volume: PersistentVolume, plugin: str) -> Volu
 
 
 def _labels_in_use(volume: PersistentVolume, terms: tuple[NodeSelectorTerm, ...]) -> tuple[str, str]:
-    """Return the zone and region labels that the volume uses: the current or the deprecated ones."""
     used = {each.key for term in terms for each in term.match_expressions}
     for keys in (used, volume.metadata.labels.keys()):
         if _ZONE in keys:

@@ -1,8 +1,4 @@
-"""Results cached by the identity of their arguments.
-
-Thousands of pods share equal parts as one object: to compare identities costs less than to compare or hash the
-contents.
-"""
+"""Results cached by the identity of their arguments, as thousands of pods share equal parts as one object."""
 
 from __future__ import annotations
 

@@ -215,7 +215,6 @@ def object_reference(subject: ApiObject) -> ObjectReference:
 
 
 def owner_reference(controller: ApiObject) -> OwnerReference:
-    """Return the reference by which an object is owned by its controller."""
     known, metadata = kind_of(controller), controller.metadata
     return OwnerReference(
         api_version=known.api_version,

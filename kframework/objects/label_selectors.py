@@ -32,10 +32,7 @@ class SelectorError(ValueError):
 
 
 class Requirement(NamedTuple):
-    """A condition on one key.
-
-    Operators: In, NotIn, Exists, DoesNotExist, Gt, Lt, and `=`, `==`, `!=` of the text forms.
-    """
+    """A condition on one key: In, NotIn, Exists, DoesNotExist, Gt, Lt, and `=`, `==`, `!=` of the text forms."""
 
     key: str
     operator: str

@@ -86,7 +86,6 @@ class _PartCache:
         self._structs: dict[tuple[type, int], object] = {}
 
     def convert(self, data: Mapping[Any, object], kind: Kind[ApiObject]) -> ApiObject:
-        """Convert data to the struct of an object; raises msgspec.ValidationError."""
         types = _part_types(kind.struct)
         if not types:
             return msgspec.convert(data, kind.struct)
@@ -226,7 +225,6 @@ def _json_items(text: msgspec.Raw) -> object:
 
 
 def _share_parts_of_items(document: object) -> object:
-    """Share equal parts among the items of a list."""
     items = document.get("items") if isinstance(document, dict) else None
     if isinstance(items, list):
         share = _PartSharer()

@@ -82,7 +82,6 @@ def scoring_requests(spec: PodSpec) -> dict[str, int]:
 
 
 def limits(spec: PodSpec) -> dict[str, int]:
-    """Compute a pod's limits, as `/metrics/resources` shows them."""
     total = _aggregate(spec, lambda container: _nanos(container.resources.limits))
     if spec.resources:
         total.update(_supported(spec.resources.limits))
@@ -106,7 +105,6 @@ def is_scalar(name: str) -> bool:
 
 
 def is_sidecar(container: Container) -> bool:
-    """Return whether an init container keeps running alongside the containers."""
     return container.restart_policy == "Always"
 
 

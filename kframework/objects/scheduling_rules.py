@@ -151,7 +151,6 @@ def _requirement_problems(
 
 
 def _label_operands(requirement: Requirement) -> Iterator[Problem]:
-    """Yield problems of the operator and values of a requirement on a node's labels."""
     if requirement.operator in ("Gt", "Lt"):
         if len(requirement.values) != 1:
             yield required(("values",), "must be specified single value when `operator` is 'Lt' or 'Gt'")
@@ -160,7 +159,6 @@ def _label_operands(requirement: Requirement) -> Iterator[Problem]:
 
 
 def _set_operands(requirement: Requirement) -> Iterator[Problem]:
-    """Yield problems of the operator and values of a requirement on an object's labels."""
     if requirement.operator in ("In", "NotIn"):
         if not requirement.values:
             yield required(("values",), "must be specified when `operator` is 'In' or 'NotIn'")

@@ -122,10 +122,7 @@ class ReplicationController(ApiObject, frozen=True, kw_only=True):
 
 
 class RollingUpdate(ApiStruct, frozen=True, kw_only=True):
-    """The surplus and the shortage of pods that a rollout may have meanwhile: numbers, or percentages.
-
-    Pods of a stateful set below its `partition` stay as they are.
-    """
+    """The pods a rollout may have too many or too few (or percentages), and the first ordinal that it updates."""
 
     max_surge: int | str | None = None
     max_unavailable: int | str | None = None

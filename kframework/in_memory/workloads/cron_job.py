@@ -79,7 +79,6 @@ class CronJobController(ControlLoop):
         self._clean_up_history(owner, jobs)
 
     def _create_due_job(self, owner: CronJob, schedule: Schedule) -> None:
-        """Create the job that is due, if there is one, and requeue for when the next will be."""
         now, spec, status = self._clock.now(), owner.spec, owner.status
         started = seconds_of(status.last_schedule_time or owner.metadata.creation_timestamp or rfc3339(now))
         deadline = spec.starting_deadline_seconds
@@ -120,7 +119,6 @@ class CronJobController(ControlLoop):
         self._cluster.replace(replace(owner, status=status))
 
     def _clean_up_history(self, owner: CronJob, jobs: list[Job]) -> None:
-        """Delete the oldest finished jobs, except those that the history keeps."""
         spec = owner.spec
         for name, limit, default in (
             ("Complete", spec.successful_jobs_history_limit, _SUCCESSFUL_LIMIT),

@@ -41,10 +41,7 @@ _INITIAL_BACKOFF, _MAX_BACKOFF = 1.0, 900.0
 
 
 class _NodePods(NamedTuple):
-    """A node and the pods of a daemon set on it, the oldest first.
-
-    `should_run` is set if it should have a pod, `should_continue` if an existing pod may stay.
-    """
+    """A node, whether it should have a pod, whether an existing one may stay, and its pods, the oldest first."""
 
     name: str
     should_run: bool

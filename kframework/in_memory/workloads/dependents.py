@@ -53,7 +53,6 @@ class Dependents(Generic[T]):
         self._keys: dict[str, dict[Key, None]] = {}  # by the uid of the controller, or the namespace of orphans
 
     def index(self, change: Change) -> None:
-        """Record the current controller of an object."""
         for subject in (change.old, change.new):
             if subject is not None:
                 owner, key = controller_of(subject), key_of(subject)
@@ -117,7 +116,6 @@ def controller_of(subject: ApiObject) -> OwnerReference | None:
 
 
 def owner_keys(change: Change, kind: str) -> Iterator[Key]:
-    """Yield the keys of the owners of a kind that an object had before a change or has after it."""
     for subject in (change.old, change.new):
         owner = controller_of(subject) if subject is not None else None
         if subject is not None and owner is not None and owner.kind == kind:

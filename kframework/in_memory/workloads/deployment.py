@@ -212,7 +212,6 @@ class DeploymentController(ControlLoop):
             self._clean_up(rollout)
 
     def _clean_up(self, rollout: _Rollout) -> None:
-        """Delete the oldest revisions, except those that the history keeps."""
         limit = rollout.deployment.spec.revision_history_limit
         kept = _DEFAULT_LIMIT if limit is None else limit
         candidates = [each for each in rollout.old if each.metadata.deletion_timestamp is None]

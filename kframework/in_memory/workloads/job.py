@@ -106,7 +106,6 @@ class JobController(ControlLoop):
         self._track_status(state, changes, outcome)
 
     def _manage_pods(self, state: ClassifiedPods, backoff: JobBackoff) -> _PodChanges:
-        """Delete or create pods until the desired number is active."""
         job, active = state.job, len(state.active)
         wanted = _wanted_active(state)
         surplus = self._surplus(state, max(0, active - wanted))
@@ -162,7 +161,6 @@ class JobController(ControlLoop):
         return created
 
     def _create_pod(self, job: Job, index: int | None = None, before: Pod | None = None) -> None:
-        """Create a pod, for an index as replacement of `before`."""
         template = job.spec.template
         finalizers = tuple(each for each in template.metadata.finalizers if each != TRACKING)
         settings: dict[str, object] = {"finalizers": (*finalizers, TRACKING)}
@@ -279,7 +277,6 @@ def _wanted_active(state: ClassifiedPods) -> int:
 
 
 def _is_settled(state: ClassifiedPods, pod: Pod, outcome: JobOutcome | None) -> bool:
-    """Return whether a pod needs its finalizer no longer once it is counted."""
     if outcome is not None or state.job.metadata.deletion_timestamp is not None or pod.status.phase == "Succeeded":
         return True
     return is_failed(state.job, pod) and state.delayed_by_index.get(completion_index(pod)) is not pod

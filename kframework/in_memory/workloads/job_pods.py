@@ -95,7 +95,6 @@ class FailureMatch(NamedTuple):
 
     @property
     def is_counted(self) -> bool:
-        """Whether the failure counts against the job's limit."""
         return self.action != "Ignore"
 
 
@@ -163,7 +162,6 @@ class JobBackoff(NamedTuple):
 
 
 def finished_at(pod: Pod) -> float:
-    """Return when a pod ended, as far as its status shows."""
     ready = next((each for each in pod.status.conditions if (each.type, each.status) == ("Ready", "False")), None)
     if ready is not None and ready.last_transition_time:
         return seconds_of(ready.last_transition_time)
@@ -318,7 +316,6 @@ def is_indexed(job: Job) -> bool:
 
 
 def is_finished(job: Job) -> bool:
-    """Return whether a job has succeeded or failed, and all its pods have ended."""
     return find_condition(job.status, "Complete") is not None or find_condition(job.status, "Failed") is not None
 
 

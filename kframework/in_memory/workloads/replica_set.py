@@ -108,5 +108,4 @@ class ReplicationControllerController(ReplicaSetController):
 
 
 def desired_replicas(workload: Replicas | Deployment) -> int:
-    """Return how many pods a workload wants, 1 by default."""
     return 1 if workload.spec.replicas is None else workload.spec.replicas

@@ -153,7 +153,6 @@ _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 
 
 def revision_of(replica_set: ReplicaSet) -> int:
-    """Return the revision of a replica set, 0 if it has none."""
     return _parse_count(replica_set.metadata.annotations.get(REVISION))
 
 
@@ -164,7 +163,6 @@ def find_new_replica_set(deployment: Deployment, replica_sets: Iterable[ReplicaS
 
 
 def build_replica_set(deployment: Deployment, revision: int) -> ReplicaSet:
-    """Return a new replica set for the template, without pods."""
     spec, template = deployment.spec, deployment.spec.template
     name_hash = compute_hash(template, deployment.status.collision_count or 0)
     labels = template.metadata.labels | {TEMPLATE_HASH: name_hash}
@@ -273,7 +271,6 @@ class Revisions(Generic[W]):
         return RevisionHistory([*revisions, update], update, collisions)
 
     def clean_up(self, owner: W, history: RevisionHistory, alive: Collection[str]) -> None:
-        """Delete the oldest revisions without pods, except those that the history keeps."""
         limit = owner.spec.revision_history_limit
         past = [each for each in history.revisions if each.metadata.name not in alive and each is not history.update]
         for each in past[: max(0, len(past) - (_DEFAULT_LIMIT if limit is None else limit))]:

@@ -71,7 +71,6 @@ class CronSchedule(NamedTuple):
     zone: tzinfo
 
     def next_after(self, time: float) -> float | None:
-        """Return the first due time after another; None if there is none."""
         local = datetime.fromtimestamp(time, self.zone)
         for ahead in range(_MAX_DAYS):
             day = local.date() + timedelta(days=ahead)
@@ -102,7 +101,7 @@ Schedule = ConstantDelaySchedule | CronSchedule
 def parse_schedule(text: str, time_zone: str | None = None) -> Schedule:
     """Parse a schedule; the time zone is UTC by default, and a prefix `TZ=` takes precedence.
 
-    Raises ScheduleError with the messages of Kubernetes' parser.
+    Raises CronScheduleError with the messages of Kubernetes' parser.
     """
     if not text:
         raise CronScheduleError("empty spec string")
@@ -135,7 +134,6 @@ def parse_schedule(text: str, time_zone: str | None = None) -> Schedule:
 
 
 def load_time_zone(name: str) -> tzinfo:
-    """Return a time zone by its name, "" being UTC; raises ScheduleError."""
     if name in ("", "UTC"):
         return UTC
     try:

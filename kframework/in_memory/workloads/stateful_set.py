@@ -189,7 +189,6 @@ class StatefulSetController(ControlLoop):
                 return
 
     def _update_status(self, state: _SetState) -> None:
-        """Update the status, and requeue for when a pod becomes available."""
         owner, update = state.owner, state.history.update
         keys = map(key_of, state.pods.values())
         pods = [pod for namespace, name in keys if (pod := self._cluster.find(Pod, name, namespace)) is not None]
@@ -295,7 +294,6 @@ def pod_name(owner: StatefulSet, ordinal: int) -> str:
 
 
 def claim_names(owner: StatefulSet, ordinal: int) -> list[str]:
-    """List the names of a pod's claims, in the order of their templates."""
     return [f"{name}-{pod_name(owner, ordinal)}" for name in _template_names(owner)]
 
 

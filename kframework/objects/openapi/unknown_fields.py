@@ -1,7 +1,4 @@
-"""Fields that an object's kind does not have, whether or not kframework's struct of the kind reads them.
-
-20,000 pods are checked in half a second.
-"""
+"""Fields that an object's kind does not have, whether or not kframework's struct of the kind reads them."""
 
 from __future__ import annotations
 
