@@ -235,7 +235,7 @@ LIES: dict[str, Lies] = {
     "the queue was it not": of_verdicts(
         lambda one: (
             replace(one, message="0/1 nodes are available: 1 Insufficient cpu.", plugin="")
-            if "is not due" in one.message
+            if "no share left" in one.message
             else None
         )
     ),

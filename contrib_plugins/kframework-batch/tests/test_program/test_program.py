@@ -128,8 +128,8 @@ def test_a_plugin_sees_whether_it_is_hierarchical(written: str, hierarchical: bo
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ("{pack.weight: heavy}", 'tiers[0].plugins[0].arguments.pack.weight: Invalid value: "heavy"'),
-        ("{pack.resources: [a]}", 'tiers[0].plugins[0].arguments.pack.resources: expected a string, got ["a"]'),
+        ("{pack.weight: heavy}", 'tiers[0].plugins[0].arguments[pack.weight]: Invalid value: "heavy"'),
+        ("{pack.resources: [a]}", 'tiers[0].plugins[0].arguments[pack.resources]: expected a string, got ["a"]'),
     ],
 )
 def test_invalid_plugin_arguments_have_their_location(arguments: str, error: str) -> None:
@@ -159,13 +159,13 @@ def test_invalid_action_arguments_have_their_location() -> None:
             "{pack.wieght: 5}",
             [
                 (
-                    'f.conf:2: tiers[0].plugins[0].arguments.pack.wieght: unknown argument "pack.wieght" is ignored'
+                    'f.conf:2: tiers[0].plugins[0].arguments[pack.wieght]: unknown argument "pack.wieght" is ignored'
                     " (did you mean 'pack.weight'?)"
                 ),
             ],
         ),
         ("{pack.resources: a, pack.resources.a: 5}", []),
-        ("{pack.resourcesa: 5}", ["f.conf:2: tiers[0].plugins[0].arguments.pack.resourcesa: unknown argument"]),
+        ("{pack.resourcesa: 5}", ["f.conf:2: tiers[0].plugins[0].arguments[pack.resourcesa]: unknown argument"]),
     ],
 )
 def test_unknown_arguments_are_ignored_with_a_notice(arguments: str, notices: list[str]) -> None:
@@ -240,7 +240,7 @@ def test_all_errors_are_reported_at_once() -> None:
     assert [line.split(": ")[1] for line in lines] == [
         "actions",
         "tiers[0].plugins[0].name",
-        "tiers[0].plugins[1].arguments.pack.weight",
+        "tiers[0].plugins[1].arguments[pack.weight]",
         "tiers[0].plugins[2].name",
     ]
 
