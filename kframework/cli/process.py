@@ -178,10 +178,6 @@ class ProcessOptions:
             **{name: seconds for name, seconds in times.items() if seconds is not None},
         )
 
-    def report(self) -> Callable[[Event], None] | None:
-        """Print the header of a dry run's report, and return the function that prints its lines; None otherwise."""
-        return event_printer() if self.dry_run else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedOptions:
@@ -249,7 +245,7 @@ def _configured_kubeconfig(configuration: Configuration) -> str | None:
     return paths or None
 
 
-def event_printer() -> Callable[[Event], None]:
+def create_event_printer() -> Callable[[Event], None]:
     """Print the header of a dry run's report; return the function that prints its lines."""
 
     def print_row(*cells: str) -> None:

@@ -18,7 +18,7 @@ from kframework.cli.go_flags import warn_ignored_flags
 from kframework.cli.logs import deduplicated_logs, logging_to_stderr, set_verbosity
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Config, Controllers, Dev, Logging, Verbosity, expand_options, parse_duration
-from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_server
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event_printer, create_server
 from kframework.cli.recording import RecordedScheduler, RecordOptions, recording, with_read_only
 from kframework.cli.tracing import traced
 from kframework.errors import exit_on_debugger_quit
@@ -168,7 +168,7 @@ def schedule(
             ),
             clock,
             listener=process.listener(),
-            report=process.report(),
+            report=create_event_printer() if process.dry_run else None,
             observers=observers,
             registry=Registry.with_plugins(*plugins),
             tell=lambda line: _log.log(NOTICE, line),

@@ -24,13 +24,11 @@ Trace = Annotated[
 @contextmanager
 def traced(configuration: Configuration, seed: int | None = None) -> Iterator[Tracing | None]:
     """Trace inside as configured; the ids are derived from the seed, if there is one."""
-    options = configuration.options.tracing
-    if options.exporter == "none":
-        yield None
-        return
-    from kframework.observe.tracing.spans import Tracing
+    options, tracing = configuration.options.tracing, None
+    if options.exporter != "none":
+        from kframework.observe.tracing.spans import Tracing
 
-    tracing = Tracing.from_options(options, seed=seed)
+        tracing = Tracing.from_options(options, seed=seed)
     try:
         yield tracing
     finally:

@@ -115,9 +115,6 @@ class Workers:
             del idle, attempt
             await work
 
-    def __repr__(self) -> str:
-        return f"<Workers: {len(self._idle)} at rest>"
-
 
 async def _await(work: Awaitable[None]) -> None:
     await work

@@ -34,24 +34,22 @@ T = TypeVar("T")
 
 _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound",))
 
-#: Announces the node that a pod is about to be bound to.
-PublishNomination = Callable[[Reservation], None]
-
-#: Binds a pod before the Bind plugins run; Skip leaves it to the plugins.
-BindFirst = Callable[[Reservation], Awaitable[Status | None]]
-
 
 class BindingCycle:
-    """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, Bind, PostBind."""
+    """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, Bind, PostBind.
+
+    `publish_nomination` announces the node of the pod; `bind_first` binds it before the Bind plugins run, unless it
+    returns Skip.
+    """
 
     def __init__(
         self,
         reservation: Reservation,
         offer: Callable[[Message], None],
         clock: Clock,
-        publish_nomination: PublishNomination,
+        publish_nomination: Callable[[Reservation], None],
         timeouts: HookTimeouts,
-        bind_first: BindFirst | None = None,
+        bind_first: Callable[[Reservation], Awaitable[Status | None]] | None = None,
     ) -> None:
         self.reservation = reservation
         self.profile: Profile = reservation.profile

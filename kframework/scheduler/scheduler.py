@@ -44,7 +44,7 @@ from kframework.scheduler.extender import Extender
 from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.outbox import Outbox
-from kframework.scheduler.sources import SourceFeeds
+from kframework.scheduler.sources import SourceFeed, start_feeds
 from kframework.scheduler.timeouts import HookTimeout, fault_text, guard_cancellation, with_timeout
 from kframework.state.inbox import Deleted, Message
 from kframework.state.pods import PodInfo
@@ -126,7 +126,10 @@ class Scheduler(Host, Generic[E]):
         jitter = self.engine.seeds.generator("jitter")
         self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
         timeout, seeds = configuration.options.hook_timeouts.source, self.engine.seeds
-        self._feeds = SourceFeeds(self.profiles.sources(), self.engine.offer, clock, seeds, timeout)
+        self._feeds = [
+            SourceFeed(source, self.engine.offer, clock, seeds.generator(f"source {source.key}"), timeout, number)
+            for number, source in enumerate(self.profiles.sources())
+        ]
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record, self.outbox.record_run)
         self._api = ClusterApi(cluster, self.outbox)
         self.on_idle: Callable[[], None] = lambda: None
@@ -185,7 +188,7 @@ class Scheduler(Host, Generic[E]):
                         self._start_scope.cancel("the scheduler stops")
                     await self.extenders.start()
                     await self._start_plugins()
-                    await self._feeds.start(tasks)
+                    await start_feeds(self._feeds, tasks)
                 if self._start_scope.cancelled_caught:
                     tasks.cancel_scope.cancel()
                     return

@@ -10,7 +10,7 @@ import asyncio
 import inspect
 import logging
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping
 from contextlib import suppress
 from random import Random
 from typing import TypeVar, cast
@@ -18,7 +18,7 @@ from typing import TypeVar, cast
 import anyio
 from anyio.abc import TaskGroup
 
-from kframework.clock import Clock, Seeds, await_in_order
+from kframework.clock import Clock, await_in_order
 from kframework.errors import format_error
 from kframework.framework.source import Source, SourceChange
 from kframework.scheduler.timeouts import CANCEL_GRACE, HookTimeout, guard_cancellation, restart_timeout, with_timeout
@@ -43,7 +43,8 @@ _Values = Mapping[str, object] | SourceChange[object]
 class SourceFeed:
     """A task that fetches one source; a poll may last `timeout` seconds (None: no limit) unless the source has its own.
 
-    In virtual time, feeds that receive outside answers at the same time publish them in the order of their numbers.
+    In virtual time, feeds that receive outside answers at the same time publish them in the order of their numbers, and
+    before all binding cycles.
     """
 
     def __init__(
@@ -56,7 +57,7 @@ class SourceFeed:
         number: int = 0,
     ) -> None:
         self.source = source
-        self._number = number
+        self._number = number - 1_000_000  # those of binding cycles are the numbers of their attempts
         self._timeout = timeout
         self._offer = offer
         self._clock = clock
@@ -166,27 +167,10 @@ def _closeable_step(step: Awaitable[T]) -> Generator[object, None, T]:
         return cast("T", end.value)
 
 
-class SourceFeeds:
-    """The feeds of all sources."""
-
-    def __init__(
-        self,
-        sources: Iterable[Source[object]],
-        offer: Callable[[Message], None],
-        clock: Clock,
-        seeds: Seeds,
-        timeout: float | None = None,
-    ) -> None:
-        self._feeds = [
-            SourceFeed(source, offer, clock, seeds.generator(f"source {source.key}"), timeout, number)
-            # Before all binding cycles, whose numbers are those of their attempts.
-            for number, source in enumerate(sources, -1_000_000)
-        ]
-
-    async def start(self, tasks: TaskGroup) -> None:
-        """Start the feeds, and wait for the first try of each, so that the first pods do not miss their values."""
-        for feed in self._feeds:
-            tasks.start_soon(feed.run)
-        with anyio.move_on_after(FIRST_FETCH_TIMEOUT):
-            for feed in self._feeds:
-                await feed.first_fetch_done.wait()
+async def start_feeds(feeds: Collection[SourceFeed], tasks: TaskGroup) -> None:
+    """Start the feeds, and wait for the first try of each, so that the first pods do not miss their values."""
+    for feed in feeds:
+        tasks.start_soon(feed.run)
+    with anyio.move_on_after(FIRST_FETCH_TIMEOUT):
+        for feed in feeds:
+            await feed.first_fetch_done.wait()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kframework.cli.process import event_printer
+from kframework.cli.process import create_event_printer
 from kframework.objects import Event, ObjectReference
 from tests.cli.conftest import Command
 from tests.testing.conformance.planted import single
@@ -170,7 +170,7 @@ def test_a_log_in_json_stays_json(run: Command, cluster: Path, plugin: str, tmp_
 
 
 def test_events_of_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
-    report = event_printer()
+    report = create_event_printer()
     regarding = ObjectReference(kind="Pod" + HOSTILE, namespace=HOSTILE, name=HOSTILE)
     report(Event(regarding=regarding, reason=HOSTILE, type=HOSTILE, note=HOSTILE))
     header, line = harmless(capsys.readouterr().out).splitlines()

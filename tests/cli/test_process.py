@@ -9,7 +9,7 @@ import pytest
 import typer
 
 from kframework.cli.options import expand_options
-from kframework.cli.process import EmbeddedOptions, ProcessOptions, event_printer
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event_printer
 from kframework.config.load import default_configuration, with_overrides
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 
@@ -66,7 +66,7 @@ def test_an_event_is_printed_when_it_happens_for_the_first_time(capsys: pytest.C
         reason="Scheduled",
         note="to node-a",
     )
-    show = event_printer()
+    show = create_event_printer()
     show(event)
     show(Event(metadata=event.metadata, regarding=event.regarding, series=EventSeries(count=2)))
     header, line = capsys.readouterr().out.splitlines()

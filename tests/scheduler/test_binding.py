@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -18,7 +18,7 @@ from kframework.core.cycle.suspendable import run_async
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
-from kframework.scheduler.binding import BindFirst, BindingCycle
+from kframework.scheduler.binding import BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import QueuedPod, TemplateInterner
 from kframework.state.waiting import ReservedPod
@@ -37,7 +37,7 @@ class Cycle:
         *plugins: type[Plugin],
         waits: float = 0.0,
         verdict: Verdict = lambda reserved: None,
-        bind_first: BindFirst | None = None,
+        bind_first: Callable[[Reservation], Awaitable[Status | None]] | None = None,
         timed: bool = False,
         timeouts: HookTimeouts = HookTimeouts(),  # noqa: B008  # it is frozen
     ) -> None:

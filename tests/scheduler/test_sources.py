@@ -13,10 +13,10 @@ import anyio
 import pytest
 
 from kframework import Source, SourceChange
-from kframework.clock import VIRTUAL_EPOCH, LoopClock, Seeds, run_virtual
+from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
 from kframework.framework.source import SourceSettings
 from kframework.scheduler import sources
-from kframework.scheduler.sources import SourceFeed, SourceFeeds
+from kframework.scheduler.sources import SourceFeed, start_feeds
 from kframework.scheduler.timeouts import CANCEL_GRACE
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
 
@@ -282,9 +282,9 @@ def test_each_is_tried_once_before_anything_else_but_not_for_long(says: list[Say
     async def start() -> float:
         loop = asyncio.get_running_loop()
         source: Source[object] = Source(KEY, float, polled(*says), settings())
-        feeds = SourceFeeds([source], lambda message: None, LoopClock(loop), Seeds(0))
+        feed = SourceFeed(source, lambda message: None, LoopClock(loop), Random(0))
         async with anyio.create_task_group() as tasks:
-            await feeds.start(tasks)
+            await start_feeds([feed], tasks)
             tasks.cancel_scope.cancel()
         return loop.time()
 

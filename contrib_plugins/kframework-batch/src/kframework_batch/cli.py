@@ -32,7 +32,14 @@ from kframework.cli.options import (
 )
 from kframework.cli.outcomes import print_outcomes, progress, report_notices, summarise
 from kframework.cli.printing import DataForm
-from kframework.cli.process import EmbeddedOptions, LeaderElect, ProcessOptions, ResourceName, create_server
+from kframework.cli.process import (
+    EmbeddedOptions,
+    LeaderElect,
+    ProcessOptions,
+    ResourceName,
+    create_event_printer,
+    create_server,
+)
 from kframework.cli.rbac import FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.recording import RecordOptions, open_recorder
 from kframework.cli.tracing import CONSOLE, Trace, traced, traced_to
@@ -287,7 +294,7 @@ def run(
             observers=observers,
             companions=companions,
             listener=process.listener(),
-            report=process.report(),
+            report=create_event_printer() if process.dry_run else None,
             tell=_tell,
         )
         asyncio.run(running.run())
