@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import secrets
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 from uuid import UUID
@@ -19,6 +19,7 @@ from uuid import UUID
 import msgspec
 
 from kframework.client import api_errors
+from kframework.client.request_attributes import Attributes
 from kframework.client.transport import ADMIN, ANONYMOUS, AUTHENTICATED, Response, User, service_account
 from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError, ConfigError
@@ -241,11 +242,37 @@ class Authenticator:
 
 
 def impersonated_user(headers: MultiMapping[str]) -> User | None:
-    name = headers.get("impersonate-user", "")
+    """Return the impersonated user (`kubectl --as`), None without impersonation; ClusterError 400 without a name."""
+    name, groups = headers.get("impersonate-user", ""), tuple(headers.getall("impersonate-group", ()))
     if not name:
+        if others := [each for each in headers if each.lower().startswith("impersonate-")]:
+            raise api_errors.bad_request(f"requested {', '.join(others):.200} without impersonating a user name")
         return None
-    groups = headers.getall("impersonate-group", ())
-    return User(name, (*groups, AUTHENTICATED), headers.get("impersonate-uid", ""))
+    account = _split_account(name)
+    if account is not None and not groups:
+        groups = service_account(*account).groups
+    return User(name, tuple(dict.fromkeys((*groups, AUTHENTICATED))), headers.get("impersonate-uid", ""))
+
+
+def impersonation_attributes(headers: MultiMapping[str]) -> Iterator[Attributes]:
+    """Yield what a sender must be allowed to do to impersonate the user of these headers."""
+    name, uid = headers.get("impersonate-user", ""), headers.get("impersonate-uid", "")
+    if account := _split_account(name):
+        yield Attributes("impersonate", resource="serviceaccounts", namespace=account[0], name=account[1])
+    else:
+        yield Attributes("impersonate", resource="users", name=name)
+    for group in headers.getall("impersonate-group", ()):
+        yield Attributes("impersonate", resource="groups", name=group)
+    if uid:
+        yield Attributes("impersonate", group="authentication.k8s.io", resource="uids", name=uid)
+
+
+def _split_account(name: str) -> tuple[str, str] | None:
+    """Return namespace and name of a service account by its user name; None for another user."""
+    match name.split(":"):
+        case ["system", "serviceaccount", namespace, account]:
+            return namespace, account
+    return None
 
 
 def read_tokens(file: Path) -> dict[str, User]:

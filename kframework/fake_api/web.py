@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 from msgspec.structs import replace
 
-from kframework.client.loopback import MISDIRECTED, is_host_allowed
-from kframework.client.request_attributes import Attributes
-from kframework.client.transport import AUTHENTICATED, JSON, Request, Response, User
+from kframework.client.loopback import MISDIRECTED, host_of, is_host_allowed, is_loopback
+from kframework.client.transport import JSON, Request, Response, User
 from kframework.errors import ClusterError
-from kframework.fake_api.authentication import impersonated_user
+from kframework.fake_api.authentication import impersonated_user, impersonation_attributes
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.watches import WatchStream
 from kframework.process.http.connections import Connections, listen_at
@@ -64,6 +63,7 @@ async def _handle(server: ApiServer, host: str, http_request: web.BaseRequest) -
     try:
         if not is_host_allowed(host, http_request.host):
             raise ClusterError(MISDIRECTED, status=421, reason="BadRequest")
+        _check_origin(http_request)
         user = _effective_user(server, http_request)
         request = await _read_request(http_request, user)
         await server.prepare(request)
@@ -82,15 +82,20 @@ async def _handle(server: ApiServer, host: str, http_request: web.BaseRequest) -
     return await _write_watch(http_request, answer)
 
 
+def _check_origin(http_request: web.BaseRequest) -> None:
+    """Raise ClusterError 403 for a request of a foreign web page, which a browser sends without asking first."""
+    origin = http_request.headers.get("origin", "")
+    if origin and not is_loopback(host_of(origin)) and host_of(origin) != host_of(http_request.host):
+        raise ClusterError(f"requests of the web page {origin:.100} are refused", status=403, reason="Forbidden")
+
+
 def _effective_user(server: ApiServer, http_request: web.BaseRequest) -> User:
     sender = server.authenticator.authenticate(http_request.headers)
     other = impersonated_user(http_request.headers)
     if other is None:
         return sender
-    server.authorizer.check(sender, Attributes("impersonate", resource="users", name=other.name))
-    for group in other.groups:
-        if group != AUTHENTICATED:
-            server.authorizer.check(sender, Attributes("impersonate", resource="groups", name=group))
+    for attributes in impersonation_attributes(http_request.headers):
+        server.authorizer.check(sender, attributes)
     return other
 
 

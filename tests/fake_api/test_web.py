@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
+import msgspec
 import pytest
 
 from kframework.client.transport import User
@@ -95,6 +96,24 @@ TOKENS = {"ann's": User("ann", ("dev",)), "ada's": User("ada", ("system:masters"
             403,
             f'users "bob" is forbidden: User "ann" cannot impersonate resource "users" {EVERYWHERE}',
         ),
+        (
+            {"Authorization": ADA, "Impersonate-Group": "dev", "Impersonate-Extra-Scopes": "x"},
+            400,
+            "requested Impersonate-Group, Impersonate-Extra-Scopes without impersonating a user name",
+        ),
+        (
+            {"Authorization": ADA, "Impersonate-Uid": "7"},
+            400,
+            "requested Impersonate-Uid without impersonating a user name",
+        ),
+        (
+            {"Authorization": ANN, "Impersonate-User": "system:serviceaccount:shop:robot"},
+            403,
+            (
+                'serviceaccounts "robot" is forbidden: User "ann" cannot impersonate resource "serviceaccounts" '
+                'in API group "" in the namespace "shop"'
+            ),
+        ),
     ],
 )
 async def test_users_are_authenticated_and_authorized(
@@ -142,6 +161,22 @@ async def test_too_large_body_is_rejected() -> None:
 async def test_foreign_host_header_is_rejected() -> None:
     async with line() as client, client.session.get(NODES, headers={"Host": "evil.example"}) as answer:
         assert (answer.status, (await answer.json())["code"]) == (421, 421)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [
+        ("https://evil.example", 403),
+        ("null", 403),
+        ("http://localhost:3000", 201),
+    ],
+)
+async def test_request_of_a_foreign_page_is_refused(origin: str, status: int) -> None:
+    body, headers = msgspec.json.encode(node("n2")), {"Origin": origin}
+    async with line() as client:
+        async with client.session.post(NODES, data=body, headers=headers, skip_auto_headers=["Content-Type"]) as answer:
+            assert answer.status == status
+        assert (client.cluster.find(Node, "n2") is not None) == (status == 201)
 
 
 async def test_watches_end_with_the_server() -> None:

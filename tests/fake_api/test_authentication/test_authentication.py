@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from multidict import CIMultiDict
 
-from kframework.client.transport import ADMIN, ANONYMOUS, User
+from kframework.client.transport import ADMIN, ANONYMOUS, User, service_account
 from kframework.clock import SystemClock
 from kframework.errors import ClusterError, ConfigError
 from kframework.fake_api.authentication import Authenticator, ServiceAccountTokens, impersonated_user, read_tokens
@@ -47,7 +47,9 @@ def test_impersonation_headers_name_a_user() -> None:
     headers = CIMultiDict({"Impersonate-User": "bob", "Impersonate-Uid": "9"})
     headers.extend([("Impersonate-Group", "dev"), ("Impersonate-Group", "ops")])
     assert impersonated_user(headers) == User("bob", ("dev", "ops", "system:authenticated"), "9")
-    assert impersonated_user(CIMultiDict({"Impersonate-Group": "dev"})) is None
+    assert impersonated_user(CIMultiDict()) is None
+    account = impersonated_user(CIMultiDict({"Impersonate-User": "system:serviceaccount:shop:robot"}))
+    assert account == service_account("shop", "robot")
 
 
 def test_token_file_is_read(tmp_path: Path) -> None:
