@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.options import Config, Verbosity
+from kframework.cli.options import Verbosity
 from kframework.cli.printing import DataForm, print_data, print_table, progress_bar
 from kframework.observe.text_table import NONE
 from kframework.verbosity import say
@@ -44,7 +44,9 @@ def command(
             help="Run only workloads with these labels, such as performance or integration-test,-short; repeatable.",
         ),
     ],
-    config: Config = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file, instead of the workloads' own.")
+    ] = None,
     output: Annotated[
         DataForm | None,
         typer.Option("-o", "--output", help="Print JSON or YAML with all measurements, instead of a table."),

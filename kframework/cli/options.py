@@ -74,7 +74,10 @@ Filenames = Annotated[
 ]
 
 Config = Annotated[
-    str | None, typer.Option(metavar="FILE", help="KubeSchedulerConfiguration file; without it, the default profile.")
+    str | None,
+    typer.Option(
+        metavar="FILE", help="KubeSchedulerConfiguration file, or - for stdin; without it, the default profile."
+    ),
 ]
 
 #: Optional cluster files.

@@ -13,6 +13,7 @@ import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from typing import Any
 
 from kframework.errors import escape_json, escape_text
 from kframework.observe.text_table import INDENT, table
@@ -65,17 +66,11 @@ def print_yaml(*documents: object) -> None:
     import yaml
 
     dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    apart = len(documents) > 1
-
-    def dumped(allow_unicode: bool) -> str:
-        text: str = yaml.dump_all(
-            documents, Dumper=dumper, sort_keys=False, allow_unicode=allow_unicode, explicit_start=apart
-        )
-        return text
-
-    text = dumped(allow_unicode=True)
-    as_it_is = all(escape_text(line) == line for line in text.split("\n"))
-    sys.stdout.write(text if as_it_is else dumped(allow_unicode=False))
+    form: dict[str, Any] = {"Dumper": dumper, "sort_keys": False, "explicit_start": len(documents) > 1}
+    text: str = yaml.dump_all(documents, allow_unicode=True, **form)
+    if any(escape_text(line) != line for line in text.split("\n")):
+        text = yaml.dump_all(documents, allow_unicode=False, **form)
+    sys.stdout.write(text)
 
 
 def print_names(kind: str, names: Iterable[str]) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from kframework.cli.config import compile_profiles
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Verbosity
+from kframework.cli.options import Config, Verbosity
 from kframework.cli.printing import DataForm, print_json, print_yaml
 from kframework.simulation.inputs import load_simulation_configuration
 
@@ -25,12 +25,7 @@ FormOption = Annotated[DataForm, typer.Option("-o", "--output", help="Print YAML
 
 def command(
     plugin: PluginOption,
-    config: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="KubeSchedulerConfiguration file, or - for stdin; without it, the default profile."
-        ),
-    ] = None,
+    config: Config = None,
     namespace: NamespaceOption = "kube-system",
     name: NameOption = "kframework",
     reviews: Annotated[

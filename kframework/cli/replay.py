@@ -13,6 +13,7 @@ import typer
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, WideForm, refuse_overwriting
 from kframework.cli.printing import print_json, print_table
+from kframework.clock import rfc3339
 from kframework.errors import escape_text
 from kframework.observe.text_table import NONE
 from kframework.simulation.inputs import load_simulation_configuration
@@ -161,7 +162,7 @@ def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayRes
     """Print the differences in an engine's own records, such as sessions; consecutive ones share a row."""
     record, subject = differences[0].record.upper(), differences[0].subject_kind.upper()
     if output is WideForm.WIDE:
-        rows = [(str(diff.name), _format_time(diff), *_row(diff)) for diff in differences]
+        rows = [(str(diff.name), rfc3339(diff.at), *_row(diff)) for diff in differences]
         print_table((record, "TIME", subject, *_HEADERS), rows)
     else:
         rows = [(names, *_row(diff)) for names, diff in _merge_consecutive(differences, result)]
@@ -199,7 +200,7 @@ def _wide_row(diff: DecisionDiff) -> tuple[str, ...]:
     assert isinstance(decision, Decision)
     recorded = (diff.recorded_text, *_score_and_feasible(diff.recorded))
     replayed = (diff.replayed_text, *_score_and_feasible(diff.replayed))
-    about = (str(diff.name), _format_time(diff), diff.subject, decision.profile)
+    about = (str(diff.name), rfc3339(diff.at), diff.subject, decision.profile)
     return *about, *recorded, *replayed, diff.kind, diff.message
 
 
@@ -210,12 +211,6 @@ def _score_and_feasible(decision: object) -> tuple[str, str]:
     if not isinstance(decision, Decision):
         return NONE, NONE
     return str(decision.score) if decision.best_nodes else NONE, str(decision.feasible)
-
-
-def _format_time(diff: DecisionDiff) -> str:
-    from kframework.clock import rfc3339
-
-    return rfc3339(diff.at)
 
 
 def _merge_consecutive(differences: Sequence[DecisionDiff], result: ReplayResult) -> list[tuple[str, DecisionDiff]]:

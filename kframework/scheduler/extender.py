@@ -45,11 +45,6 @@ class Extender:
         self.transport: HttpExtenderTransport = transport
         self._managed = frozenset(resource.name for resource in settings.managed_resources)
 
-    @property
-    def name(self) -> str:
-        """The extender's URL, without a password."""
-        return self.settings.address
-
     def is_interested(self, pod: PodInfo) -> bool:
         """Return whether the pod requests a resource that the extender manages; one that manages none takes all."""
         return not self._managed or pod.template.cached((EXTENDER, self._managed), self._requests_managed)
@@ -74,7 +69,7 @@ class Extender:
         for name in result.passing:
             if name not in asked:
                 claim = f'claims a filtered node "{name}" which is not found in the input node list'
-                raise ExtenderError(f'extender "{self.name}" {claim}')
+                raise ExtenderError(f'extender "{self.settings.address}" {claim}')
         failed = {name: Status(Code.UNSCHEDULABLE, (reason,)) for name, reason in result.failed.items()}
         for name, reason in result.unresolvable.items():
             failed[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
@@ -109,7 +104,7 @@ class Extender:
             if uid not in pods:
                 who = "&{" + uid + "}"  # as Go prints the struct that holds it
                 claim = f"claims to preempt pod (UID: {who}) on node: {name}, but the pod is not found on that node"
-                raise ExtenderError(f"extender: {self.name} {claim}")
+                raise ExtenderError(f"extender: {self.settings.address} {claim}")
         return Candidate(name, tuple(pods[uid] for uid in uids), violations)
 
     async def bind(self, pod: PodInfo, node_name: str) -> None:
@@ -122,4 +117,6 @@ class Extender:
         try:
             return read(answer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise ExtenderError(f'extender "{self.name}": cannot decode its answer to {verb}: {error}') from error
+            raise ExtenderError(
+                f'extender "{self.settings.address}": cannot decode its answer to {verb}: {error}'
+            ) from error

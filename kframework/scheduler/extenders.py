@@ -61,7 +61,7 @@ class Extenders(ExtenderClient):
         added: dict[str, int] = {}
         for extender, answer in zip(asked, answers, strict=True):
             if isinstance(answer, ExtenderError):
-                _log.info("extender %s: no scores for pod %s: %s", extender.name, pod.key, answer)
+                _log.info("extender %s: no scores for pod %s: %s", extender.settings.address, pod.key, answer)
             elif isinstance(answer, BaseException):
                 raise answer
             else:
@@ -104,4 +104,4 @@ def _skip(extender: Extender, error: ExtenderError) -> None:
     """Log the error of an ignorable extender; raise that of any other."""
     if not extender.settings.ignorable:
         raise error
-    _log.warning("skipping ignorable extender %s: %s", extender.name, error)
+    _log.warning("skipping ignorable extender %s: %s", extender.settings.address, error)
