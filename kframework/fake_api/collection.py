@@ -40,6 +40,10 @@ class DocumentChange(msgspec.Struct, frozen=True):
     new: ApiDocument | None
 
 
+def _creation(key: Key, document: ApiDocument) -> DocumentChange:
+    return DocumentChange(int(document.subject.metadata.resource_version), key, None, document)
+
+
 CollectionFactory = Callable[[Kind[ApiObject], MemoryCluster], "Collection"]
 
 
@@ -61,6 +65,12 @@ class Collection:
         self._keys = sorted(self._current)
         self._history: deque[DocumentChange] = deque(maxlen=HISTORY)
         self._expired = cluster.version  # changes up to this version are not known
+        if cluster.version < cluster.initial_versions.stop:
+            initial = [_creation(key, document) for key, document in self._current.items()]
+            self._history += initial
+            self._expired = (
+                initial[-HISTORY - 1].version if len(initial) > HISTORY else cluster.initial_versions.start - 1
+            )
         self._listeners: dict[asyncio.Event, None] = {}
         cluster.subscribe([kind.struct], self._receive)
 

@@ -96,6 +96,8 @@ class MemoryStore:
         #: It is not the module's, because a faulty plugin may write to it.
         self._labels_of_pods = lru_cache(maxsize=4096)(dict[str, str])
         self._load_initial(objects, documents)
+        #: The versions that the initial objects have.
+        self.initial_versions: range = range(version + 1, self.version + 1)
 
     def _load_initial(self, objects: Iterable[ApiObject], documents: Iterable[Data]) -> None:
         self.load(objects, documents)

@@ -147,6 +147,24 @@ async def test_bookmark_has_the_version_of_the_cluster() -> None:
         assert mark["object"]["metadata"]["resourceVersion"] == str(api.cluster.version)
 
 
+async def test_watch_starts_after_the_version_of_a_loaded_object() -> None:
+    api = LocalApi(lease("a"), lease("b"), lease("c"))
+    first = (await api.call("GET", "/apis/coordination.k8s.io/v1/namespaces/default/leases/a"))["metadata"]
+    api.cluster.remove(Lease, "c", "default")
+    async with api.watching(LEASES, resourceVersion=first["resourceVersion"]) as events:
+        assert await events.take(3) == ["ADDED b", "ADDED c", "DELETED c"]
+
+
+async def test_version_before_too_many_loaded_objects_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collection, "HISTORY", 2)
+    api = LocalApi(*map(lease, "abcd"))
+    versions = {each.metadata.name: each.metadata.resource_version for each in api.cluster.objects(Lease)}
+    async with api.watching(LEASES, resourceVersion=versions["a"]) as events:
+        assert await events.next() == expired(versions["a"], versions["b"])
+    async with api.watching(LEASES, resourceVersion=versions["b"]) as events:
+        assert await events.take(2) == ["ADDED c", "ADDED d"]
+
+
 async def test_watch_ends_without_a_timeout_option() -> None:
     api = LocalApi()
     began = asyncio.get_running_loop().time()
@@ -176,7 +194,7 @@ async def test_future_version_is_an_error() -> None:
     api = LocalApi()
     start = int(await version(api))
     async with api.watching(LEASES, resourceVersion=start + 100) as events:
-        assert await events.next() == expired(start + 100, start)
+        assert await events.next() == expired(start + 100, 0)
 
 
 async def test_slow_client_gets_an_expired_error(monkeypatch: pytest.MonkeyPatch) -> None:
