@@ -34,7 +34,7 @@ SUFFIXES = (".yaml", ".yml", ".json")
 
 @dataclass(frozen=True, slots=True)
 class SkippedKind:
-    """A kind that no scheduler reads, and how many objects of it the files hold."""
+    """A kind that is not read, and how many objects of it the files hold."""
 
     api_version: str
     kind: str
@@ -129,8 +129,8 @@ class _ManifestReader:
                 below = ObjectLocation(location.source, location.document, (*location.path, "items", index))
                 self.add(item, below, (api_version, name[:-4]))
             return
-        api_version, data = convert_to_v1(api_version, name, data)
-        kind = find_kind(api_version, name)
+        version, data = convert_to_v1(api_version, name, data)
+        kind = find_kind(version, name)
         if kind is None:
             self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1
             return
@@ -141,7 +141,7 @@ class _ManifestReader:
             problem = Problem((), f"given twice, first at {first}: remove one of them")
             raise _input_error(location, reference(found), problem)
         self.manifest.objects.append(found)
-        self.manifest.documents.append({"apiVersion": api_version, "kind": name, **data})
+        self.manifest.documents.append({"apiVersion": version, "kind": name, **data})
         self.manifest.locations.append(location)
 
 

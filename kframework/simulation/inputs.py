@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kframework.core.runtime.programmatic import ConfigurationSource
     from kframework.framework.plugin import Plugin
     from kframework.objects import ApiObject
-    from kframework.objects.manifest import Manifest
+    from kframework.objects.manifest import Manifest, SkippedKind
 
 #: The cluster to schedule: a cluster file, or objects.
 ClusterSource: TypeAlias = "str | Path | Iterable[ApiObject]"
@@ -86,12 +86,47 @@ def read_cluster(
             raise ExceptionGroup("unknown fields", unknown)
         for field in unknown:
             say("warning", str(field))
-    if manifest.skipped:
-        names = ", ".join(f"{kind.count} {kind.kind} ({kind.api_version})" for kind in manifest.skipped)
-        say("notice", f"ignored, as no scheduler reads them: {names}")
-    if any(kind.kind == "KubeSchedulerConfiguration" for kind in manifest.skipped):
-        say("notice", "pass a KubeSchedulerConfiguration with --config")
+    for notice in _skip_notices(manifest.skipped):
+        say("notice", notice)
     return manifest if devices is None else _with_devices(manifest, devices)
+
+
+#: What to do with files that are not for a cluster, by group and kind.
+_OTHER_FILES = {
+    ("kubescheduler.config.k8s.io", "KubeSchedulerConfiguration"): "pass a KubeSchedulerConfiguration with --config",
+    ("", "Config"): "a kubeconfig names a cluster and has no objects: pass it to kframework run with --kubeconfig",
+}
+
+#: Kinds of Kubernetes that affect where pods go, but not here.
+_UNSUPPORTED = {
+    ("node.k8s.io", "RuntimeClass"): "pods get neither its overhead nor its node selector and tolerations",
+    ("resource.k8s.io", "DeviceTaintRule"): "devices get no taints from it",
+}
+
+
+def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
+    """Yield why kinds are skipped, and what to do."""
+    from kframework.objects.kinds import KINDS
+
+    unread = []
+    for each in skipped:
+        group = each.api_version.rpartition("/")[0]
+        text = f"{each.count} {each.kind} ({each.api_version})"
+        current = [
+            kind.api_version
+            for kind in KINDS
+            if kind.name == each.kind and group in ("extensions", kind.api_version.rpartition("/")[0])
+        ]
+        if (group, each.kind) in _OTHER_FILES:
+            yield _OTHER_FILES[group, each.kind]
+        elif (group, each.kind) in _UNSUPPORTED:
+            yield f"ignored, as not supported yet: {text}; {_UNSUPPORTED[group, each.kind]}"
+        elif current:
+            yield f"ignored, as another version than {current[0]}: {text}; change its apiVersion"
+        else:
+            unread.append(text)
+    if unread:
+        yield f"ignored, as this scheduler does not read them: {', '.join(unread)}"
 
 
 def declare_installed_kinds() -> list[ConfigError]:

@@ -104,7 +104,7 @@ def test_without_its_plugin_it_is_passed_over(run: Command, install: Install, cl
     install("budgeted_elsewhere", {"Budgeted": "Budgeted"}, PLUGIN.replace("budgets.example.com", "b.example.com"))
     cluster.write_text(CLUSTER.replace("budgets.example.com", "b.example.com"))
     result = run("simulate", "-f", cluster)
-    assert "notice: ignored, as no scheduler reads them: 1 Budget (b.example.com/v1alpha1)" in result.errors
+    assert "notice: ignored, as this scheduler does not read them: 1 Budget (b.example.com/v1alpha1)" in result.errors
 
 
 def test_two_plugins_with_a_struct_each_for_it_are_named(
@@ -164,7 +164,7 @@ def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cl
             "warning: the kinds of 'broken_kinds:Pool' (from broken_kinds 1.0) cannot be loaded: "
             "ZeroDivisionError: division by zero"
         ),
-        "notice: ignored, as no scheduler reads them: 1 Pool (closed.example.com/v1)",
+        "notice: ignored, as this scheduler does not read them: 1 Pool (closed.example.com/v1)",
     ]
 
 

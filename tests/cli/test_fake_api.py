@@ -32,7 +32,7 @@ def test_it_serves_what_files_hold_until_it_is_told_to_stop(tmp_path: Path, numb
     with fake_api("-f", file) as (api, kubeconfig):
         with urlopen(f"{server_of(kubeconfig)}/api/v1/nodes") as response:
             assert [item["metadata"]["name"] for item in json.load(response)["items"]] == ["node-a"]
-        passed_over = "notice: ignored, as no scheduler reads them: 1 Ingress (networking.k8s.io/v1)"
+        passed_over = "notice: ignored, as this scheduler does not read them: 1 Ingress (networking.k8s.io/v1)"
         assert api.end(number) == (0, [], [passed_over])
         assert not kubeconfig.exists()
 

@@ -146,7 +146,7 @@ def test_other_kinds_are_passed_over_in_one_line(run: Command, cluster: Path, fi
     result = run("simulate", "-f", cluster, "-f", file)
     passed_over = "2 Ingress (networking.k8s.io/v1), 1 Toy (example.com/v1)"
     assert (result.code, result.out) == (0, TABLE)
-    assert result.errors == [f"notice: ignored, as no scheduler reads them: {passed_over}", SUMMARY]
+    assert result.errors == [f"notice: ignored, as this scheduler does not read them: {passed_over}", SUMMARY]
 
 
 def test_a_configuration_among_the_cluster_files_is_pointed_out(run: Command, cluster: Path, file: Path) -> None:

@@ -19,13 +19,49 @@ def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     with logging_to_stderr():
         assert [type(each) for each in read_cluster([str(file)]).objects] == [Node]
     assert capsys.readouterr().err.splitlines() == [
-        (
-            "notice: ignored, as no scheduler reads them: 1 Ingress (networking.k8s.io/v1), "
-            "1 KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1)"
-        ),
         "notice: pass a KubeSchedulerConfiguration with --config",
+        "notice: ignored, as this scheduler does not read them: 1 Ingress (networking.k8s.io/v1)",
     ]
     assert read_cluster([]).objects == []
+
+
+ANOTHER, LATER = "ignored, as another version than", "ignored, as not supported yet:"
+NO_RUNTIME_CLASS = "pods get neither its overhead nor its node selector and tolerations"
+
+
+@pytest.mark.parametrize(
+    ("kind", "notice"),
+    [
+        (
+            "scheduling.k8s.io/v1beta1, kind: PriorityClass",
+            f"{ANOTHER} scheduling.k8s.io/v1: 1 PriorityClass (scheduling.k8s.io/v1beta1); change its apiVersion",
+        ),
+        (
+            "extensions/v1beta1, kind: ReplicaSet",
+            f"{ANOTHER} apps/v1: 1 ReplicaSet (extensions/v1beta1); change its apiVersion",
+        ),
+        (
+            "node.k8s.io/v1, kind: RuntimeClass",
+            f"{LATER} 1 RuntimeClass (node.k8s.io/v1); {NO_RUNTIME_CLASS}",
+        ),
+        (
+            "resource.k8s.io/v1beta2, kind: DeviceTaintRule",
+            f"{LATER} 1 DeviceTaintRule (resource.k8s.io/v1beta2); devices get no taints from it",
+        ),
+        (
+            "v1, kind: Config",
+            "a kubeconfig names a cluster and has no objects: pass it to kframework run with --kubeconfig",
+        ),
+    ],
+)
+def test_notice_of_an_ignored_kind_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, notice: str
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"{{apiVersion: {kind}, metadata: {{name: n}}}}")
+    with logging_to_stderr():
+        assert read_cluster([str(file)]).objects == []
+    assert capsys.readouterr().err == f"notice: {notice}\n"
 
 
 MISSPELT = """\
