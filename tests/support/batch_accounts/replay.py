@@ -181,7 +181,7 @@ class Replay:
                 while jobs[queue]:
                     job = jobs[queue].take()
                     message = f"queue {queue} already holds its share"
-                    job.message = job.message if job.is_complete() else message
+                    job.message = message
                     self.passed(job, TurnOutcome.OVERUSED, plugin, message)
                 continue
             job = jobs[queue].take()
@@ -253,7 +253,9 @@ class Replay:
         self.placed.discard(task.uid)
         assert not (verdict.promised or verdict.feasible or verdict.ties)
         if refuser := stands.refuses_room(job.queue, task) if task.request else "":
-            assert (verdict.plugin, verdict.message) == (refuser, f"queue {job.queue} has no share left for it")
+            is_open = stands.queues[job.queue].status.state in ("", "Open")
+            why = f"queue {job.queue} {'has no share left for it' if is_open else 'is not open'}"
+            assert (verdict.plugin, verdict.message) == (refuser, why)
             return
         assert not verdict.plugin
         if task.role and task.role in failed:

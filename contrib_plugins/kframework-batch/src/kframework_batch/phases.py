@@ -108,14 +108,25 @@ def pending_reason(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
     """
     place = job.tentative_nodes.get(task.uid)
     if place is None:
-        # Where one of the gang finds no node, there is no use in trying the others.
-        error = _first_fit_error(job)
-        not_tried = f"it was not tried after {error}" if error else ""
-        return "Unschedulable", job.fit_errors.get(task.uid) or job.message or job.invalid_reason or not_tried
+        known = job.fit_errors.get(task.uid) or job.message or job.invalid_reason
+        return "Unschedulable", known or _not_tried(job, task)
     where = f"Pod {task.key} can possibly be assigned to {place.node_name}, once"
     if place.status is TaskStatus.PIPELINED:
         return "Unschedulable", f"{where} resource is released and minAvailable is satisfied"
     return "Schedulable", f"{where} minAvailable is satisfied"
+
+
+def _not_tried(job: JobInfo, task: TaskInfo) -> str:
+    if not job.has_group:
+        return f"there is no pod group {job.uid}"
+    # If one of the gang finds no node, the others are not tried.
+    if error := _first_fit_error(job):
+        return f"it was not tried after {error}"
+    return (
+        "no action tried it: only backfill places pods without requests"
+        if task.is_best_effort
+        else "no action tried it"
+    )
 
 
 def _is_unschedulable(job: JobInfo) -> bool:

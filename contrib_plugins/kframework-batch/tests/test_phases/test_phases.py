@@ -218,7 +218,7 @@ def test_tentative_node_counts_only_while_its_task_is_pending() -> None:
         (None, "no node", "y", "", ("Unschedulable", "no node")),
         (None, None, "queue is full", "", ("Unschedulable", "queue is full")),
         (None, None, "", "not supported", ("Unschedulable", "not supported")),
-        (None, None, "", "", ("Unschedulable", "")),
+        (None, None, "", "", ("Unschedulable", "no action tried it")),
     ],
 )
 def test_pending_reason_of_a_task(

@@ -54,10 +54,8 @@ class Allocate(Action):
             if refuser := plugins.overused_by(queue):
                 while jobs[queue.name]:
                     job = jobs[queue.name].pop()
-                    message = f"queue {queue.name} already holds its share"
-                    if not job.is_ready:
-                        job.message = message
-                    session.log.log_outcome(job, TurnOutcome.OVERUSED, refuser, message)
+                    job.message = f"queue {queue.name} already holds its share"
+                    session.log.log_outcome(job, TurnOutcome.OVERUSED, refuser, job.message)
                 continue
             job = jobs[queue.name].pop()
             if (yield from worksheets[job.uid].run_turn(queue)):
@@ -327,7 +325,8 @@ class JobAllocation:
         """Allocate or pipeline a task; return why that cannot be. `failed` are roles that found no node."""
         session = self._session
         if refuser := session.plugins.allocation_rejector(queue, task):
-            return self._log_rejection(task, f"queue {queue.name} has no share left for it", refuser)
+            reason = "has no share left for it" if queue.is_open else "is not open"
+            return self._log_rejection(task, f"queue {queue.name} {reason}", refuser)
         if task.role and task.role in failed:
             return self._log_rejection(task, f"another task of role {task.role} found no node")
         choice = _nominated_choice(session, task, domain) or session.placement.choose(task, domain)

@@ -34,6 +34,7 @@ class Enqueue(Action):
             job = jobs.pop()
             refuser = plugins.enqueue_rejector(job) if job.min_resources is not None else ""
             if refuser:
+                job.message = job.message or f"plugin {refuser} does not admit it"
                 session.log.log_outcome(job, TurnOutcome.HELD_BACK, refuser, job.message)
             else:
                 plugins.job_enqueued(job)

@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kframework_batch.job import TaskInfo
+from kframework_batch.objects import QueueStatus
 from kframework_batch.plugin import BatchPlugin, hookimpl
 from kframework_batch.queue import QueueInfo
 from kframework_batch.session import Session
 from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
+from msgspec.structs import replace
 
 from kframework.objects import Node, ObjectMeta, PriorityClass
 from kframework.values.status import Status, unschedulable
@@ -141,13 +143,39 @@ def test_overused_queue_gets_no_more_turns(taking: pytest.MonkeyPatch) -> None:
     taking.setattr(Taking, "overused_at", {"a": 2})
     stage = two_queues(9, make_gang("a1", 3, minimum=1, queue="a", age=9), make_gang("a2", 2, queue="a"))
     assert counts(stage) == {"a1": 1, "a2": 2}
-    assert stage.job("a1").message == ""
 
 
 def test_jobs_of_overused_queue_have_a_message(taking: pytest.MonkeyPatch) -> None:
     taking.setattr(Taking, "overused_at", {"a": 0})
     stage = two_queues(9, make_gang("a", 1, queue="a"))
     assert stage.message("a-0") == "queue a already holds its share"
+
+
+def test_pods_beyond_the_minimum_of_an_overused_queue_have_a_message(taking: pytest.MonkeyPatch) -> None:
+    taking.setattr(Taking, "overused_at", {"a": 1})
+    stage = two_queues(9, make_gang("a", 2, minimum=1, queue="a"))
+    assert counts(stage) == {"a": 1}
+    (waiting,) = {"a-0", "a-1"} - stage.bound.keys()
+    assert stage.message(waiting) == "queue a already holds its share"
+    assert [decision.pod for decision in stage.decisions if not decision.node] == [f"default/{waiting}"]
+
+
+def test_pod_of_a_closed_queue_has_a_message() -> None:
+    closed = replace(make_queue("a"), status=QueueStatus(state="Closed"))
+    stage = Stage(nodes=[make_node("n1", cpu=1)], queues=[closed], gangs=[make_gang("a", 1, queue="a")]).session()
+    assert (stage.bound, stage.message("a-0")) == ({}, "queue a is not open")
+
+
+def test_pod_of_a_missing_group_has_a_message() -> None:
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=1)], objects=[make_task("p", "nowhere")])
+    assert stage.session().bound == {}
+    assert stage.message("p") == "there is no pod group default/nowhere"
+
+
+def test_best_effort_pod_has_a_message_without_backfill() -> None:
+    stage = Stage(CONFIGURATION, nodes=[make_node("n1", cpu=1)], gangs=[make_gang("a", 1, cpu=None)])
+    assert stage.session().bound == {}
+    assert stage.message("a-0") == "no action tried it: only backfill places pods without requests"
 
 
 def test_task_that_exceeds_its_queue_is_skipped(taking: pytest.MonkeyPatch) -> None:
