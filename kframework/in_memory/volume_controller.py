@@ -1,6 +1,6 @@
 """Volumes of a cluster in memory: the PersistentVolume controller and the provisioners of all drivers.
 
-No data are stored. Not implemented: deleting or releasing a volume whose claim is gone, and resizing.
+No data are stored. Volumes are not resized.
 """
 
 from __future__ import annotations
@@ -72,13 +72,14 @@ class VolumeController(MemoryController):
         self._pods: dict[str, Pod] = {}
         self._changed_volumes: dict[str, None] = {}
         self._claims: dict[Key, None] = {}
+        self._deleted_claims: list[PersistentVolumeClaim] = []
         self._unbound_claims: dict[Key, None] = {}  # to retry when a volume, a class or a node appears
         self._available_volumes: dict[str, None] = {}  # volumes without a claim reference
         self._reserved_volumes: dict[Key, dict[str, None]] = {}  # volumes by the claim that they reference
 
     @property
     def idle(self) -> bool:
-        return not (self._pods or self._changed_volumes or self._claims)
+        return not (self._pods or self._changed_volumes or self._claims or self._deleted_claims)
 
     def _receive(self, change: Change) -> None:
         match change.subject:
@@ -91,6 +92,8 @@ class VolumeController(MemoryController):
                 self._index_volume(change)
             case PersistentVolumeClaim() as claim:
                 self._claims[key_of(claim)] = None
+                if change.new is None:
+                    self._deleted_claims.append(claim)
             case StorageClass():
                 self._claims |= self._unbound_claims
             case Node() if change.old is None:
@@ -125,6 +128,9 @@ class VolumeController(MemoryController):
             pods, self._pods = self._pods, {}
             for pod in pods.values():
                 self._sync_ephemeral_claims(pod)
+            deleted, self._deleted_claims = self._deleted_claims, []
+            for claim in deleted:
+                self._release_volumes(claim)
             changed, self._changed_volumes = self._changed_volumes, {}
             for name in changed:
                 volume = self._cluster.find(PersistentVolume, name)
@@ -135,9 +141,23 @@ class VolumeController(MemoryController):
             claims, self._claims = self._claims, {}
             for key in claims:
                 self._unbound_claims.pop(key, None)
-                claim = self._cluster.find(PersistentVolumeClaim, key[1], key[0])
-                if claim is not None and not is_bound(claim) and not self._sync_unbound_claim(claim):
+                current = self._cluster.find(PersistentVolumeClaim, key[1], key[0])
+                if current is not None and not is_bound(current) and not self._sync_unbound_claim(current):
                     self._unbound_claims[key] = None
+
+    def _release_volumes(self, claim: PersistentVolumeClaim) -> None:
+        """Release the volumes of a deleted claim; provisioned ones are deleted if their class says so."""
+        for name in [*self._reserved_volumes.get(key_of(claim), ())]:
+            volume = self._cluster.read(PersistentVolume, name)
+            if volume.spec.claim_ref is None or volume.spec.claim_ref.uid != claim.metadata.uid:
+                continue
+            if (
+                volume.spec.persistent_volume_reclaim_policy == "Delete"
+                and PROVISIONED_BY in volume.metadata.annotations
+            ):
+                self._cluster.remove_object(volume)
+            else:
+                self._cluster.replace(replace(volume, status=PersistentVolumeStatus(phase="Released")))
 
     def _sync_ephemeral_claims(self, pod: Pod) -> None:
         """Create the claims of a pod's ephemeral volumes, unless it is being deleted; delete them after the pod."""

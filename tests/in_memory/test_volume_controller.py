@@ -283,6 +283,24 @@ async def test_recreated_pod_gets_its_own_claim() -> None:
         assert the_claim(cluster, "web-scratch").metadata.owner_references[0].uid == "second"
 
 
+async def test_volume_of_a_deleted_claim_is_released() -> None:
+    async with running(claim(of="hand"), storage_class("hand", mode="Immediate"), volume("disk", of="hand")) as cluster:
+        cluster.remove(PersistentVolumeClaim, "data", "default")
+        await asyncio.sleep(0.1)
+        assert cluster.read(PersistentVolume, "disk").status.phase == "Released"
+        cluster.add(claim(of="hand", metadata={"uid": "second"}))
+        await asyncio.sleep(0.1)
+        assert volume_of(cluster) is None  # its data are another claim's
+
+
+@pytest.mark.parametrize(("policy", "phases"), [("Delete", []), ("Retain", ["Released"])])
+async def test_provisioned_volume_is_deleted_with_its_claim_by_the_policy(policy: str, phases: list[str]) -> None:
+    async with running(claim(of="now"), replace(NOW, reclaim_policy=policy)) as cluster:
+        cluster.remove(PersistentVolumeClaim, "data", "default")
+        await asyncio.sleep(0.1)
+        assert [each.status.phase for each in cluster.objects(PersistentVolume)] == phases
+
+
 async def test_deleted_volume_is_forgotten() -> None:
     memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), [NOW, claim("data", "now")])
     controller = VolumeController(memory)
