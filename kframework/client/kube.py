@@ -1,12 +1,14 @@
 """Find a real cluster and the credentials for it.
 
-The only module that imports kubernetes-asyncio, and only for users who log in by an exec plugin or auth provider: the
-import takes as long as all others together, and 60 MB.
+The only module that imports kubernetes-asyncio, and only for users who log in by an auth provider: the import takes as
+long as all others together, and 60 MB.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import os
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -14,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
+from kframework.client.exec_plugin import configure_credential, run_plugin
 from kframework.client.kubeconfig import DEFAULT_FILE, KubeConfig, load_kubeconfig
 from kframework.client.login import (
     MIN_LOGIN_INTERVAL,
@@ -51,6 +54,13 @@ class ConnectionSettings(msgspec.Struct, frozen=True, kw_only=True):
     user_agent: str | None = None
 
 
+class Loader(Protocol):
+    """kubernetes-asyncio's reader of kubeconfigs."""
+
+    async def load_and_set(self, client_configuration: ClientConfiguration) -> None:
+        """Fill in the current server and credentials."""
+
+
 async def connect(settings: ConnectionSettings) -> KubeTransport:
     """Find the cluster and log in, without sending a request yet; raises ConfigError."""
     from kframework._version import __version__
@@ -64,82 +74,63 @@ async def connect(settings: ConnectionSettings) -> KubeTransport:
 def _find_source(settings: ConnectionSettings, environ: Mapping[str, str]) -> CredentialSource:
     files = settings.kubeconfig or environ.get("KUBECONFIG")
     if settings.server is not None:
-        credentials = _KubeconfigSource(load_kubeconfig(files, settings.context)) if files else None
         if not settings.server.startswith(("http://", "https://")):
             message = f"the API server's address {settings.server!r} is not a URL; write it as https://host:6443"
             raise ConfigError(message)
-        return _AddressSource(settings.server, credentials)
+        file = load_kubeconfig(files, settings.context) if files else KubeConfig()
+        return _KubeconfigSource(file.with_server(settings.server))
     if not files and environ.get("KUBERNETES_SERVICE_HOST") and not settings.context:
         return _ServiceAccountSource()
     return _KubeconfigSource(load_kubeconfig(files or DEFAULT_FILE, settings.context))
 
 
-class Loader(Protocol):
-    """kubernetes-asyncio's reader of kubeconfigs."""
-
-    async def load_and_set(self, client_configuration: ClientConfiguration) -> None:
-        """Fill in the current server and credentials."""
-
-
 class _ServiceAccountSource(CredentialSource):
     name = str(SERVICE_ACCOUNT)
+    identity = "service account of this pod"
 
     async def load(self, configuration: ClientConfiguration, folder: FolderFactory) -> float:
-        configure_service_account(configuration, os.environ)
+        await asyncio.to_thread(configure_service_account, configuration, os.environ)
         return TOKEN_REREAD_INTERVAL
-
-
-class _AddressSource(CredentialSource):
-    """A server given by its URL, with the credentials of another source or with none."""
-
-    def __init__(self, server: str, credentials: CredentialSource | None) -> None:
-        self.name = server if credentials is None else credentials.name
-        self._server = server
-        self._credentials = credentials
-
-    async def load(self, configuration: ClientConfiguration, folder: FolderFactory) -> float:
-        valid_for = float("inf") if self._credentials is None else await self._credentials.load(configuration, folder)
-        configuration.host = self._server
-        return valid_for
-
-    def server_error(self, why: str) -> ConfigError:
-        return ConfigError(why, path="--master")
 
 
 class _KubeconfigSource(CredentialSource):
     def __init__(self, file: KubeConfig) -> None:
         self.name = file.paths
+        self.identity = file.identity
         self._file = file
         self._loader: Loader | None = None
 
     async def load(self, configuration: ClientConfiguration, folder: FolderFactory) -> float:
-        if {"exec", "auth-provider"} & self._file.user.values.keys():
-            return await self._log_in_by_plugin(configuration)
-        configure_user(configuration, self._file.cluster, self._file.user, folder)
-        return TOKEN_REREAD_INTERVAL if "tokenFile" in self._file.user.values else float("inf")
+        cluster, user = self._file.cluster, self._file.user
+        await asyncio.to_thread(configure_user, configuration, cluster, user, folder)
+        if "exec" in user.values:
+            credential = await run_plugin(user, cluster)
+            await asyncio.to_thread(configure_credential, configuration, credential, folder)
+            expiry = credential.expiration_timestamp
+            if expiry is None:
+                return math.inf
+            return max((expiry - datetime.now(UTC)).total_seconds() - EXPIRY_MARGIN, MIN_LOGIN_INTERVAL)
+        if "auth-provider" in user.values:
+            configuration.api_key |= await asyncio.to_thread(lambda: asyncio.run(self._log_in_by_library()))
+            return TOKEN_REREAD_INTERVAL
+        return TOKEN_REREAD_INTERVAL if "tokenFile" in user.values else math.inf
 
-    async def _log_in_by_plugin(self, configuration: ClientConfiguration) -> float:
+    async def _log_in_by_library(self) -> dict[str, str]:
         from kubernetes_asyncio.config import ConfigException, load_kube_config
 
         # The library also logs what it raises, and quotes the file with its secrets.
         logging.getLogger("kubernetes_asyncio.config.kube_config").disabled = True
+        scratch = ClientConfiguration()
         try:
             if self._loader is None:
                 self._loader = await load_kube_config(
-                    self._file.paths, self._file.context, client_configuration=configuration, persist_config=False
+                    self._file.paths, self._file.context, client_configuration=scratch, persist_config=False
                 )
             else:
-                # Otherwise the plugin's last token is reused until it expires, even if the server rejected it.
-                vars(self._loader).pop("exec_plugin_expiry", None)
-                await self._loader.load_and_set(configuration)
+                await self._loader.load_and_set(scratch)
         except ConfigException as error:
             raise OSError(str(error)) from error
-        if "exec" not in self._file.user.values:
-            return TOKEN_REREAD_INTERVAL
-        expiry: datetime | None = getattr(self._loader, "exec_plugin_expiry", None)
-        if expiry is None:
-            return float("inf")
-        return max((expiry - datetime.now(UTC)).total_seconds() - EXPIRY_MARGIN, MIN_LOGIN_INTERVAL)
+        return scratch.api_key
 
     def server_error(self, why: str) -> ConfigError:
         return self._file.server.error(Problem((), why))

@@ -61,6 +61,11 @@ class KubeTransport(Transport):
     def address(self) -> str:
         return urlsplit(self._host).netloc
 
+    @property
+    def description(self) -> str:
+        """The server, and who logs in there, for messages."""
+        return self._credentials.description
+
     async def send(self, request: Request) -> Response:
         login = self._login
         response = await self._send_once(request)

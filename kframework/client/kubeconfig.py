@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+from msgspec.structs import replace
 
-from kframework.config.document import Json, YamlLocation, parse_documents, read_source
+from kframework.config.document import Document, Json, YamlLocation, parse_documents, read_source
 from kframework.errors import ConfigError, nearest_name
 from kframework.objects.problem import Problem
 
@@ -38,11 +39,23 @@ class KubeConfig(msgspec.Struct, frozen=True):
     `server` is the location of the server's address.
     """
 
-    paths: str
-    context: str
-    server: YamlLocation
-    cluster: KubeconfigEntry
-    user: KubeconfigEntry
+    paths: str = ""
+    context: str = ""
+    user_name: str = ""
+    server: YamlLocation = Document(None, {}, {}).at()
+    cluster: KubeconfigEntry = KubeconfigEntry()
+    user: KubeconfigEntry = KubeconfigEntry()
+
+    @property
+    def identity(self) -> str:
+        """The context, the user and the files, as messages name them; empty without files."""
+        parts = {"context": self.context, "user": self.user_name, "kubeconfig": self.paths}
+        return ", ".join(f"{name} {value}" for name, value in parts.items() if value)
+
+    def with_server(self, url: str) -> KubeConfig:
+        """Return the same credentials for the server that `--master` names."""
+        cluster = replace(self.cluster, values={**self.cluster.values, "server": url})
+        return replace(self, cluster=cluster, server=Document("--master", {}, {}).at())
 
 
 def split_paths(paths: str) -> list[str]:
@@ -74,9 +87,10 @@ def load_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     context_entry = _find_entry(roots, files, "context", context_name)
     cluster = _find_entry(roots, files, "cluster", _required_text(context_entry, "cluster"))
     _required_text(cluster, "server")
-    user = (context_entry / "user").value
-    identity = _read_entry(_find_entry(roots, files, "user", str(user))) if user else KubeconfigEntry()
-    return KubeConfig(os.pathsep.join(files), context_name, cluster / "server", _read_entry(cluster), identity)
+    user_name = str((context_entry / "user").value or "")
+    user = _read_entry(_find_entry(roots, files, "user", user_name)) if user_name else KubeconfigEntry()
+    paths = os.pathsep.join(files)
+    return KubeConfig(paths, context_name, user_name, cluster / "server", _read_entry(cluster), user)
 
 
 def _read_entry(place: YamlLocation) -> KubeconfigEntry:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import ssl
 from base64 import b64encode, standard_b64decode
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import ExitStack, asynccontextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 from urllib.request import getproxies, proxy_bypass
 
 from kframework.client.kubeconfig import KubeconfigEntry
 from kframework.client.loopback import PLAIN_HTTP, has_credentials, host_of, is_confidential, is_loopback
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, KFrameworkError
 
 if TYPE_CHECKING:
     import aiohttp
@@ -51,10 +50,15 @@ class ClientConfiguration:
         self.proxy: str | None = None
 
 
+class LoginError(KFrameworkError):
+    """Raised when a login fails, with the reason in one line."""
+
+
 class CredentialSource(Protocol):
-    """A source of credentials; `name` is for messages."""
+    """A source of credentials: `name` is its file, `identity` says who logs in where; both are for messages."""
 
     name: str
+    identity: str
 
     async def load(self, configuration: ClientConfiguration, folder: FolderFactory) -> float:
         """Fill in the configuration and return after how many seconds to repeat that; may raise any exception.
@@ -85,45 +89,44 @@ class Login:
         """Log in and return whether new connections are needed; raises ConfigError."""
         loop = asyncio.get_running_loop()
         self.due = loop.time() + MIN_LOGIN_INTERVAL  # a failed login may be retried then
-        # In a thread with its own loop, because this reads and writes files.
-        valid_for, certificate = await asyncio.to_thread(self._load_in_thread, self._configuration)
+        configuration = ClientConfiguration()
+        with ExitStack() as folders:
+            try:
+                async with asyncio.timeout(LOGIN_TIMEOUT):
+                    valid_for = await self._source.load(
+                        configuration, lambda: Path(folders.enter_context(TemporaryDirectory()))
+                    )
+                certificate = await asyncio.to_thread(_read_certificate, configuration)
+            except ConfigError:
+                raise
+            except TimeoutError:
+                why = f"logging in took longer than {LOGIN_TIMEOUT:g} s"
+                raise ConfigError(f"cannot log in: {why}", file=self._source.name) from None
+            except Exception as error:  # a malformed file or a plugin can raise anything in the library
+                raise ConfigError(f"cannot log in: {_describe_error(error)}", file=self._source.name) from error
+            is_new = self._tls is None or certificate != self._certificate
+            if is_new:
+                try:
+                    self._tls = await asyncio.to_thread(create_tls_context, configuration)
+                except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+                    raise ConfigError(f"cannot use its certificates: {error}", file=self._source.name) from None
         self.due = loop.time() + valid_for
-        key = self._configuration.api_key.get("BearerToken")
+        self._configuration, previous, self._certificate = configuration, self._certificate, certificate
+        key = configuration.api_key.get("BearerToken")
         if (key or has_credentials(self.host)) and not is_confidential(self.host, self.proxy):
             raise self._source.server_error(f"{PLAIN_HTTP}, or remove the user's credentials")
         self.authorization = str(key).strip() if key else None
-        previous, self._certificate = self._certificate, certificate
         return certificate != previous
-
-    def _load_in_thread(self, configuration: ClientConfiguration) -> tuple[float, bytes]:
-        with ExitStack() as folders, asyncio.Runner(loop_factory=_LoginLoop) as runner:
-            return runner.run(self._load(configuration, lambda: Path(folders.enter_context(TemporaryDirectory()))))
-
-    async def _load(self, configuration: ClientConfiguration, folder: FolderFactory) -> tuple[float, bytes]:
-        loop = cast("_LoginLoop", asyncio.get_running_loop())
-        try:
-            async with asyncio.timeout(LOGIN_TIMEOUT), loop.plugins_terminated():
-                valid_for = await self._source.load(configuration, folder)
-            certificate = _read_certificate(configuration)
-            if self._tls is None or certificate != self._certificate:
-                try:
-                    self._tls = create_tls_context(configuration)
-                except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-                    why = f"cannot use its certificates: {error}"
-                    raise ConfigError(why, file=self._source.name) from None
-            return valid_for, certificate
-        except ConfigError:
-            raise
-        except TimeoutError:
-            reason = f"logging in took longer than {LOGIN_TIMEOUT:g} s"
-        except Exception as error:  # a malformed file or a plugin can raise anything in the library
-            reason = _describe_error(error)
-        raise ConfigError(f"cannot log in: {reason}", file=self._source.name)
 
     @property
     def host(self) -> str:
         """The URL of the server, without a trailing slash."""
         return str(self._configuration.host).rstrip("/")
+
+    @property
+    def description(self) -> str:
+        """The server, and who logs in there."""
+        return f"{self.host} ({self._source.identity})" if self._source.identity else self.host
 
     @property
     def server_name(self) -> str | None:
@@ -139,30 +142,6 @@ class Login:
         import aiohttp
 
         return aiohttp.TCPConnector(limit=MAX_CONNECTIONS, ssl=self._tls or True)
-
-
-class _LoginLoop(asyncio.SelectorEventLoop):
-    """A loop that tracks the exec plugins that the library starts."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._plugins: list[asyncio.SubprocessTransport] = []
-
-    @asynccontextmanager
-    async def plugins_terminated(self) -> AsyncIterator[None]:
-        """Terminate the plugins at the end, even one that hangs."""
-        try:
-            yield
-        finally:
-            for plugin in self._plugins:
-                plugin.close()
-                while plugin.get_returncode() is None:  # noqa: ASYNC110  # a transport has no event for its end
-                    await asyncio.sleep(0.001)
-
-    async def subprocess_exec(self, *args: Any, **settings: Any) -> tuple[Any, Any]:
-        started = await super().subprocess_exec(*args, **settings)
-        self._plugins.append(started[0])
-        return started
 
 
 def configure_user(
@@ -246,9 +225,10 @@ def _environment_proxy(url: str) -> str | None:
 
 def _describe_error(error: Exception) -> str:
     """Describe an error without the parts of the file that the library quotes, which hold secrets."""
+    if isinstance(error, LoginError):
+        return str(error)
     if isinstance(error, FileNotFoundError):
-        remedy = "" if os.sep in str(error.filename) else "; install this plugin, or put it on the PATH"
-        return f"there is no {error.filename}{remedy}"
+        return f"there is no {error.filename}"
     if isinstance(error, OSError):
         return str(error).partition("/{")[0].partition("\n")[0].strip()[:_MAX_REASON_LENGTH]
-    return f"unexpected format ({type(error).__name__})"
+    return "unexpected format"

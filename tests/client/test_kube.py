@@ -296,16 +296,20 @@ def oidc(config: dict[str, str]) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("user", "text"),
     [
-        (exec_("no-such-plugin"), "there is no no-such-plugin; install this plugin, or put it on the PATH"),
-        (exec_("echo", "s3cret"), "exec: failed to decode process output: Expecting value: line 1 column 1 (char 0)"),
-        ({"exec": {"apiVersion": "v1", "token": "s3cret"}}, "exec: malformed request. missing key 'command'"),
+        (exec_("no-such-plugin"), "exec: there is no no-such-plugin; install this plugin, or put it on the PATH"),
+        (exec_("echo", "s3cret"), "exec: the plugin's output is not JSON; it must print an ExecCredential"),
+        ({"exec": {"apiVersion": "v1", "token": "s3cret"}}, "exec: Object missing required field `command`"),
         (
             {"exec": {"apiVersion": "v1", "command": None}, "token": "s3cret"},
-            "Invalid kube-config file. Expected key command",
+            "exec: Object missing required field `command`",
         ),
-        ({"exec": "s3cret"}, "exec: malformed request. missing key 'command'"),
+        ({"exec": "s3cret"}, "exec: expected a mapping, got a string"),
+        (
+            {"exec": {"apiVersion": "v1", "command": "a", "args": [1]}},
+            "exec: args[0]: expected a string, got an integer",
+        ),
         ({"tokenFile": "/none/such"}, "there is no /none/such"),
-        (oidc({"id-token": "s3cret"}), "unexpected format (ValueError)"),
+        (oidc({"id-token": "s3cret"}), "unexpected format"),
         (oidc({"refresh-token": "s3cret"}), "Invalid kube-config file. Expected key client-id in "),
     ],
 )
@@ -322,7 +326,7 @@ def test_failing_plugin_is_a_config_error(tmp_path: Path) -> None:
     file = write(tmp_path / "config", plugin(tmp_path, "{}", status=3))
     assert (
         problem(ConnectionSettings(kubeconfig=file))
-        == f"{file}: cannot log in: exec: process returned 3. please log in"
+        == f"{file}: cannot log in: exec: the plugin returned 3: please log in"
     )
 
 
