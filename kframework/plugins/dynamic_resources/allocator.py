@@ -2,12 +2,13 @@
 
 The search goes depth first through claims, requests and devices in their order, and takes the first solution; there is
 no scoring. It is a stack of generators: each makes a choice and yields the next generator, is resumed if that failed,
-and then undoes the choice. So its depth is not limited, and it can be stopped after any number of steps.
+and then undoes the choice. So its depth is not limited, and it can be stopped after any number of steps. A long search
+records the states that lead to no solution, because the same devices in another order lead to them again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple, Protocol
 
@@ -32,6 +33,9 @@ class Allocations(Protocol):
     def consumed_capacity(self, device: DeviceId) -> Mapping[str, int]:
         """Return how much of its capacities is in use, in nanos."""
 
+
+#: The number of steps after which a search records dead ends: most searches are shorter than it takes to record them.
+_SHORT_SEARCH = 256
 
 #: Returns whether the selectors of a class and a claim match a device; raises AllocationError.
 DeviceMatcher = Callable[[RequestOption, PoolDevice], bool]
@@ -91,6 +95,7 @@ class DeviceSearch:
         self._consumed: dict[PoolId, dict[tuple[str, str], int]] = {}
         self._available: dict[PoolId, dict[tuple[str, str], int]] = {}
         self._all: dict[RequestOption, Sequence[PoolDevice]] = {}
+        self._dead_ends: set[Hashable] = set()
         self.steps: int = 0
         for requests in claims_options:
             minimum = 0
@@ -186,6 +191,9 @@ class DeviceSearch:
         if request == len(self._options[claim]):
             yield _Next(self._choose_for_claim(claim + 1))
             return
+        state = self._state(claim, request) if self.steps > _SHORT_SEARCH else None
+        if state in self._dead_ends:
+            return
         options = self._options[claim][request]
         too_many: _TooMany | None = None
         failed = False
@@ -198,6 +206,22 @@ class DeviceSearch:
                 failed = True
         if too_many is not None and not failed:
             raise too_many
+        if state is not None:
+            self._dead_ends.add(state)
+
+    def _state(self, claim: int, request: int) -> Hashable:
+        """Return all that decides whether the requests from this one on can be satisfied."""
+        chosen, may_administer = self._chosen[claim], any(each.admin for each in chain(*self._options[claim]))
+        return (
+            claim,
+            request,
+            len(chosen),
+            frozenset((device, len(users)) for device, users in self._users.items() if users),
+            # Admin access is granted to each device once per claim.
+            frozenset(each.device.id for each in chosen) if may_administer else (),
+            frozenset((id, *sorted(self._used_capacity(id).items())) for id, shares in self._shares.items() if shares),
+            tuple(frozenset(constraint.values) for constraint in self._constraints[claim]),
+        )
 
     def _choose_device(self, claim: int, request: int, option: RequestOption, allocated: int, begin: int) -> Choices:
         """Choose one more device behind the last one, so that each set of devices is tried once."""
@@ -265,11 +289,14 @@ class DeviceSearch:
             amounts = consumed_amounts(device.object.capacity, device.requested_amounts(option.capacity))
         if not amounts:
             return amounts
-        in_use = dict(self._allocated.consumed_capacity(device.id))
-        for share in self._shares.get(device.id, ()):
+        return amounts if fits(device.capacity, self._used_capacity(device.id), amounts) else None
+
+    def _used_capacity(self, device: DeviceId) -> dict[str, int]:
+        used = dict(self._allocated.consumed_capacity(device))
+        for share in self._shares.get(device, ()):
             for name, amount in share.items():
-                in_use[name] = in_use.get(name, 0) + amount.nano
-        return amounts if fits(device.capacity, in_use, amounts) else None
+                used[name] = used.get(name, 0) + amount.nano
+        return used
 
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints = []

@@ -12,7 +12,8 @@ class Constraint:
     def __init__(self, attribute: str, requests: tuple[str, ...]) -> None:
         self.attribute: str = attribute
         self._requests = frozenset(requests)
-        self._values: list[DeviceAttribute] = []
+        #: The values of the devices that were added.
+        self.values: list[DeviceAttribute] = []
 
     def affects(self, request: str, subrequest: str) -> bool:
         requests = self._requests
@@ -25,7 +26,7 @@ class Constraint:
         value = device.attribute(self.attribute)
         if value is None or not self._allows(value):
             return False
-        self._values.append(value)
+        self.values.append(value)
         return True
 
     def _allows(self, value: DeviceAttribute) -> bool:
@@ -34,21 +35,21 @@ class Constraint:
     def remove(self, request: str, subrequest: str) -> None:
         """Remove the device that was added last."""
         if self.affects(request, subrequest):
-            self._values.pop()
+            self.values.pop()
 
 
 class MatchAttribute(Constraint):
     """A constraint that all devices have the attribute, with the same type and value."""
 
     def _allows(self, value: DeviceAttribute) -> bool:
-        return not self._values or (value == self._values[0] and _is_scalar(value))
+        return not self.values or (value == self.values[0] and _is_scalar(value))
 
 
 class DistinctAttribute(Constraint):
     """A constraint that all devices have the attribute, each with a different value."""
 
     def _allows(self, value: DeviceAttribute) -> bool:
-        return value not in self._values
+        return value not in self.values
 
 
 def _is_scalar(value: DeviceAttribute) -> bool:

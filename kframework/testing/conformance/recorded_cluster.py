@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import ClassVar, cast
 
@@ -144,6 +144,10 @@ class LossySearch(DeviceSearch):
         if known is None:
             known = self._available[_without_driver(id)] = super()._available_counters(id)
         return known
+
+    def _state(self, claim: int, request: int) -> Hashable:
+        """Return a new state each time: with the counters that are lost meanwhile, none occurs twice."""
+        return object()
 
     def _constraints_of(self, claim: ResourceClaim) -> list[Constraint]:
         constraints = super()._constraints_of(claim)

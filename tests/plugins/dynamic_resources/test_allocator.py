@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from kframework.plugins.dynamic_resources import allocator
 from kframework.plugins.dynamic_resources.allocator import BudgetExceeded
 from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from kframework.plugins.dynamic_resources.pools import Pool
@@ -253,3 +254,25 @@ def test_it_finds_a_way_exactly_where_there_is_one() -> None:
         assert found == feasible(here), f"the world of seed {seed}"
         verdicts[found] += 1
     assert min(verdicts.values()) > WORLDS / 10
+
+
+def test_one_request_too_many_is_found_without_trying_all_orders() -> None:
+    """Eight devices for nine requests of two claims: 40,320 orders of the devices, and 256 sets."""
+    requests = [exactly(f"r{number}") for number in range(9)]
+    here = world([gpus(*"abcdefgh")], [*claims(*requests[:4]), *claims(*requests[4:])], used())
+    assert searched(here, budget=20_000) is None
+
+
+def test_devices_are_the_same_if_dead_ends_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    worlds = [drawn(Random(seed)) for seed in range(WORLDS)]
+    before = [outcome(here) for here in worlds]
+    monkeypatch.setattr(allocator, "_SHORT_SEARCH", -1)
+    assert [outcome(here) for here in worlds] == before
+
+
+def outcome(here: World) -> object:
+    """Return what each claim gets, or the error."""
+    try:
+        return got(here)
+    except AllocationError as error:
+        return str(error)
