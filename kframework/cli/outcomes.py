@@ -108,7 +108,7 @@ def summarise(simulation: SimulationResult) -> None:
 def _to_item(outcome: PodOutcome) -> dict[str, object]:
     phase = outcome.phase or "Pending"
     fields = {"pod": outcome.pod, "node": outcome.node, "phase": phase, "message": outcome.message}
-    return {**fields, "attempts": outcome.attempts}
+    return {**fields, "rejectedBy": list(outcome.rejected_by), "attempts": outcome.attempts}
 
 
 def _placement(outcome: PodOutcome | None) -> tuple[str | None, str] | None:
@@ -127,12 +127,11 @@ def _row(outcome: PodOutcome) -> tuple[str, ...]:
 def _wide_row(outcome: PodOutcome, decision: Decision | None) -> tuple[str, ...]:
     """Add columns of the last attempt; a score only if there was a choice."""
     *row, message = _row(outcome)
-    if decision is None:
-        return (*row, NONE, NONE, NONE, outcome.profile, NONE, message)
-    score = str(decision.score) if decision.best_nodes else NONE
-    rejected_by = ",".join(decision.rejectors) if outcome.node is None else ""
-    counts = str(decision.feasible), str(decision.evaluated)
-    return (*row, score, *counts, outcome.profile, rejected_by or NONE, message)
+    figures = (NONE, NONE, NONE)
+    if decision is not None:
+        score = str(decision.score) if decision.best_nodes else NONE
+        figures = (score, str(decision.feasible), str(decision.evaluated))
+    return (*row, *figures, outcome.profile, ",".join(outcome.rejected_by) or NONE, message)
 
 
 def _format_names(names: Sequence[str]) -> str:

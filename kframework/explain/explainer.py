@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from kframework.core.cycle.records import Decision
+from kframework.core.cycle.records import Binding, Decision
 from kframework.core.cycle.rejections import PASS
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import RankedCandidate, rank_candidate
@@ -15,7 +15,15 @@ from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.sources import source_status
-from kframework.explain.explanation import Assessment, Explanation, PreemptionPreview, State, Waiting, WakeEvents
+from kframework.explain.explanation import (
+    Assessment,
+    Explanation,
+    LateFailure,
+    PreemptionPreview,
+    State,
+    Waiting,
+    WakeEvents,
+)
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.lookup import unassign
 from kframework.explain.remedies.remedies import Remedy, remedies
@@ -93,6 +101,7 @@ class _Explainer:
         conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
         with self._evaluation.isolated():
             waits_for = waiting(engine, pod.uid, state)
+        binding = history.binding_for(last_decision) if last_decision is not None else None
         return Explanation(
             pod=pod.key,
             uid=pod.uid,
@@ -106,7 +115,8 @@ class _Explainer:
             nominated=nominated,
             attempts=queued.attempts if queued is not None else tries,
             last_decision=last_decision,
-            binding=history.binding_for(last_decision) if last_decision is not None else None,
+            binding=binding,
+            late_failure=None if state is State.GATED else _late_failure(last_decision, binding),
             condition=next(conditions, "") if not self._current_node() else "",
             assessment=self._assessment,
             preemption=self._ongoing_preemption(nominated, last_decision) or self._preemption,
@@ -130,6 +140,35 @@ class _Explainer:
             yield "the scheduler has not synced with the cluster yet"
         if state is State.BOUND and not self._assessment.feasible:
             yield "it stays on its node: a bound pod is not scheduled again"
+
+
+#: The points after the choice of a node, by the names of their phases.
+_LATE_POINTS = {
+    "reserve": "Reserve",
+    "permit": "Permit",
+    "wait_on_permit": "Permit",
+    "pre_bind_pre_flight": "PreBindPreFlight",
+    "pre_bind": "PreBind",
+    "bind": "Bind",
+}
+
+
+def _late_failure(decision: Decision | None, binding: Binding | None) -> LateFailure | None:
+    """Return how the last attempt failed after a node was chosen; None if it did not."""
+    if decision is None:
+        return None
+    phases, plugins = decision.timings, decision.rejectors
+    if binding is not None:
+        phases, plugins = binding.steps, tuple(filter(None, (binding.rejector,)))
+    failed = ((_LATE_POINTS[phase], code) for phase, _, code in phases if phase in _LATE_POINTS)
+    return next(
+        (
+            LateFailure(point, plugins, code.is_rejected)
+            for point, code in failed
+            if code not in (Code.SUCCESS, Code.SKIP, Code.WAIT)
+        ),
+        None,
+    )
 
 
 #: The plugin whose preemption is explained; other PostFilter plugins are not covered.
@@ -309,5 +348,11 @@ class PodEngineView(EngineView[PodEngine]):
             held=queue.waits_for_event(pod.uid),
             until=queue.backoff_expires_at(queued) if queue_name == "backoff" else None,
             node=self.engine.cluster.nominator.nominated_node(pod.uid),
-            message=self.last_message(pod),
+            message=self._message(queued, queue_name),
         )
+
+    def _message(self, queued: QueuedPod, queue_name: str) -> str:
+        gate = queued.gate_message if queue_name == "gated" else ""
+        if gate and not queued.pod.spec.scheduling_gates:
+            return gate
+        return self.last_message(queued.pod) or gate

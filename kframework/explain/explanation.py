@@ -109,6 +109,14 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     fault: str = ""
 
 
+class LateFailure(msgspec.Struct, frozen=True):
+    """The failure of the last attempt at a point after the choice of a node, whose hooks are not called again here."""
+
+    point: str
+    plugins: tuple[str, ...]
+    rejected: bool
+
+
 class PreemptionPreview(msgspec.Struct, frozen=True, kw_only=True):
     """The result of preemption now: the node and its victims, or `why` not.
 
@@ -157,8 +165,9 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
     `at` is the time of the explanation, in seconds since 1970. `requests` are those of the pod, as in a manifest,
     `claims` its names of device claims. `node` is where it is or is about to be, `nominated` its nominated node.
-    `last_decision` and `binding` are the records of its last attempt, if still stored; `condition` is the pod's own
-    condition, while it is pending. `sources` describes the sources of the profile's plugins.
+    `last_decision` and `binding` are the records of its last attempt, if still stored, `late_failure` is its failure
+    after a node was chosen. `condition` is the pod's own condition, while it is pending. `sources` describes the
+    sources of the profile's plugins.
     """
 
     pod: str
@@ -174,6 +183,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     attempts: int = 0
     last_decision: Decision | None = None
     binding: Binding | None = None
+    late_failure: LateFailure | None = None
     condition: str = ""
     assessment: Assessment
     preemption: PreemptionPreview | None = None

@@ -157,6 +157,11 @@ def _format_assessment(explanation: Explanation, layout: Layout) -> Iterator[str
     again = " if it is scheduled again" if explanation.node else gated
     if assessment.fault:
         yield f"FAULT: {assessment.fault}"
+    late = explanation.late_failure
+    if late is not None:
+        by = f" by {', '.join(late.plugins)}" if late.plugins else ""
+        what = "REJECTED" if late.rejected else "FAILED"
+        yield f"{what} at {late.point}{by} in the last attempt; explanations call no hook after Score."
     if not assessment.nodes:
         yield "There are no nodes."
     elif not assessment.feasible:

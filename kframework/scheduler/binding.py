@@ -86,6 +86,7 @@ class BindingCycle:
             ended_at=self._clock.now(),
             code=Code.SUCCESS if status is None else status.code,
             message="" if status is None else status.message,
+            rejector="" if status is None else status.plugin,
             waited=self._waited,
             sample_value=trace.sample_value,
             started=trace.started,

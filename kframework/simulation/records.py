@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TypeVar, overload
+from typing import NamedTuple, TypeVar, overload
 
 import msgspec
 
@@ -24,7 +24,10 @@ R = TypeVar("R", Decision, Binding)
 
 
 class PodOutcome(msgspec.Struct, frozen=True):
-    """The node of a pod (`namespace/name`); while it is pending, `node` is None and `message` is the reason."""
+    """The node of a pod (`namespace/name`); while it is pending, `node` is None and `message` is the reason.
+
+    `rejected_by` names the plugins that gate a pending pod, or that rejected it last.
+    """
 
     pod: str
     node: str | None
@@ -32,6 +35,14 @@ class PodOutcome(msgspec.Struct, frozen=True):
     attempts: int
     profile: str = ""
     phase: str = ""
+    rejected_by: tuple[str, ...] = ()
+
+
+class Gate(NamedTuple):
+    """The plugin that gates a pod, and its reason."""
+
+    plugin: str
+    message: str
 
 
 class SimulationResult(msgspec.Struct, frozen=True):
@@ -195,13 +206,27 @@ class Records(RunObserver, Observer):
         if old is None and new is not None:
             self._pods += _is_unbound_pod(new)
 
-    def outcomes(self, gates: Mapping[str, str]) -> tuple[PodOutcome, ...]:
-        """Return the outcome of each pod of the cluster; `gates` are why gated pods wait, by uid."""
+    def outcomes(self, gates: Mapping[str, Gate]) -> tuple[PodOutcome, ...]:
+        """Return the outcome of each pod of the cluster; `gates` holds gated pods by uid."""
         attempts = dict(chain.from_iterable(map(_attempts_by_pod, self.decisions.parts)))
+        failures = self._last_failures()
         return tuple(
-            _outcome_of(pod, attempts.get(pod.metadata.uid, 0), gates.get(pod.metadata.uid, ""))
+            _outcome_of(
+                pod, attempts.get(pod.metadata.uid, 0), failures.get(pod.metadata.uid), gates.get(pod.metadata.uid)
+            )
             for pod in self._cluster.objects(Pod)
         )
+
+    def _last_failures(self) -> dict[str, Decision | Binding]:
+        """Return the last attempt or binding that failed, by the pod's uid; all of a run succeed, or few do not."""
+        decisions = chain.from_iterable(part for part in self.decisions.parts if not isinstance(part, Run))
+        failures: dict[str, Decision | Binding] = {each.uid: each for each in decisions if not each.node}
+        for part in self.bindings.parts:
+            for each in map(part.binding, part.errors) if isinstance(part, RunBinding) else part:
+                earlier = failures.get(each.uid)
+                if each.code != Code.SUCCESS and (earlier is None or earlier.attempt < each.attempt):
+                    failures[each.uid] = each
+        return failures
 
     @property
     def history(self) -> History:
@@ -221,17 +246,29 @@ def _attempts_by_pod(decisions: Iterable[Decision]) -> Iterable[tuple[str, int]]
     return ((decision.uid, decision.pod_attempts) for decision in decisions)
 
 
-def _outcome_of(pod: Pod, attempts: int, gate: str) -> PodOutcome:
+def _outcome_of(pod: Pod, attempts: int, failure: Decision | Binding | None, gate: Gate | None) -> PodOutcome:
     metadata, spec = pod.metadata, pod.spec
     messages = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"]
+    message, rejected_by = "".join(messages[:1]), () if failure is None else _rejectors_of(failure)
+    if gate is not None:
+        rejected_by = (gate.plugin,)
+        if not (message and spec.scheduling_gates):  # an API server's message about these is well known
+            message = f"gated by {gate.plugin}: {gate.message}"
     return PodOutcome(
         f"{metadata.namespace}/{metadata.name}",
         spec.node_name or None,
-        "" if spec.node_name else "".join(messages[:1]) or gate,
+        "" if spec.node_name else message,
         attempts,
         spec.scheduler_name,
         pod.status.phase,
+        () if spec.node_name else rejected_by,
     )
+
+
+def _rejectors_of(failure: Decision | Binding) -> tuple[str, ...]:
+    if isinstance(failure, Decision):
+        return failure.rejectors
+    return (failure.rejector,) if failure.rejector else ()
 
 
 def _is_unbound_pod(subject: ApiObject) -> bool:

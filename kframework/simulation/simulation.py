@@ -46,6 +46,7 @@ from kframework.simulation.controllers import (
 from kframework.simulation.display import PodExplanation, Table, node_picture
 from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster
 from kframework.simulation.records import (
+    Gate,
     PodOutcome,
     Progress,
     Records,
@@ -216,11 +217,11 @@ class Simulation(Generic[E]):
         """The node of each pod, or the reason why it waits, in the order of creation."""
         return outcomes_table(self._records.outcomes(self._gates()))
 
-    def _gates(self) -> dict[str, str]:
+    def _gates(self) -> dict[str, Gate]:
         if not isinstance(self.scheduler.engine, PodEngine):
             return {}
         gated = self.scheduler.engine.queue.pods_in("gated")
-        return {queued.pod.uid: f"gated by {queued.gating_plugin}: {queued.gate_message}" for queued in gated}
+        return {queued.pod.uid: Gate(queued.gating_plugin, queued.gate_message) for queued in gated}
 
     @property
     def decisions(self) -> Table[Decision]:

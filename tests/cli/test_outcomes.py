@@ -16,7 +16,7 @@ from kframework.core.cycle.records import Decision, Result
 from kframework.simulation.records import PodOutcome, SimulationResult
 
 PLACED = PodOutcome("shop/web", "node-a", "", 1, "batch", "Running")
-WAITING = PodOutcome("shop/huge", None, "no room", 3, "batch")
+WAITING = PodOutcome("shop/huge", None, "no room", 3, "batch", rejected_by=("gang", "predicates"))
 FOREIGN = PodOutcome("shop/other", None, "", 0, "mine")
 
 
@@ -80,7 +80,14 @@ def test_the_wide_table_tells_what_the_last_attempt_saw(capsys: pytest.CaptureFi
 
 def test_items_and_names(capsys: pytest.CaptureFixture[str]) -> None:
     items = json.loads(printed(capsys, Output.JSON))
-    assert items[1] == {"pod": "shop/huge", "node": None, "phase": "Pending", "message": "no room", "attempts": 3}
+    assert items[1] == {
+        "pod": "shop/huge",
+        "node": None,
+        "phase": "Pending",
+        "message": "no room",
+        "rejectedBy": ["gang", "predicates"],
+        "attempts": 3,
+    }
     assert yaml.safe_load(printed(capsys, Output.YAML)) == items
     assert printed(capsys, Output.NAME) == "pod/web\npod/huge\npod/other\n"
 

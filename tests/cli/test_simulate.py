@@ -55,9 +55,23 @@ default    gated  <none>  Pending  0         {GATED}
 SUMMARY = "1 of 3 pods bound, 2 pending; 2 scheduling cycles in 0s of virtual time"
 
 ITEMS = [
-    {"pod": "shop/web", "node": "node-a", "phase": "Running", "message": "", "attempts": 1},
-    {"pod": "default/huge", "node": None, "phase": "Pending", "message": HUGE, "attempts": 1},
-    {"pod": "default/gated", "node": None, "phase": "Pending", "message": GATED, "attempts": 0},
+    {"pod": "shop/web", "node": "node-a", "phase": "Running", "message": "", "rejectedBy": [], "attempts": 1},
+    {
+        "pod": "default/huge",
+        "node": None,
+        "phase": "Pending",
+        "message": HUGE,
+        "rejectedBy": ["NodeResourcesFit", "NodeUnschedulable"],
+        "attempts": 1,
+    },
+    {
+        "pod": "default/gated",
+        "node": None,
+        "phase": "Pending",
+        "message": GATED,
+        "rejectedBy": ["SchedulingGates"],
+        "attempts": 0,
+    },
 ]
 
 OPTIONS = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
@@ -109,7 +123,7 @@ def test_wide_tells_what_the_last_attempt_saw(run: Command, cluster: Path, file:
     assert int(score) > 0
     assert counts == ["3", "4"]
     assert web.split()[8:] == ["default-scheduler", "<none>"]
-    assert gated.split()[5:10] == ["<none>", "<none>", "<none>", "default-scheduler", "<none>"]
+    assert gated.split()[5:10] == ["<none>", "<none>", "<none>", "default-scheduler", "SchedulingGates"]
 
 
 def test_wide_names_who_rejected_a_pod(run: Command, cluster: Path) -> None:
@@ -283,7 +297,8 @@ def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, fi
     fault = "plugin 'Odd' (from odd_plugins 1.0), hook reserve: ValueError: odd"
     web, *_ = json.loads(result.out)
     assert result.code == 0
-    assert web == {"pod": "shop/web", "node": None, "phase": "Pending", "message": fault, "attempts": web["attempts"]}
+    counted = {"rejectedBy": [], "attempts": web["attempts"]}
+    assert web == {"pod": "shop/web", "node": None, "phase": "Pending", "message": fault, **counted}
     first, gave_up, _, last = result.errors
     assert first.startswith(f"error: {fault} place=")
     assert gave_up.startswith("warning: gave up on pods that were retried without success: shop/web")

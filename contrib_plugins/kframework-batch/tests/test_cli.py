@@ -99,7 +99,7 @@ def test_simulation_is_printed_like_kframework_simulate(run: Command) -> None:
 
 def test_simulation_output_formats(run: Command) -> None:
     items = json.loads(run("simulate", "-f", EXAMPLE, "-o", "json").out)
-    assert {"pod", "node", "phase", "message", "attempts"} == items[0].keys()
+    assert {"pod", "node", "phase", "message", "rejectedBy", "attempts"} == items[0].keys()
     assert yaml.safe_load(run("simulate", "-f", EXAMPLE, "-o", "yaml").out) == items
     names = run("simulate", "-f", EXAMPLE, "-o", "name").out.splitlines()
     assert names == [f"pod/{item['pod'].partition('/')[2]}" for item in items]

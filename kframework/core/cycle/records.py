@@ -72,8 +72,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
 class Binding(msgspec.Struct, frozen=True, kw_only=True):
     """One binding cycle, joined to its Decision by `attempt` and with the same `sample_value`.
 
-    `waited` is the time in Permit, in seconds. `code` is Success if the pod was bound. `plugins` is empty unless
-    plugins were timed, which is the case if those of the Decision were.
+    `waited` is the time in Permit, in seconds. `code` is Success if the pod was bound, else `rejector` names the plugin
+    that rejected it or failed. `plugins` is empty unless plugins were timed, as those of the Decision were.
     """
 
     attempt: int
@@ -85,6 +85,7 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     ended_at: float
     code: Code
     message: str = ""
+    rejector: str = ""
     waited: float = 0.0
     sample_value: float = 0.0
     started: int = 0

@@ -106,6 +106,7 @@ class RunBinding(EngineMessage, frozen=True, eq=False):
             ended_at=self.at,
             code=code,
             message="" if status is None else status.message,
+            rejector="" if status is None else status.plugin,
             sample_value=attempt.trace.sample_value,
             started=self.started + index * each,
             steps=(

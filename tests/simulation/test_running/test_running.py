@@ -56,7 +56,9 @@ def test_every_pod_has_an_outcome_in_the_order_of_creation() -> None:
     why = "0/1 nodes are available: 1 Insufficient cpu."
     assert simulation.outcomes == (
         PodOutcome("default/fits", "a", "", 1, "default-scheduler", "Running"),
-        PodOutcome("default/big", None, f"{why} {NO_WAY_OUT}", 1, "default-scheduler", "Pending"),
+        PodOutcome(
+            "default/big", None, f"{why} {NO_WAY_OUT}", 1, "default-scheduler", "Pending", ("NodeResourcesFit",)
+        ),
         PodOutcome("default/runs", "a", "", 0, "default-scheduler", "Running"),
         PodOutcome("team/x", "a", "", 1, "default-scheduler", "Running"),
     )

@@ -4,6 +4,7 @@ function podExplained(explained) {
   const { assessment, last_decision: last, remedies, notes, sources, preemption, waiting } = explained;
   return [
     podState(explained),
+    lateFailure(explained.late_failure),
     notes.map((note) => h("p", { class: "note" }, note)),
     remedyList(remedies),
     waiting && waitPart(waiting, explained.at),
@@ -45,6 +46,12 @@ function podState({ state, node, nominated, profile, priority, requests, claims,
     h("p", { class: "quiet" }, facts.join(" · ")),
     message ? h("p", { class: "message" }, message) : null,
   );
+}
+
+function lateFailure(late) {
+  if (!late) return null;
+  const by = late.plugins.length ? ` by ${late.plugins.join(", ")}` : "";
+  return h("p", { class: "note" }, `${late.rejected ? "Rejected" : "Failed"} at ${late.point}${by} in the last attempt; no hook after Score is called here.`);
 }
 
 function remedyList(remedies) {
