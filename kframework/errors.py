@@ -23,7 +23,7 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
     """Return the known name most similar to `name`, or None if none is close."""
     names = sorted(known)
     folded = {candidate.lower(): candidate for candidate in reversed(names)}
-    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.75)
     return folded[close[0]] if close else None
 
 

@@ -201,7 +201,10 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
     elif kind == "missing":
         yield required(path)
     elif kind in _EXPECTED:
-        yield Problem(path, f"expected {_EXPECTED[kind]}, got {shown(detail['input'])}")
+        quotes = (
+            "; put it in quotes" if kind == "string_type" and isinstance(detail["input"], bool | int | float) else ""
+        )
+        yield Problem(path, f"expected {_EXPECTED[kind]}, got {shown(detail['input'])}{quotes}")
     else:
         yield Problem(path, f"Invalid value: {shown(detail['input'])}: {cause or detail['msg']}")
 

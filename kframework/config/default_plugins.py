@@ -53,3 +53,6 @@ IN_TREE_PLUGINS: frozenset[str] = frozenset({*_WEIGHTS, *ALPHA_PLUGINS})
 
 #: Plugins that earlier versions had; to name them at a specific point or in `pluginConfig` is an error of its own.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})
+
+#: What to do about them.
+REPLACEMENT = "remove it: NodeVolumeLimits, a default plugin, counts these volumes"

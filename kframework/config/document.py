@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from pathlib import Path
 import yaml
 from yaml.constructor import SafeConstructor
 
-from kframework.errors import ConfigError, raise_collected
+from kframework.errors import ConfigError, nearest_name, raise_collected
 from kframework.objects.problem import FieldPath, Problem, format_path
 
 #: The values of a document, as in JSON.
@@ -96,6 +97,30 @@ def parse_documents(text: str, file: str | None) -> list[Document]:
     except yaml.YAMLError as cause:
         raise ConfigError(f"is not YAML: {str(cause).partition(chr(10))[0]}", file=file) from cause
     return [document for root in roots if (document := _Reader(file).document(root)).data is not None]
+
+
+#: The end of a line after which a block of literal text begins.
+_BLOCK = re.compile(r"\|[-+1-9]*\s*(#.*)?$")
+
+
+def parse_configuration_documents(text: str, file: str | None, key: str) -> list[Document]:
+    """Parse the documents of a text, or of the entry of a ConfigMap if that is its first document.
+
+    `key` is the entry of a ConfigMap with several. Raises ConfigError if there is none.
+    """
+    documents = parse_documents(text, file)
+    root = documents[0].at() if documents else None
+    if root is None or (root / "kind").value != "ConfigMap":
+        return documents
+    data = root / "data"
+    entries = data.value if isinstance(data.value, dict) else {}
+    entry = data / (next(iter(entries)) if len(entries) == 1 else key)
+    held, line = entry.value, entry.line
+    if not isinstance(held, str) or line is None:
+        raise data.error(Problem((), f'has no text under "{key}"', nearest_name(key, entries)))
+    if _BLOCK.search(text.splitlines()[line - 1]):
+        return parse_documents("\n" * line + held, file)  # the lines are those of the file
+    return parse_documents(held, f"{file}: data.{entry.path[-1]}")
 
 
 #: The maximum number of values of a document, with those that aliases repeat.

@@ -6,10 +6,11 @@ Its own sets are merged into the default ones, key by key; then `multi_point` is
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from kframework.config.configuration import Configuration, ProfileConfiguration, plugin_references
-from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS
+from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS, REMOVED_PLUGINS, REPLACEMENT
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.problem import Problem
@@ -131,7 +132,7 @@ class _Expansion:
         for entry in self._plugins.key(point).enabled:
             name = entry.name
             if self._implemented(name) is None:
-                errors.append(self._unknown(name, point, point))
+                errors.append(self._unknown(name, [point], point))
             elif not self._implements(name, point):
                 errors.append(self._error(point, name, f'plugin "{name}" does not extend {_interface(point)} plugin'))
             elif name in seen:
@@ -146,7 +147,7 @@ class _Expansion:
         errors = []
         for index, name in enumerate(names):
             if self._implemented(name) is None and open_points:
-                errors.append(self._unknown(name, open_points[0], "multi_point"))
+                errors.append(self._unknown(name, open_points, "multi_point"))
             elif name in names[:index]:
                 twice = [point for point in open_points if self._is_expanded(name, point)]
                 errors += [self._registered_twice(name, point, "multi_point") for point in twice[:1]]
@@ -199,8 +200,17 @@ class _Expansion:
             raise self._profile.place.error(Problem(("plugins", "score"), message))
         return weights
 
-    def _unknown(self, name: str, point: str, key: str) -> ConfigError:
-        return self._error(key, name, f'{_interface(point)} "{name}" does not exist', nearest_name(name, self._known))
+    def _unknown(self, name: str, points: Sequence[str], key: str) -> ConfigError:
+        if name in REMOVED_PLUGINS:
+            return self._error(key, name, f'there is no plugin "{name}" any more; {REPLACEMENT}')
+        message = (
+            f'there is no plugin "{name}"' if key == "multi_point" else f'{_interface(key)} "{name}" does not exist'
+        )
+        nearest = nearest_name(name, self._known - ALPHA_PLUGINS.keys())
+        with suppress(ConfigError):  # a broken plugin is no help either
+            if nearest is not None and any(self._implements(nearest, point) for point in points):
+                return self._error(key, name, message, nearest)
+        return self._error(key, name, message)
 
     def _registered_twice(self, name: str, point: str, key: str) -> ConfigError:
         return self._error(key, name, f'plugin "{name}" already registered as "{_interface(point)}"')

@@ -16,8 +16,8 @@ from kframework.config.configuration import (
     RawArgs,
 )
 from kframework.config.decode import M, decode
-from kframework.config.default_plugins import DEFAULT_PLUGINS, REMOVED_PLUGINS
-from kframework.config.document import Document, Json, YamlLocation, parse_documents, read_source
+from kframework.config.default_plugins import DEFAULT_PLUGINS, REMOVED_PLUGINS, REPLACEMENT
+from kframework.config.document import Document, Json, YamlLocation, parse_configuration_documents, read_source
 from kframework.config.expand import merge_plugins
 from kframework.config.models import (
     API_VERSION,
@@ -49,6 +49,9 @@ _POLICY = "Policy"
 #: The kinds of a file's documents, and the version of each.
 KINDS: Mapping[str, str] = {KIND: API_VERSION, OPTIONS_KIND: OPTIONS_API_VERSION}
 
+#: The entry of a ConfigMap with several that holds the configuration.
+CONFIG_MAP_KEY = "scheduler-config.yaml"
+
 #: The plugin that leaves resources to extenders.
 _NODE_RESOURCES_FIT = "NodeResourcesFit"
 
@@ -59,7 +62,7 @@ _NO_FILE = Document(None, {}, {}).at()
 def load_configuration(source: str | Path | Mapping[str, object]) -> Configuration:
     """Load a configuration from a YAML or JSON file, from standard input if `source` is `-`, or from a mapping.
 
-    Raises ConfigError, or ConfigErrors for several errors.
+    The file may be a ConfigMap that holds the configuration. Raises ConfigError, or ConfigErrors for several errors.
     """
     if isinstance(source, Mapping):
         return _of_documents([Document(None, cast("Json", source), {})], None)
@@ -69,7 +72,7 @@ def load_configuration(source: str | Path | Mapping[str, object]) -> Configurati
 
 def parse(text: str, file: str | None = None) -> Configuration:
     """Load a configuration from a text; `file` is its name for error messages."""
-    return _of_documents(parse_documents(text, file), file)
+    return _of_documents(parse_configuration_documents(text, file, CONFIG_MAP_KEY), file)
 
 
 def _of_documents(parsed: Sequence[Document], file: str | None) -> Configuration:
@@ -327,7 +330,9 @@ def profile_problems(profiles: Sequence[ProfileConfiguration], blocks: Sequence[
 
 def _removed(path: FieldPath, name: str) -> Problem:
     version = API_VERSION.rpartition("/")[2]
-    detail = f'was invalid in version "{version}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
+    detail = (
+        f'was invalid in version "{version}" (KubeSchedulerConfiguration is version "{API_VERSION}"); {REPLACEMENT}'
+    )
     return invalid(path, name, detail)
 
 
@@ -340,11 +345,12 @@ def _queue_sort_problems(
         path: FieldPath = ("profiles", 0, "plugins", "queueSort", "Enabled")
         yield invalid(path, len(first.enabled), "only one queue sort plugin can be enabled")
     name = first.enabled[0].name if first.enabled else ""
+    enabled = ", ".join(entry.name for entry in first.enabled) or "no plugin"
     for index, profile in enumerate(profiles[1:], start=1):
         if profile.plugins.queue_sort != first:
             path = ("profiles", index, "plugins", "queueSort")
             shown = profile.plugins.queue_sort.model_dump(by_alias=True)
-            yield invalid(path, shown, "must be the same for all profiles")
+            yield invalid(path, shown, f"must be the same for all profiles; profiles[0] enables {enabled} there")
         for at, entry in enumerate(plugin_configs[index]):
             if entry.name == name and profile.args.get(name) != profiles[0].args.get(name):
                 path = ("profiles", index, "pluginConfig", at, "args")

@@ -110,6 +110,7 @@ if TYPE_CHECKING:  # isort: off
         Document as Document,
         Json as Json,
         YamlLocation as YamlLocation,
+        parse_configuration_documents as parse_configuration_documents,
         parse_documents as parse_documents,
         read_source as read_source,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -176,7 +177,10 @@ def test_the_current_version_has_no_bind_addresses() -> None:
         ),
         ("profiles: {}\n", "c.yaml:3: profiles: expected a list, got {}"),
         ("profiles: [3]\n", "c.yaml:3: profiles[0]: expected a mapping, got 3"),
-        ("profiles:\n- schedulerName: 5\n", "c.yaml:4: profiles[0].schedulerName: expected a string, got 5"),
+        (
+            "profiles:\n- schedulerName: 5\n",
+            "c.yaml:4: profiles[0].schedulerName: expected a string, got 5; put it in quotes",
+        ),
         ("enableProfiling: 1\n", "c.yaml:3: enableProfiling: expected true or false, got 1"),
         ("clientConnection: {qps: fast}\n", 'c.yaml:3: clientConnection.qps: expected a number, got "fast"'),
         (
@@ -405,3 +409,20 @@ def test_ignored_resources_need_the_args_they_go_to() -> None:
     assert errors(body) == [
         "c.yaml:5: profiles[0].pluginConfig: couldn't build extenders: can't find NodeResourcesFitArgs in plugin config"
     ]
+
+
+HELD = f"{HEADER}profiles: [{{plugins: {{score: {{enabled: [{{name: X, weight: -1}}]}}}}}}]\n"
+
+
+@pytest.mark.parametrize("others", ["", "  other.yaml: ''\n"])
+def test_config_map_may_hold_the_configuration(others: str) -> None:
+    head = f"kind: ConfigMap\ndata:\n{others}  scheduler-config.yaml: |\n"
+    with pytest.raises(ConfigError, match="must be non-negative") as caught:
+        parse(head + indent(HELD, "    "), "c.yaml")
+    assert caught.value.line == head.count("\n") + 3
+
+
+@pytest.mark.parametrize("entries", ["{}", "{a: '', b: ''}"])
+def test_config_map_without_the_configuration_is_refused(entries: str) -> None:
+    with pytest.raises(ConfigError, match='data: has no text under "scheduler-config'):
+        parse(f"kind: ConfigMap\ndata: {entries}\n", "c.yaml")

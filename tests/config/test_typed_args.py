@@ -133,7 +133,7 @@ def test_a_model_takes_the_raw_args(body: str, args: MineArgs) -> None:
         ),
         (
             "      labels: {a: 1}\n",
-            "c.yaml:8: profiles[0].pluginConfig[0].args.labels.a: expected a string, got 1",
+            "c.yaml:8: profiles[0].pluginConfig[0].args.labels.a: expected a string, got 1; put it in quotes",
         ),
         (
             "      ratio: 8\n",

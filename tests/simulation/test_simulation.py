@@ -47,7 +47,7 @@ def test_configuration_selects_the_plugins(tmp_path: Path, cluster: Path, caplog
     (outcome,) = kframework.simulate(cluster, file, plugins=[MINE]).outcomes
     assert outcome.node == "a"
     assert [message.partition(",")[0] for message in caplog.messages] == ["no profile enables plugin 'Mine'"]
-    with pytest.raises(ConfigError, match="does not exist"):
+    with pytest.raises(ConfigError, match="there is no plugin"):
         kframework.simulate(cluster, DOCUMENT)
 
 

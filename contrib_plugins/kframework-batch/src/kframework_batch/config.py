@@ -5,7 +5,6 @@ Unknown fields cause a warning. `kframework_batch.program` checks names and argu
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -23,7 +22,7 @@ from kframework.engine import (
     collect_errors,
     nearest_name,
     options_of,
-    parse_documents,
+    parse_configuration_documents,
     raise_collected,
     read_source,
     required,
@@ -52,9 +51,6 @@ tiers:
 _FIELDS = ("actions", "tiers", "configurations", "metrics")
 _FLAGS = frozenset({*FLAGS, *UNSUPPORTED_FLAGS, HIERARCHY})
 _BOOLEANS = {"y": True, "yes": True, "true": True, "on": True, "n": False, "no": False, "false": False, "off": False}
-
-#: The end of a line after which a block of literal text begins.
-_BLOCK = re.compile(r"\|[-+1-9]*\s*(#.*)?$")
 
 
 @dataclass(frozen=True)
@@ -94,34 +90,14 @@ def load(source: str | Path) -> BatchConfiguration:
 
 def parse(text: str, name: str = "<config>") -> BatchConfiguration:
     """Load a configuration from a text; `name` is what error messages call the file."""
-    documents = _documents(text, name)
-    if isinstance(documents[0].data, dict) and documents[0].data.get("kind") == "ConfigMap":
-        documents = _documents(*_config_map_text(documents[0], text, name))
+    documents = parse_configuration_documents(text, name, CONFIG_MAP_KEY)
+    if not documents:
+        raise ConfigError('is empty; want actions ("enqueue, allocate, backfill") and tiers of plugins', file=name)
     return replace(_ConfigurationReader().configuration(documents), text=text)
 
 
 def default_configuration() -> BatchConfiguration:
     return parse(_DEFAULT, "<default>")
-
-
-def _documents(text: str, name: str) -> Sequence[Document]:
-    documents = parse_documents(text, name)
-    if not documents:
-        raise ConfigError('is empty; want actions ("enqueue, allocate, backfill") and tiers of plugins', file=name)
-    return documents
-
-
-def _config_map_text(config_map: Document, text: str, name: str) -> tuple[str, str]:
-    """Return the text that a ConfigMap holds, with its lines where they are in the file, and what to call it."""
-    data = config_map.at("data")
-    entries = data.value if isinstance(data.value, dict) else {}
-    key = next(iter(entries)) if len(entries) == 1 else CONFIG_MAP_KEY
-    held, line = (data / key).value, (data / key).line
-    if not isinstance(held, str) or line is None:
-        raise data.error(Problem((), f'has no text under "{CONFIG_MAP_KEY}"', nearest_name(CONFIG_MAP_KEY, entries)))
-    if _BLOCK.search(text.splitlines()[line - 1]):
-        return "\n" * line + held, name
-    return held, f"{name}: data.{key}"
 
 
 class _ConfigurationReader:

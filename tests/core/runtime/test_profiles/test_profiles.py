@@ -68,8 +68,8 @@ class Unmakable(Plugin):
     ("text", "plugins", "message"),
     [
         (
-            enabling("FewestPod"),
-            [plugin("FewestPods", score=0)],
+            enabling("RarestPod"),
+            [plugin("RarestPods", score=0)],
             FIRST,
         ),
         (
@@ -113,8 +113,8 @@ def test_error_for_a_name_of_two_distributions_names_both() -> None:
 
 
 def test_unknown_plugin_name_suggests_the_nearest() -> None:
-    with pytest.raises(ConfigError, match="did you mean 'FewestPods'"):
-        compiled(enabling("FewestPod"), plugin("FewestPods", score=0))
+    with pytest.raises(ConfigError, match="did you mean 'RarestPods'"):
+        compiled(enabling("RarestPod"), plugin("RarestPods", score=0))
 
 
 def test_invalid_args_of_all_profiles_are_reported_together() -> None:
