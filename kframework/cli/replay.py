@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +15,7 @@ from kframework.cli.options import Logging, Verbosity, WideForm, refuse_overwrit
 from kframework.cli.printing import print_json, print_table
 from kframework.clock import rfc3339
 from kframework.errors import escape_text
+from kframework.explain.text import BRIEF
 from kframework.observe.text_table import NONE
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import say
@@ -22,8 +23,11 @@ from kframework.verbosity import say
 if TYPE_CHECKING:
     from kframework.core.runtime.registry import Registry
     from kframework.framework.plugin import Plugin
-    from kframework.observe.recording.diff import DecisionDiff, ReplayResult
+    from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated
     from kframework.observe.recording.reader import RecordingReader
+
+#: The number of names in a notice; JSON has all of them.
+_MAX_NAMES = 5
 
 _HEADERS = ("RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
 _WIDE_HEADERS = (
@@ -141,7 +145,7 @@ def _report(file: Path, registry: Registry, page: str) -> None:
 def _print(result: ReplayResult, output: WideForm | None) -> None:
     differences = [diff for diff in result.differences if diff.subject]
     if output is WideForm.JSON:
-        part = {"part": result.part} if "attempt" in result.compared else {}
+        part = {"part": result.part, "notRepeated": result.unrepeated} if "attempt" in result.compared else {}
         print_json(
             {
                 **{f"{record}s": len(names) for record, names in result.compared.items()},
@@ -229,14 +233,34 @@ def _merge_consecutive(differences: Sequence[DecisionDiff], result: ReplayResult
     return [(f"{first.name}" if first is last else f"{first.name}-{last.name}", first) for first, last in ends]
 
 
+def _format_unrepeated(unrepeated: Unrepeated) -> Iterator[tuple[str, Sequence[str]]]:
+    if unrepeated.late_rejections:
+        yield "attempts that failed in Reserve or Permit", list(map(str, unrepeated.late_rejections))
+    if unrepeated.earlier_pods:
+        yield "attempts at pods from before the recording", list(map(str, unrepeated.earlier_pods))
+    if unrepeated.gated_pods:
+        yield "PreEnqueue of gated pods", unrepeated.gated_pods
+    if unrepeated.hooks:
+        yield "calls of hooks", unrepeated.hooks
+
+
 def _summarise(result: ReplayResult, config: str | None) -> None:
     """Print the number of repeated decisions and of differences by kind, as the last line."""
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     if result.cut_off:
         say("notice", "the recording is incomplete: its writer was killed, or still runs")
+    for what, names in _format_unrepeated(result.unrepeated):
+        say("notice", f"not repeated: {what}: {BRIEF.names(names, _MAX_NAMES)}")
     by = "the recorded configuration" if config is None else config
     compared = " and ".join(f"{len(names)} {record}s" for record, names in result.compared.items())
     kinds = Counter(diff.kind for diff in result.differences)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    outcome = f"{kinds.total()} different ({counts})" if counts else "all the same"
+    skipped = len(result.unrepeated.late_rejections) + len(result.unrepeated.earlier_pods)
+    same = result.attempts - skipped
+    outcomes = {
+        f"{kinds.total()} different ({counts})": bool(counts),
+        f"{same} the same" if skipped else "all the same": not counts and (same or not skipped),
+        f"{skipped} not repeated": bool(skipped),
+    }
+    outcome = ", ".join(text for text, applies in outcomes.items() if applies)
     sys.stderr.write(f"{compared} replayed with {escape_text(by)}: {outcome}\n")

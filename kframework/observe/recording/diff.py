@@ -94,12 +94,29 @@ class DecisionDiff(msgspec.Struct, frozen=True, kw_only=True):
         return f"line {self.line}: {self.title} is in the {'recording' if recorded is not None else 'replay'} only"
 
 
+class Unrepeated(msgspec.Struct, frozen=True, rename="camel"):
+    """What a replay with another configuration takes from the recording without deciding it again.
+
+    Attributes:
+        late_rejections: The attempts that failed after the choice of a node, in Reserve or Permit.
+        earlier_pods: The attempts at pods of which the recording does not have the beginning.
+        gated_pods: The pods that PreEnqueue gates at the end.
+        hooks: The hooks that decide but are not called, such as `Quota.reserve`, of plugins that are not built in.
+    """
+
+    late_rejections: tuple[int, ...] = ()
+    earlier_pods: tuple[int, ...] = ()
+    gated_pods: tuple[str, ...] = ()
+    hooks: tuple[str, ...] = ()
+
+
 class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     """The result of a replay.
 
     Attributes:
         compared: The names of the records that were decided again, in order, by the name of their kind.
         differences: The decisions that differ, in order; a strict replay ends at the first.
+        unrepeated: What was not decided again.
         steps: The steps that the engine took.
         part: The number of the recording among the parts of a run, from 1.
         cut_off: Whether the recording ends in the middle, because its writer died or is still at work.
@@ -107,6 +124,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
 
     compared: Mapping[str, Sequence[int | str]]
     differences: tuple[DecisionDiff, ...] = ()
+    unrepeated: Unrepeated = Unrepeated()
     steps: int = 0
     part: int = 1
     cut_off: bool = False

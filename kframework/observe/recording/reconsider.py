@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from kframework.config.configuration import Configuration
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import parse
 from kframework.core.cycle.attempt import Attempt, AttemptResult
 from kframework.core.cycle.records import Decision
@@ -27,11 +28,14 @@ from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import ConfigError
 from kframework.framework.answers import Preempt
-from kframework.observe.recording.diff import DecisionDiff, ReplayResult
+from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated
 from kframework.observe.recording.pod_engine import FollowingEngine
 from kframework.observe.recording.replay import follow
 from kframework.state.pods import QueuedPod
 from kframework.values.status import Code, Status
+
+#: The points that decide but are not repeated.
+_UNCALLED_POINTS = ("pre_enqueue", "queue_sort", "reserve", "permit")
 
 
 def reconsider(
@@ -42,9 +46,20 @@ def reconsider(
     if configuration is None:
         configuration = parse(replay.recorded.header.configuration, str(file))
     reconsiderer = Reconsiderer(replay.engine, configuration, registry)
-    diffs = (reconsiderer.diff(recorded) for recorded in replay if isinstance(recorded, Decision))
-    differences = tuple(diff for diff in diffs if diff is not None)
-    return msgspec.structs.replace(replay.replay_all(), differences=differences)
+    differences: list[DecisionDiff] = []
+    late_rejections: list[int] = []
+    earlier_pods: list[int] = []
+    for recorded in replay:
+        assert isinstance(recorded, Decision)
+        if replay.engine.queue.get(recorded.uid) is None:
+            earlier_pods.append(recorded.attempt)
+        elif (diff := reconsiderer.diff(recorded)) is not None:
+            differences.append(diff)
+        elif not recorded.node and any(phase in _UNCALLED_POINTS for phase, _, _ in recorded.timings):
+            late_rejections.append(recorded.attempt)
+    gated = tuple(queued.pod.key for queued in replay.engine.queue.pods_in("gated"))
+    unrepeated = Unrepeated(tuple(late_rejections), tuple(earlier_pods), gated, reconsiderer.uncalled_hooks())
+    return msgspec.structs.replace(replay.replay_all(), differences=tuple(differences), unrepeated=unrepeated)
 
 
 class Reconsiderer:
@@ -70,16 +85,29 @@ class Reconsiderer:
         engine.handlers.pending = followed.handlers.pending
 
     def diff(self, recorded: Decision) -> DecisionDiff | None:
-        """Return the different outcome of the next attempt; None if it is the same."""
+        """Return the different outcome of the next attempt, whose pod is queued; None if it is the same."""
         queued = self._followed.queue.get(recorded.uid)
-        if queued is None:
-            return None  # a pod from before the beginning of the recording
+        assert queued is not None
         profile = self._engine.profiles.get(queued.pod.scheduler_name)
         if profile is None:
             return DecisionDiff.from_attempt("no profile", recorded, None)
         now = self._decide(profile, queued, recorded)
         kind = _kind(recorded, now)
         return DecisionDiff.from_attempt(kind, recorded, now) if kind else None
+
+    def uncalled_hooks(self) -> tuple[str, ...]:
+        """List the hooks that decide but are not called again, of plugins that are not built in."""
+        return tuple(
+            sorted(
+                {
+                    f"{plugin}.{point}"
+                    for profile in self._engine.profiles.values()
+                    for point in _UNCALLED_POINTS
+                    for plugin in profile.points.get(point, ())
+                    if plugin not in IN_TREE_PLUGINS
+                }
+            )
+        )
 
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
         engine = self._engine

@@ -79,7 +79,8 @@ def test_wide(run: Command, recorded: Path, packed: Path) -> None:
 def test_json(run: Command, recorded: Path, packed: Path) -> None:
     told = json.loads(run("replay", recorded, "--config", packed, "-o", "json").out)
     (difference,) = told.pop("differences")
-    assert told == {"attempts": 2, "part": 1, "cutOff": False}
+    none: dict[str, list[object]] = {"lateRejections": [], "earlierPods": [], "gatedPods": [], "hooks": []}
+    assert told == {"attempts": 2, "part": 1, "notRepeated": none, "cutOff": False}
     assert (difference["attempt"], difference["pod"], difference["difference"]) == (1, "shop/web", "other node")
     assert (difference["recorded"]["node"], difference["now"]["node"]) == ("large", "small")
     assert not {"started", "timings", "plugins"} & difference["now"].keys()
@@ -145,3 +146,32 @@ def test_an_engine_that_is_not_installed_is_named(run: Command, recorded: Path, 
     done = run("replay", tea)
     assert done.code == 1
     assert done.errors[-1] == f"error: {tea}:1: is of the engine 'tea', which is not installed: install kframework-tea"
+
+
+REFUSING = """
+from kframework import Plugin, hookimpl, unschedulable
+
+class Refusing(Plugin):
+    name = "Refusing"
+
+    @hookimpl
+    def pre_enqueue(self, pod):
+        return unschedulable("not yet") if pod.name == "huge" else None
+
+    @hookimpl
+    def permit(self, state, pod, node_name):
+        return unschedulable("no")
+"""
+
+
+def test_decisions_that_are_not_repeated_are_reported(run: Command, tmp_path: Path, packed: Path) -> None:
+    plugin, file = tmp_path / "refusing.py", tmp_path / "refused.gz"
+    plugin.write_text(REFUSING)
+    options = ["--plugin", f"{plugin}:Refusing"]
+    assert run("simulate", "-f", "-", "--duration", "2s", "--record", file, *options, stdin=CLUSTER).code == 0
+    done = run("replay", file, "--config", packed, *options)
+    assert done.errors[-3:] == [
+        "notice: not repeated: attempts that failed in Reserve or Permit: 1",
+        "notice: not repeated: PreEnqueue of gated pods: default/huge",
+        f"1 attempts replayed with {packed}: 1 not repeated",
+    ]

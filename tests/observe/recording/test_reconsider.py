@@ -15,7 +15,7 @@ from kframework.core.cycle.records import Decision
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiObject
 from kframework.observe.recording import file as recording_file
-from kframework.observe.recording.diff import DecisionDiff, ReplayResult
+from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.reconsider import Reconsiderer, reconsider
@@ -142,6 +142,25 @@ def test_reserve_and_permit_rejections_are_not_reconsidered(file: Path) -> None:
     record(file, [LARGE, POD], configuration, registry)
     result = reconsider(file, configuration, registry)
     assert result.attempts and not result.differences
+    attempts = tuple(range(1, result.attempts + 1))
+    assert result.unrepeated == Unrepeated(late_rejections=attempts, hooks=("Refusing.permit",))
+
+
+class Gating(Plugin):
+    """Gate the pods that are called `gated`."""
+
+    name = "Gating"
+
+    @hookimpl
+    def pre_enqueue(self, pod: PendingPod) -> Status | None:
+        return unschedulable("not yet") if pod.name == "gated" else None
+
+
+def test_gated_pods_are_named_as_not_repeated(file: Path) -> None:
+    registry = Registry.with_plugins(Gating)
+    record(file, [LARGE, POD, make_pod("gated")], parse(alone(Gating)), registry)
+    result = reconsider(file, parse(alone(Refusing)), Registry.with_plugins(Gating, Refusing))
+    assert result.unrepeated == Unrepeated(gated_pods=("default/gated",), hooks=("Refusing.permit",))
 
 
 class Meddling(Plugin):
