@@ -107,6 +107,11 @@ def port_number(number: int) -> Messages:
     return () if 1 <= number <= 65535 else ("must be between 1 and 65535, inclusive",)
 
 
+def percentage(text: str) -> Messages:
+    message = "a valid percent string must be a numeric string followed by an ending '%'"
+    return _match(text, "[0-9]+%", message, "1%", "93%")
+
+
 @lru_cache(maxsize=1024)
 def env_name(text: str) -> Messages:
     message = "a valid environment variable name must consist only of printable ASCII characters other than '='"

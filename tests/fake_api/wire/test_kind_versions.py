@@ -9,7 +9,7 @@ import pytest
 from kframework.fake_api.wire.kind_versions import from_core, from_v1, to_core, to_v1
 from tests.fake_api.local_api import MERGE, Json, LocalApi
 
-TARGET = {"kind": "Deployment", "name": "web"}
+TARGET = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
 
 
 def cpu(share: int) -> Json:

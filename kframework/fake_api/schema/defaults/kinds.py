@@ -6,6 +6,7 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from kframework.client.request_attributes import RBAC_GROUP
 from kframework.fake_api.schema.validator import apply_defaults
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
@@ -274,9 +275,6 @@ _BY_SCHEMA = {
         {"spec.volumeMode": "Filesystem", "spec.persistentVolumeReclaimPolicy": "Retain"}
     ),
     ("v1", "PersistentVolumeClaim"): _schema({"spec.volumeMode": "Filesystem"}),
-    ("networking.k8s.io/v1", "NetworkPolicy"): _schema(
-        {"spec.ingress[].ports[].protocol": "TCP", "spec.egress[].ports[].protocol": "TCP"}
-    ),
     ("scheduling.k8s.io/v1", "PriorityClass"): _schema({"preemptionPolicy": "PreemptLowerPriority"}),
     ("storage.k8s.io/v1", "StorageClass"): _schema({"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}),
     ("storage.k8s.io/v1", "CSIDriver"): _schema(
@@ -303,6 +301,25 @@ def _secret(data: Data) -> Data:
     return {"type": "Opaque"} | kept
 
 
+def _network_policy(data: Data) -> Data:
+    ports = {"spec.ingress[].ports[].protocol": "TCP", "spec.egress[].ports[].protocol": "TCP"}
+    filled = cast("Data", apply_defaults(_schema(ports), data))
+    spec = mapping(filled, "spec")
+    types = spec.get("policyTypes") or ["Ingress", *(["Egress"] if spec.get("egress") else [])]
+    return {**filled, "spec": {**spec, "policyTypes": types}}
+
+
+def _binding(data: Data) -> Data:
+    role = mapping(data, "roleRef")
+    filled = {**data, "roleRef": role | {"apiGroup": role.get("apiGroup") or RBAC_GROUP}}
+    if "subjects" in data:
+        filled["subjects"] = [
+            {"apiGroup": RBAC_GROUP} | each if each.get("kind") in ("User", "Group") else each
+            for each in entries(data, "subjects")
+        ]
+    return filled
+
+
 _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
     ("v1", "Pod"): lambda data: _change_at(data, ("spec",), default_pod_spec),
     ("v1", "PodTemplate"): lambda data: _change_at(data, ("template", "spec"), default_template_spec),
@@ -315,6 +332,9 @@ _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
     ("apps/v1", "StatefulSet"): default_stateful_set,
     ("batch/v1", "CronJob"): default_cron_job,
     ("batch/v1", "Job"): default_job,
+    ("networking.k8s.io/v1", "NetworkPolicy"): _network_policy,
+    ("rbac.authorization.k8s.io/v1", "ClusterRoleBinding"): _binding,
+    ("rbac.authorization.k8s.io/v1", "RoleBinding"): _binding,
 }
 
 

@@ -177,6 +177,10 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
             stays = value(new, "spec.type") != "ExternalName"
             if before and after and before != after and stays:
                 yield invalid("spec.clusterIPs[0]", [after], "may not change once set")
+        case "v1", "Node":
+            for field, shown in (("podCIDRs", "podCIDR"), ("providerID", "providerID")):
+                if (before := value(old, f"spec.{field}")) and value(new, f"spec.{field}") != before:
+                    yield forbidden(f"spec.{field}", f'node updates may not change {shown} except from "" to valid')
         case "rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding":
             if (after := new.get("roleRef")) != old.get("roleRef"):
                 yield invalid("roleRef", after, "cannot change roleRef")

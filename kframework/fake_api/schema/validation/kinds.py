@@ -17,6 +17,17 @@ from kframework.fake_api.schema.causes import (
     too_many,
     unsupported,
 )
+from kframework.fake_api.schema.validation.claims import claim_causes
+from kframework.fake_api.schema.validation.configuration import (
+    autoscaler_causes,
+    binding_causes,
+    budget_causes,
+    ingress_causes,
+    node_causes,
+    role_causes,
+    secret_causes,
+    strategy_causes,
+)
 from kframework.fake_api.schema.validation.pods import (
     PROTOCOLS,
     job_causes,
@@ -149,6 +160,8 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
             yield from service_causes(data)
         case "apps/v1", _ if kind in _WORKLOAD_KINDS:
             yield from workload_causes(data, kind)
+            if kind == "Deployment":
+                yield from strategy_causes(mapping(data, "spec.strategy"))
         case "batch/v1", "Job":
             yield from job_causes(data)
         case "batch/v1", "CronJob":
@@ -157,6 +170,8 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
             for field in ("data", "binaryData"):
                 for key in mapping(data, field):
                     yield from (invalid(f"{field}[{key}]", key, each) for each in config_key(key))
+            if kind == "Secret":
+                yield from secret_causes(data)
         case "scheduling.k8s.io/v1", "PriorityClass":
             priority = data.get("value")
             if name(data).startswith("system-"):
@@ -169,10 +184,21 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
         case "v1", "Node":
             taints = msgspec.convert(mapping(data, "spec").get("taints") or [], list[Taint])
             yield from (field_cause(problem, "spec.taints") for problem in taint_problems(taints))
+            yield from node_causes(mapping(data, "spec"))
         case "policy/v1", "PodDisruptionBudget":
-            spec = mapping(data, "spec")
-            if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-                yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+            yield from budget_causes(mapping(data, "spec"))
+        case "autoscaling/v2", "HorizontalPodAutoscaler":
+            yield from autoscaler_causes(mapping(data, "spec"))
+        case "networking.k8s.io/v1", "Ingress":
+            yield from ingress_causes(mapping(data, "spec"))
+        case "rbac.authorization.k8s.io/v1", "Role" | "ClusterRole":
+            yield from role_causes(data, kind)
+        case "rbac.authorization.k8s.io/v1", "RoleBinding" | "ClusterRoleBinding":
+            yield from binding_causes(data, kind)
+        case "resource.k8s.io/v1", "ResourceClaim":
+            yield from claim_causes(mapping(data, "spec"), "spec")
+        case "resource.k8s.io/v1", "ResourceClaimTemplate":
+            yield from claim_causes(mapping(data, "spec.spec"), "spec.spec")
         case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
             yield required("provisioner")
 
