@@ -71,3 +71,17 @@ def test_report_explains_jobs(capsys: pytest.CaptureFixture[str], jobs: Path, tm
     page = tmp_path / "page.html"
     kframework(capsys, "batch", "simulate", "-f", jobs, "--config", jobs.with_name("plain.conf"), "--report", page)
     assert "set minAvailable to 2, now 4" in page.read_text()
+
+
+def test_pod_beyond_the_minimum_without_room_has_its_reason_and_remedy(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file, config = tmp_path / "jobs.yaml", tmp_path / "plain.conf"
+    file.write_text(JOBS.replace("minAvailable: 4", "minAvailable: 1").replace("replicas: 4", "replicas: 3"))
+    config.write_text("actions: 'enqueue, allocate'\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n")
+    asked = ("explain", "train-worker-2", "-f", file, "--engine", "batch", "--config", config)
+    code, out, err = kframework(capsys, *asked)
+    assert code == 0, err
+    assert "default/train-worker-2: 0/1 nodes are available: 1 Insufficient cpu.\n" in out
+    assert "  - add cpu 1, as tried on node n1\n" in out
+    assert "next session" not in out

@@ -9,7 +9,8 @@ import pytest
 from kframework_batch.explain.explainer import explain_steps
 from kframework_batch.explain.explanation import JobExplanation, format_explanation
 from kframework_batch.explain.history import find_job
-from kframework_batch.testing import Gang, Stage, make_gang, make_node, make_queue, make_task
+from kframework_batch.task_status import TaskStatus
+from kframework_batch.testing import Gang, Stage, make_gang, make_group, make_node, make_queue, make_task
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta, Pod, PriorityClass
@@ -156,6 +157,51 @@ def test_job_served_by_the_next_session_has_no_remedies() -> None:
     said = text(stage, "train")
     assert "note: if nothing changes, the next session serves it" in said
     assert "HELP" not in said
+
+
+@pytest.mark.parametrize(
+    ("more", "change"), [(0, "add cpu 2"), (1, "add cpu 1")], ids=["none is served", "another one is served"]
+)
+def test_task_without_room_is_not_served_by_the_next_session(more: int, change: str) -> None:
+    stage = Stage(PLAIN, nodes=[make_node("n1", cpu=2)], gangs=[make_gang("train", 4, minimum=1)]).session(2)
+    # The next session has room for the first of those that wait.
+    stage.put(replace(make_node("n1", cpu=2 + more), metadata=stage.engine.cluster.nodes[0].object.metadata))
+    stage.engine.apply_messages()
+    last = max(stage.job("train").with_status(TaskStatus.PENDING).values(), key=lambda task: (task.created, task.uid))
+    explanation = explained(stage, last.name)
+    assert explanation.notes == ()
+    assert [remedy.change for remedy in explanation.remedies] == [f"{change}, as tried on node n1"]
+
+
+def preempting() -> Stage:
+    return Stage(
+        PLAIN,
+        nodes=[make_node("n1", cpu=1)],
+        gangs=[
+            make_gang("low", 1, minimum=0, on=["n1"], priority=0),
+            make_gang("urgent", 1, priority=100, priority_class="high"),
+        ],
+        objects=[PriorityClass(metadata=ObjectMeta(name="high"), value=100)],
+    )
+
+
+def test_next_session_names_the_victims_of_a_job() -> None:
+    stage = preempting()
+    stage.engine.apply_messages()
+    note = "if nothing changes, it gets room on n1 by evicting default/low-0"
+    assert explained(stage, "urgent").notes == (note,)
+
+
+def test_job_is_not_served_before_its_victims_have_gone() -> None:
+    note = "if nothing changes, it gets room on n1 once terminating pods have gone"
+    assert explained(preempting().session(2), "urgent").notes == (note,)
+
+
+def test_job_that_is_not_admitted_has_remedies() -> None:
+    entering = FAIR.replace("[{name: drf}", "[{name: overcommit}, {name: drf}")
+    group = make_group("train", minimum=3, phase="Pending", resources={"cpu": 3})
+    stage = Stage(entering, nodes=[make_node("n1", cpu=2)], gangs=[(group, [])]).session()
+    assert [remedy.change for remedy in explained(stage, "train").remedies] == ["add cpu 1, as tried on node n1"]
 
 
 class Completed(NamedTuple):

@@ -21,7 +21,7 @@ from kframework_batch.account import JobSummary, SessionAccount, Turn
 from kframework_batch.engine import BatchEngine
 from kframework_batch.explain.explanation import JobExplanation, JobRemedy, TaskPlace, format_explanation
 from kframework_batch.explain.history import EndedJob, find_ended_job, find_job, job_history
-from kframework_batch.explain.remedies import SessionTooLarge, remedies, will_be_served
+from kframework_batch.explain.remedies import SessionTooLarge, next_session, remedies
 from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.membership import owner_of
 from kframework_batch.task_status import TaskStatus
@@ -85,11 +85,13 @@ def explain_steps(
         waits = task.status in _WAITING
     if not engine.synced or not waits:
         return explanation
-    if will_be_served(engine, job):
-        return _add_notes(explanation, "if nothing changes, the next session serves it")
+    if note := next_session(engine, job, task):
+        return _add_notes(explanation, note)
+    # A task gets no node before its job has enough, unless its job gets that without it.
+    wanted = task if job.is_ready or next_session(engine, job, None) else None
     found: list[JobRemedy] = []
     try:
-        for remedy in remedies(engine, job, explanation.turns):
+        for remedy in remedies(engine, job, explanation.turns, wanted):
             if remedy is not None:
                 found.append(remedy)
             if len(found) == _ENOUGH:

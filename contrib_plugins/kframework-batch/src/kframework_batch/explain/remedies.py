@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import islice
@@ -12,11 +12,12 @@ import msgspec
 import numpy as np
 
 from kframework import Statement
+from kframework.engine import BRIEF
 from kframework_batch.account import Turn, TurnOutcome, Victim
 from kframework_batch.engine import BatchEngine
-from kframework_batch.explain.explanation import JobRemedy
+from kframework_batch.explain.explanation import VICTIMS, JobRemedy
 from kframework_batch.explain.history import job_name
-from kframework_batch.job import JobInfo
+from kframework_batch.job import JobInfo, TaskInfo
 from kframework_batch.resource import Resource, format_amounts, format_quantity
 from kframework_batch.task_status import TaskStatus
 
@@ -98,40 +99,67 @@ class SessionTooLarge(Exception):
     """Raised where sessions are too long for one to be tried."""
 
 
-def remedies(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[JobRemedy | None]:
-    """Try what might help a job whose turns in the last session were these; None for what does not. SessionTooLarge."""
+def remedies(
+    engine: BatchEngine, job: JobInfo, turns: Sequence[Turn], task: TaskInfo | None
+) -> Iterator[JobRemedy | None]:
+    """Try what might help a job, or one of its tasks, whose last turns were these; None for what does not.
+
+    Raises SessionTooLarge.
+    """
     size = len(engine.cache.jobs) + len(engine.cache.pending)
     trials = next((trials for most, trials in _TRIALS if size <= most), 0)
     if not trials:
         raise SessionTooLarge
     helped: set[str] = set()
-    for change in islice(_changes(engine, job, turns), trials):
+    for change in islice(_changes(engine, job, turns, task), trials):
         if change.group and change.group in helped:
             continue
         with engine.cluster.statement() as statement, change.apply(statement):
-            victims = _try_session(engine, job)
-        if victims is not None:
+            result = _try_session(engine, job, task)
+        if result is not None:
             helped.add(change.group)
-        yield None if victims is None else JobRemedy(change.text, victims)
+        yield None if result is None else JobRemedy(change.text, result.victims)
 
 
-def will_be_served(engine: BatchEngine, job: JobInfo) -> bool:
-    return _try_session(engine, job) is not None
+def next_session(engine: BatchEngine, job: JobInfo, task: TaskInfo | None) -> str:
+    """Return what the next session does for a job, or one of its tasks, if nothing changes; "" if nothing."""
+    result = _try_session(engine, job, task)
+    if result is None:
+        return ""
+    if not result.promised_nodes:
+        return "if nothing changes, the next session serves it"
+    victims = BRIEF.names([victim.pod for victim in result.victims], VICTIMS)
+    how = f"by evicting {victims}" if result.victims else "once terminating pods have gone"
+    return f"if nothing changes, it gets room on {BRIEF.names(result.promised_nodes, VICTIMS)} {how}"
 
 
-def _try_session(engine: BatchEngine, job: JobInfo) -> tuple[Victim, ...] | None:
-    """Try a session; return who would be sent away for a job, None if it would not get what it needs."""
+class _TrialResult(NamedTuple):
+    """What a trial does for a job or a task: nodes that victims or terminating pods must leave first, and victims."""
+
+    promised_nodes: Sequence[str] = ()
+    victims: tuple[Victim, ...] = ()
+
+
+def _try_session(engine: BatchEngine, job: JobInfo, task: TaskInfo | None) -> _TrialResult | None:
+    """Try a session; None if a job that waits, or its task, gets no node, and the job is not admitted."""
     trial = engine.trial()
     trial.run_trial()
     turns = trial.build_account(0.0).turns_of(job.uid)
-    good = [turn for turn in turns if turn.outcome is TurnOutcome.COMMITTED and turn.verdicts]
+    good = [turn for turn in turns if turn.outcome is TurnOutcome.COMMITTED or _is_promised(turn)]
+    placed = [each for turn in good for each in turn.verdicts if each.node and (task is None or each.uid == task.uid)]
+    if placed:
+        promised = [each.node for each in placed if each.promised]
+        victims = tuple(victim for turn in good for victim in turn.victims)
+        return _TrialResult(promised if len(promised) == len(placed) else (), victims)
     admitted = any(turn.outcome is TurnOutcome.ADMITTED for turn in turns) and not any(turn.verdicts for turn in turns)
-    if not good and not admitted:
-        return None
-    return tuple(victim for turn in good for victim in turn.victims)
+    return _TrialResult() if admitted else None
 
 
-def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[TriedChange]:
+def _is_promised(turn: Turn) -> bool:
+    return turn.outcome is TurnOutcome.KEPT and turn.had >= turn.minimum
+
+
+def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn], task: TaskInfo | None) -> Iterator[TriedChange]:
     had = max((turn.had for turn in turns), default=0)
     if 0 < had < job.min_available:
         text = f"set minAvailable to {had}, now {job.min_available}"
@@ -155,26 +183,42 @@ def _changes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterat
         held = format_amounts(other.bound_resources)
         text = f"end {job_name(other)} of queue {other.queue}, which holds {held}"
         yield TriedChange(text, partial(_with_job_ended, other))
-    yield from _larger_nodes(engine, job, turns)
+    yield from _larger_nodes(engine, _needed_resources(job, turns, task))
 
 
-def _larger_nodes(engine: BatchEngine, job: JobInfo, turns: Sequence[Turn]) -> Iterator[TriedChange]:
-    """Suggest that there is more of what the tasks lack that had no place, tried where most of it is free."""
-    had = max((turn.had for turn in turns), default=job.ready_num)
+def _needed_resources(job: JobInfo, turns: Sequence[Turn], task: TaskInfo | None) -> list[Resource]:
+    """Return what a job or a task needs: the minimum to be admitted, or what waiting tasks request; the least first."""
+    if job.is_pending and task is None:
+        return [job.min_resources or Resource()]
     placed = {verdict.uid for turn in turns for verdict in turn.verdicts if verdict.node}
-    waiting = [
-        task for uid, task in job.with_status(TaskStatus.PENDING).items() if not task.is_gated and uid not in placed
-    ]
-    lacking = Resource()
-    for task in waiting[: max(job.min_available - had, 1)]:
-        lacking.add(task.request)
-    nodes = engine.cluster.nodes
+    pending = job.with_status(TaskStatus.PENDING).items()
+    waiting = [each for uid, each in pending if not each.is_gated and uid not in placed]
+    if task is not None:
+        return [task.request, _total_requests(waiting)]  # other tasks may go first
+    had = max((turn.had for turn in turns), default=job.ready_num)
+    return [_total_requests(waiting[: max(job.min_available - had, 1)])]
+
+
+def _total_requests(tasks: Iterable[TaskInfo]) -> Resource:
+    total = Resource()
+    for task in tasks:
+        total.add(task.request)
+    return total
+
+
+def _larger_nodes(engine: BatchEngine, needed: Sequence[Resource]) -> Iterator[TriedChange]:
+    """Suggest these resources for the nodes where most of the first is free: what is not free there, then all of it."""
+    nodes, least = engine.cluster.nodes, needed[0]
     rows = nodes.order
-    if lacking.is_empty or not len(rows):
+    if least.is_empty or not len(rows):
         return
-    free = {each: nodes.allocatable(each)[rows] - nodes.requested(each)[rows] for each in lacking}
-    covered = np.minimum.reduce([free[each] / amount for each, amount in lacking.items() if amount > 0])
+    free = {each: nodes.allocatable(each)[rows] - nodes.requested(each)[rows] for each in least}
+    covered = np.minimum.reduce([free[each] / amount for each, amount in least.items() if amount > 0])
     for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
-        node, more = nodes[int(rows[place])].name, {each: amount for each, amount in lacking.items() if amount}
-        text = f"add {format_amounts(more)}, as tried on node {node}"
-        yield TriedChange(text, partial(_with_larger_node, engine, node, more), "node")
+        node = nodes[int(rows[place])].name
+        short = least.minus({each: max(int(free[each][place]), 0) for each in least}).positive()
+        sizes = [short, *needed]
+        for number, more in enumerate(sizes):
+            if not more.is_empty and more not in sizes[:number]:
+                text = f"add {format_amounts(more)}, as tried on node {node}"
+                yield TriedChange(text, partial(_with_larger_node, engine, node, more), "node")
