@@ -14,6 +14,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from kframework.client.kubeconfig import KubeconfigEntry
 from kframework.client.loopback import PLAIN_HTTP, has_credentials, host_of, is_confidential, is_loopback
+from kframework.config.models import without_password
 from kframework.errors import ConfigError, KFrameworkError
 
 if TYPE_CHECKING:
@@ -126,7 +127,8 @@ class Login:
     @property
     def description(self) -> str:
         """The server, and who logs in there."""
-        return f"{self.host} ({self._source.identity})" if self._source.identity else self.host
+        url = without_password(self.host)
+        return f"{url} ({self._source.identity})" if self._source.identity else url
 
     @property
     def server_name(self) -> str | None:
