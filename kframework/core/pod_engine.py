@@ -112,6 +112,7 @@ class PodEngine(PodOutcomes):
             exempt=None
             if preempt_other_schedulers_pods
             else lambda pod: (pod.spec.scheduler_name or "default-scheduler") not in self.profiles,
+            budget=layer_memory // 8,
             verifying=self._verifying,
         )
         self._deferred: list[Message] = []
@@ -125,10 +126,9 @@ class PodEngine(PodOutcomes):
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
+        budget = (layer_memory - layer_memory // 8) // len(self.profiles)
         self._plan_caches = {
-            name: PlanCache(
-                profile, cluster.nodes, layer_memory // len(self.profiles), profile.percentage_of_nodes_to_score
-            )
+            name: PlanCache(profile, cluster.nodes, budget, profile.percentage_of_nodes_to_score)
             for name, profile in self.profiles.items()
         }
 

@@ -86,6 +86,11 @@ class PodTemplate:
             memo[key] = compute(self.spec)
         return memo[key]
 
+    @property
+    def nbytes(self) -> int:
+        """The approximate memory of the template, in bytes: objects take eight times their text."""
+        return self.cached("nbytes", lambda spec: 4096 + 8 * len(_encode(spec)))
+
 
 class PodInfo:
     """A pod on a node, or about to be: all data that decisions about other pods need.

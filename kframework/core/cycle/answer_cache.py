@@ -42,6 +42,9 @@ from kframework.values.status import Status
 #: cost 0.40 ms one by one and 0.32 ms as columns, so the break-even is at about eight.
 FEW = 8
 
+#: The sizes of a layer and of each of its columns for no nodes, in bytes (measured).
+_PER_LAYER, _PER_COLUMN = 2048, 512
+
 
 # -- asking one plugin about many rows -----------------------------------------------------------------------------
 
@@ -146,11 +149,14 @@ class AnswerColumns:
         self.raw: dict[str, Column] = {score.name: Column(len(nodes)) for score in normalized}
         self.uniform: dict[str, int | None] = dict.fromkeys(self.raw)
         self.faults: dict[int, Status] = {}
+        #: The memory that its cache last counted, in bytes.
+        self.counted: int = 0
 
     @property
     def nbytes(self) -> int:
-        """The memory of the layer's own columns."""
-        return (2 + len(self.raw)) * self.rejections.values.nbytes
+        """The memory of the layer, without the one below, in bytes."""
+        columns, nodes = 2 + len(self.raw), len(self.passing)
+        return _PER_LAYER + columns * (_PER_COLUMN + 8 * nodes) + nodes + self.table.nbytes
 
     @property
     def has_faults(self) -> bool:
@@ -316,7 +322,7 @@ class ChangedRows:
 class NominatedRejections:
     """Cached filter results for one pod signature, assuming nominated pods already run on their nodes.
 
-    Call `catch_up` before reading. It takes 8 bytes per row once there are nominated pods.
+    Call `catch_up` before reading.
     """
 
     def __init__(self) -> None:
@@ -325,6 +331,11 @@ class NominatedRejections:
         self._rejections: Column = Column(0)
         #: Nominated pods of equal or higher priority count, so the answers depend on the pod's priority.
         self._priority = 0
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of the answers, in bytes."""
+        return self._rejections.values.nbytes + self.table.nbytes
 
     def catch_up(self, cluster: ClusterState, pod: PendingPod) -> None:
         """Drop the answers that changed since the last pod."""

@@ -31,6 +31,9 @@ _ORDER = 35
 _SOURCE = 32
 _BITS = (1 << _SOURCE) - 1
 
+#: The size of a Status in a table, without its text, in bytes (measured).
+_PER_STATUS = 320
+
 #: An order before all plugins: the node was rejected before any plugin saw it in its current state.
 FIRST = -1
 
@@ -62,6 +65,8 @@ class StatusTable(msgspec.Struct, eq=False):
     source: int
     statuses: list[Status] = []
     faults: int = 0
+    #: The approximate memory of the Statuses, in bytes.
+    nbytes: int = 0
     _numbers: dict[Status, int] = {}
 
     def encode(self, order: int, status: Status) -> int:
@@ -71,13 +76,14 @@ class StatusTable(msgspec.Struct, eq=False):
             number = self._numbers[status] = len(self.statuses)
             self.statuses.append(status)
             self.faults += not status.is_rejected
+            self.nbytes += _PER_STATUS + sum(map(len, status.reasons))
         return order << _ORDER | self.source << _SOURCE | number
 
     def clear(self) -> None:
         """Drop all statuses; rejections that refer to them must be recomputed."""
         self.statuses.clear()
         self._numbers.clear()
-        self.faults = 0
+        self.faults = self.nbytes = 0
 
     def __len__(self) -> int:
         return len(self.statuses)

@@ -36,7 +36,8 @@ class Evaluator(Preemption):
     """An evaluator of preemption for the pod of the current search.
 
     `offsets` draws the position in node order where the dry runs start; nothing else is random. `exempt` returns
-    whether a pod is never a victim. `verifying` compares every cached result with a new one.
+    whether a pod is never a victim. Results are cached within a `budget` of bytes. `verifying` compares every cached
+    result with a new one.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Evaluator(Preemption):
         search: Callable[[], Search | None],
         *,
         exempt: Callable[[PodInfo], bool] | None = None,
+        budget: int = 32 << 20,
         verifying: bool = False,
     ) -> None:
         self._cluster = cluster
@@ -56,7 +58,7 @@ class Evaluator(Preemption):
         self._exempt = exempt
         self._verifying = verifying
         self._budgets = Budgets(cluster.objects(PodDisruptionBudget))
-        self._cache = DryRunCache(cluster)
+        self._cache = DryRunCache(cluster, budget)
 
     def in_progress(self, pod: PendingPod) -> bool:
         return self._ongoing.blocks(pod.uid, self._cluster.pods)
@@ -168,8 +170,8 @@ def _no_candidates(cached: CachedDryRuns, rows: NDArray[np.int64], nodes: int) -
 #: Values of `CachedDryRuns.codes` for a row: not computed, or has victims. Smaller numbers refer to a Status.
 UNKNOWN, VICTIMS = 0, 1
 
-#: The approximate size of a cached candidate with ten victims, in bytes.
-_CANDIDATE_BYTES = 500
+#: The approximate size of a cached candidate with ten victims, and of the results without any, in bytes.
+_PER_CANDIDATE, _PER_PREEMPTOR = 500, 4096
 
 
 class CachedDryRuns:
@@ -186,6 +188,8 @@ class CachedDryRuns:
         self.offset: int | None = None
         self.codes: Column = Column(cluster.nodes.capacity)
         self.candidates: dict[int, RankedCandidate] = {}
+        #: The memory that their cache last counted, in bytes.
+        self.counted: int = 0
 
     def refresh(self, pod: PodInfo) -> None:
         """Drop the rows that changed since the last preemptor, or whose nominated pods changed."""
@@ -223,7 +227,8 @@ class CachedDryRuns:
     @property
     def nbytes(self) -> int:
         """The approximate memory use, in bytes."""
-        return self.codes.values.nbytes + _CANDIDATE_BYTES * len(self.candidates)
+        candidates = _PER_CANDIDATE * len(self.candidates)
+        return _PER_PREEMPTOR + self.codes.values.nbytes + candidates + self._table.nbytes
 
 
 class DryRunCache:
@@ -232,10 +237,12 @@ class DryRunCache:
     All are dropped when the set of nodes or a PodDisruptionBudget changes.
     """
 
-    def __init__(self, cluster: ClusterState, budget: int = 32 << 20) -> None:
+    def __init__(self, cluster: ClusterState, budget: int) -> None:
         self._cluster = cluster
         self._budget = budget
         self._results: OrderedDict[tuple[Signature, int], CachedDryRuns] = OrderedDict()
+        #: The memory of all results, without the growth of the last ones used.
+        self.nbytes: int = 0
         self._as_of = (-1, -1)
 
     def results_for(self, signature: Signature, priority: int, budget_changes: int) -> CachedDryRuns:
@@ -244,16 +251,21 @@ class DryRunCache:
         if as_of != self._as_of:
             self._as_of = as_of
             self._results.clear()
-        # The returned results grow later, so there must be room before.
-        nbytes = sum(results.nbytes for results in self._results.values())
-        while nbytes > self._budget:
+            self.nbytes = 0
+        if self._results:
+            self._count(next(reversed(self._results.values())))
+        while self.nbytes > self._budget:
             _, oldest = self._results.popitem(last=False)
-            nbytes -= oldest.nbytes
+            self.nbytes -= oldest.counted
         key = (signature, priority)
         if key not in self._results:
             self._results[key] = CachedDryRuns(self._cluster)
         self._results.move_to_end(key)
         return self._results[key]
+
+    def _count(self, results: CachedDryRuns) -> None:
+        self.nbytes += results.nbytes - results.counted
+        results.counted = results.nbytes
 
     def __len__(self) -> int:
         return len(self._results)

@@ -146,6 +146,8 @@ class Profile:
         )
         self.index: dict[str, int] = {plugin.name: index for index, plugin in enumerate(self.placement)}
         self._signers = tuple(_sign_function(plugin) for plugin in self.placement)
+        #: Whether a plugin says what it reads but has no `sign`, so that signatures contain all fields of pods.
+        self.signs_all_fields: bool = any(signer is _SIGN_ALL_FIELDS for signer in self._signers)
         #: The indices of signers whose answers may differ between pods of one template.
         self._uncached_signers = tuple(
             index
@@ -389,7 +391,10 @@ def _sign_function(plugin: Plugin) -> Callable[[PendingPod], Hashable | None]:
     sign = find_hook(plugin, "sign")
     if sign is not None:
         return cast("Callable[[PendingPod], Hashable | None]", sign)
-    return attrgetter("signature_fields") if plugin.reads is not None else _sign_nothing
+    return _SIGN_ALL_FIELDS if plugin.reads is not None else _sign_nothing
+
+
+_SIGN_ALL_FIELDS: Callable[[PendingPod], Hashable | None] = attrgetter("signature_fields")
 
 
 def _sign_nothing(pod: PendingPod) -> None:

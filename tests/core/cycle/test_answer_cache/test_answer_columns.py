@@ -296,7 +296,7 @@ def columned(searching: SearchFixture, names: str) -> str:
 def test_where_more_templates_take_turns_than_there_is_room_for_some_keep_their_columns() -> None:
     searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     columned(searching, "ab")
-    searching.layers._budget = searching.layers.nbytes + _PER_PLAN
+    searching.layers._budget = searching.layers.nbytes + _PER_PLAN + searching.pending(make_pod()).template.nbytes
     assert [columned(searching, "abc") for _ in range(3)] == ["ab"] * 3
     assert columned(searching, "c") == "c", "asked for twice since the oldest was"
     assert columned(searching, "ab") == "b"

@@ -305,7 +305,7 @@ def test_verification_finds_a_wrong_cached_result() -> None:
 
 def test_cache_size_is_bounded() -> None:
     stopped = crowd()
-    memory = DryRunCache(stopped.engine.cluster, budget=3000)
+    memory = DryRunCache(stopped.engine.cluster, budget=20_000)
     pods = [make_pod("y", cpu=f"{cpu}m", priority=5) for cpu in range(900, 910)]
     signatures = [again(stopped, pod).search.plan.signature for pod in pods]
     for signature in signatures:

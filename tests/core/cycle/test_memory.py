@@ -1,0 +1,106 @@
+"""The memory of cached answers stays within `layerMemory`, whatever the pods of templates that never come again."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Callable
+
+import pytest
+from msgspec.structs import replace
+
+from kframework import CycleState, NodeInfo, PendingPod, Plugin, hookimpl, unschedulable
+from kframework.clock import SystemClock
+from kframework.core.cycle.results import Reservation
+from kframework.core.host import Host
+from kframework.core.plugin_handle import profiles_factory
+from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.programmatic import configuration_with_plugins
+from kframework.core.runtime.registry import Registry
+from kframework.objects import Container, Pod, Resources
+from kframework.state.cluster import ClusterState
+from kframework.state.inbox import BindingEnded, Deleted, Synced, Upserted
+from kframework.testing import make_node, make_pod
+from kframework.values.status import Status
+
+#: The bound, and how many templates there are: twice what fits into it at least.
+BOUND = 2 << 20
+TEMPLATES = 250
+
+
+class Scattered(Plugin):
+    """Rejects most nodes, each in words of its own, and says what it reads but not what of the pod."""
+
+    name = "Scattered"
+    reads = "node"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return None if node.name.endswith("0") else unschedulable(f"node {node.name} is not for pods like these")
+
+
+def many_containers(number: int) -> Pod:
+    requests = Resources(requests={"cpu": "1m"})
+    return make_pod(
+        containers=[Container(name=f"c{each}", image=f"i{each}:{number}", resources=requests) for each in range(10)]
+    )
+
+
+class Churn(Host):
+    """An engine whose pods are bound and deleted as soon as they have a node, and deleted if they have none."""
+
+    def __init__(self, *plugins: type[Plugin]) -> None:
+        self._bound: list[Reservation] = []
+        configuration = configuration_with_plugins(None, plugins)
+        factory = profiles_factory(configuration, Registry.with_plugins(*plugins), self)
+        self.engine = PodEngine(ClusterState(), SystemClock(), self, factory, layer_memory=BOUND, verifying=False)
+        for number in range(100):
+            self.engine.offer(Upserted(make_node(f"n{number}", cpu=64)))
+        self.engine.offer(Synced())
+
+    def bind(self, reservation: Reservation) -> None:
+        self._bound.append(reservation)
+
+    def schedule(self, pod: Pod) -> None:
+        """Attempt to schedule the pod twice, under two names."""
+        for name in ("one", "other"):
+            pod = replace(pod, metadata=replace(pod.metadata, name=name, uid=name))
+            self.engine.offer(Upserted(pod))
+            self.engine.step()
+            for reservation in self._bound:
+                self.engine.offer(BindingEnded(reservation.pod.uid, reservation.attempt, None))
+            self._bound.clear()
+            self.engine.offer(Deleted(pod))
+            self.engine.apply_messages()
+
+
+@pytest.mark.parametrize(
+    ("template", "plugins"),
+    [
+        pytest.param(lambda number: make_pod(cpu=f"{number + 1}m"), (), id="requests"),
+        pytest.param(lambda number: make_pod(image=f"i:{number}"), (), id="images"),
+        pytest.param(lambda number: make_pod(tolerations=[f"k{number}"]), (), id="tolerations"),
+        pytest.param(lambda number: make_pod(node_selector={"no": f"node-{number}"}), (), id="unschedulable pods"),
+        pytest.param(lambda number: make_pod(cpu=f"{number + 65}", priority=number), (), id="preemptors"),
+        pytest.param(many_containers, (Scattered,), id="a plugin without sign, long specs"),
+    ],
+)
+def test_cached_answers_stay_within_the_bound(
+    template: Callable[[int], Pod], plugins: tuple[type[Plugin], ...]
+) -> None:
+    churn = Churn(*plugins)
+    for number in range(10):
+        churn.schedule(template(10_000 + number))
+    churn.engine._plan_caches["default-scheduler"].clear()
+    gc.collect()
+    tracemalloc.start()
+    try:
+        before, most = tracemalloc.get_traced_memory()[0], 0
+        for number in range(TEMPLATES):
+            churn.schedule(template(number))
+            if number % 50 == 49:
+                gc.collect()
+                most = max(most, tracemalloc.get_traced_memory()[0] - before)
+    finally:
+        tracemalloc.stop()
+    assert BOUND / 2 < most < 1.3 * BOUND
