@@ -28,11 +28,11 @@ from kframework.fake_api.server import ApiServer
 from kframework.fake_api.state_file import StateFile
 from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text
-from kframework.in_memory.admission import SYSTEM_CLASSES
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.pod_admission import SYSTEM_CLASSES
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.in_memory.workloads.selection import CONTROLLERS, ControllerFactory, create_controllers
 from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_of

@@ -46,14 +46,14 @@ def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str
     # A node is created with its status, because kubelets do that.
     if "status" in resource.subresources and resource.kind.struct is not Node:
         data.pop("status", None)
-    if resource.kind.struct is Pod:
-        data["status"] = {"qosClass": qos_class(mapping(data, "spec"))}
     subject = _decode_struct(resource, data)
     admitted = cluster.admit_request(subject)
     causes = _causes(resource, data)
     if wrong := [*causes, *_rule_violations(resource, data, None, causes)]:
         raise InvalidObjectError(resource.kind.name, resource.group, admitted.metadata.name, wrong)
     data = update_document(data, subject, admitted)
+    if resource.kind.struct is Pod:
+        data["status"] = {"qosClass": qos_class(mapping(data, "spec"))} | mapping(data, "status")
     if isinstance(admitted, CustomResourceDefinition):
         data = establish(data, cluster.timestamp(), cluster.objects(CustomResourceDefinition))
         admitted = _decode_struct(resource, data)

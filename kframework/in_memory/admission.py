@@ -7,7 +7,7 @@ and kubelets would set are not added: no taints for a node's conditions, no host
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import TypeVar, cast
 
@@ -20,6 +20,19 @@ from kframework.client.transitions import with_condition
 from kframework.errors import InputError
 from kframework.in_memory import device_admission
 from kframework.in_memory.generations import has_generation, has_same_spec, is_custom
+from kframework.in_memory.pod_admission import (
+    PREEMPT_LOWER_PRIORITY,
+    Policies,
+    check_global_default,
+    check_limits,
+    find_priority_class,
+    find_runtime_class,
+    limit_pod,
+    was_admitted,
+    with_item_defaults,
+    with_priority,
+    with_runtime_class,
+)
 from kframework.objects import (
     ApiObject,
     Container,
@@ -31,10 +44,10 @@ from kframework.objects import (
     LabelSelector,
     LabelSelectorRequirement,
     Lease,
+    LimitRange,
     Namespace,
     NamespaceStatus,
     Node,
-    ObjectMeta,
     PersistentVolumeClaim,
     Pod,
     PodAffinity,
@@ -62,12 +75,6 @@ from kframework.objects.validation import find_problem
 
 Terms = TypeVar("Terms", PodAffinity, PodAntiAffinity)
 
-_PREEMPT_LOWER_PRIORITY = "PreemptLowerPriority"
-#: The priority classes that every cluster has.
-SYSTEM_CLASSES = (
-    PriorityClass(metadata=ObjectMeta(name="system-cluster-critical"), value=2_000_000_000),
-    PriorityClass(metadata=ObjectMeta(name="system-node-critical"), value=2_000_001_000),
-)
 _DEFAULT_TOLERATIONS = tuple(
     Toleration(key=key, operator="Exists", effect="NoExecute", toleration_seconds=300)
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
@@ -113,8 +120,8 @@ def generate_name(prefix: str, number: int) -> str:
     return prefix[: 63 - len(suffix)] + "".join(suffix)
 
 
-def admit_create(subject: T, version: int, now: str, classes: Collection[PriorityClass]) -> T:
-    """Fill in an object that is about to be created as `version`; ClusterError 403 (its priority class) or 422."""
+def admit_create(subject: T, version: int, now: str, policies: Policies) -> T:
+    """Fill in an object that is about to be created as `version`; ClusterError 403 (by policies) or 422."""
     _validate(subject)
     kind, metadata = kind_of(subject), subject.metadata
     namespace = (metadata.namespace or "default") if kind.namespaced else ""
@@ -125,7 +132,7 @@ def admit_create(subject: T, version: int, now: str, classes: Collection[Priorit
         creation_timestamp=metadata.creation_timestamp or now,
         generation=metadata.generation or _first_generation(type(subject)),
     )
-    return cast("T", _set_defaults(replace(subject, metadata=metadata), now, classes))
+    return cast("T", _set_defaults(replace(subject, metadata=metadata), now, policies))
 
 
 @cache  # a kind is hashed by all its fields
@@ -133,10 +140,10 @@ def _first_generation(kind: type[ApiObject]) -> int:
     return int(has_generation(kind_of(kind)))
 
 
-def _set_defaults(subject: ApiObject, now: str, classes: Collection[PriorityClass]) -> ApiObject:
+def _set_defaults(subject: ApiObject, now: str, policies: Policies) -> ApiObject:
     match subject:
         case Pod():
-            return _default_pod(subject, now, classes)
+            return _default_pod(subject, now, policies)
         case Node(status=status):
             return replace(subject, status=replace(status, allocatable=status.allocatable or status.capacity))
         case Namespace(metadata=metadata):
@@ -151,11 +158,17 @@ def _set_defaults(subject: ApiObject, now: str, classes: Collection[PriorityClas
         case StorageClass(volume_binding_mode=mode, reclaim_policy=policy):
             return replace(subject, volume_binding_mode=mode or "Immediate", reclaim_policy=policy or "Delete")
         case PersistentVolumeClaim(status=status):
+            if policies.limit_ranges and not was_admitted(subject):
+                check_limits(subject, policies.limit_ranges)
             return replace(subject, status=replace(status, phase=status.phase or "Pending"))
         case CSIDriver() if subject.spec.attach_required is None:
             return replace(subject, spec=replace(subject.spec, attach_required=True))
+        case LimitRange(spec=spec):
+            return replace(subject, spec=replace(spec, limits=tuple(map(with_item_defaults, spec.limits))))
         case PriorityClass():
-            return replace(subject, preemption_policy=subject.preemption_policy or _PREEMPT_LOWER_PRIORITY)
+            if not was_admitted(subject):
+                check_global_default(subject, policies.priority_classes)
+            return replace(subject, preemption_policy=subject.preemption_policy or PREEMPT_LOWER_PRIORITY)
     return device_admission.set_defaults(subject, now)
 
 
@@ -320,14 +333,19 @@ def derive_uid(seed: str) -> str:
     return f"{digits[:8]}-{digits[8:12]}-{digits[12:16]}-{digits[16:20]}-{digits[20:]}"
 
 
-def _default_pod(pod: Pod, now: str, classes: Collection[PriorityClass]) -> Pod:
-    spec = _default_pod_spec(pod.spec, pod.metadata.labels, _find_priority_class(pod, classes))
-    return replace(pod, spec=spec, status=_initial_pod_status(pod.status, pod.spec, now))
+def _default_pod(pod: Pod, now: str, policies: Policies) -> Pod:
+    priority_class = find_priority_class(pod, policies.priority_classes)
+    runtime_class = find_runtime_class(pod, policies.runtime_classes)
+    spec = _default_pod_spec(pod.spec, pod.metadata.labels, priority_class)
+    pod = replace(pod, spec=spec, status=_initial_pod_status(pod.status, pod.spec, now))
+    if policies.limit_ranges and not was_admitted(pod):
+        pod = limit_pod(pod, policies.limit_ranges)
+    return pod if runtime_class is None else replace(pod, spec=with_runtime_class(pod.spec, runtime_class))
 
 
 @cached_by_identity
 def _default_pod_spec(spec: PodSpec, labels: Mapping[str, str], priority_class: PriorityClass | None) -> PodSpec:
-    spec = _with_priority(spec, priority_class)
+    spec = with_priority(spec, priority_class)
     grace = spec.termination_grace_period_seconds
     # By default a pod tolerates nodes that are not ready or unreachable for five minutes.
     tolerated = {each.key for each in spec.tolerations if each.effect in ("NoExecute", "")}
@@ -395,39 +413,6 @@ def _default_pod_resources(spec: PodSpec, resources: Resources) -> Resources:
         name: f"{total[name]}m" if name == "cpu" else str(total[name]) for name in ("cpu", "memory") if name in total
     }
     return replace(resources, requests=resources.limits | requests | resources.requests)
-
-
-def _find_priority_class(pod: Pod, classes: Collection[PriorityClass]) -> PriorityClass | None:
-    """Return the class of a pod; None if it has a priority: it keeps that, where an API server would reject it.
-
-    So printed pods can be read without their classes, and hand-written ones may have a priority and no class.
-    """
-    name = pod.spec.priority_class_name
-    if pod.spec.priority is not None:
-        return None
-    if not name and not classes:
-        return _NO_CLASS
-    if not name:
-        defaults = (each for each in classes if each.global_default)
-        return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
-    priority_class = next((each for each in (*classes, *SYSTEM_CLASSES) if each.metadata.name == name), None)
-    if priority_class is None:
-        raise api_errors.forbidden(Pod, pod.metadata.name, f"no PriorityClass with name {name} was found")
-    return priority_class
-
-
-_NO_CLASS = PriorityClass()
-
-
-def _with_priority(spec: PodSpec, priority_class: PriorityClass | None) -> PodSpec:
-    if priority_class is None:
-        return replace(spec, preemption_policy=spec.preemption_policy or _PREEMPT_LOWER_PRIORITY)
-    return replace(
-        spec,
-        priority=priority_class.value,
-        priority_class_name=priority_class.metadata.name,
-        preemption_policy=spec.preemption_policy or priority_class.preemption_policy or _PREEMPT_LOWER_PRIORITY,
-    )
 
 
 def _merge_term_keys(terms: Terms, labels: Mapping[str, str]) -> Terms:

@@ -18,15 +18,19 @@ from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError
 from kframework.in_memory import admission, device_admission
 from kframework.in_memory.kind_store import Change, ChangeHandler, Draft, KindStore
+from kframework.in_memory.pod_admission import NO_POLICIES, Policies, check_change
 from kframework.objects import (
     ApiObject,
     Event,
+    LimitRange,
     Namespace,
     Node,
     ObjectMeta,
+    PersistentVolumeClaim,
     Pod,
     PodStatus,
     PriorityClass,
+    RuntimeClass,
     kind_of,
 )
 from kframework.objects.kinds import T
@@ -66,7 +70,7 @@ Data = dict[str, object]
 _SYSTEM_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _IMMORTAL_NAMESPACES = ("default", "kube-public", "kube-system")
 #: Kinds that other objects need at their own creation.
-_LOADED_FIRST = (Namespace, PriorityClass)
+_LOADED_FIRST = (Namespace, PriorityClass, RuntimeClass, LimitRange)
 
 
 class MemoryStore:
@@ -162,8 +166,8 @@ class MemoryStore:
         if isinstance(subject, Pod):
             labels = self._labels_of_pods(tuple(subject.metadata.labels.items()))
             subject = structs.replace(subject, metadata=structs.replace(subject.metadata, labels=labels))
-        classes = self._kind_store(PriorityClass).objects.values()
-        subject = admission.admit_create(subject, self.version + 1, self.timestamp(), classes)
+        policies = self._policies_for(subject)
+        subject = admission.admit_create(subject, self.version + 1, self.timestamp(), policies)
         key = kind_store.key(subject.metadata)
         if key in kind_store.objects:
             raise api_errors.already_exists(kind, key[1])
@@ -202,7 +206,20 @@ class MemoryStore:
             raise api_errors.uid_conflict(kind, name, uid, old.metadata.uid)
         if subject.metadata.resource_version not in ("", old.metadata.resource_version):
             raise api_errors.version_conflict(kind, name)
-        return admission.admit_update(old, subject)
+        new = admission.admit_update(old, subject)
+        check_change(old, new, self._policies_for(new))
+        return new
+
+    def _policies_for(self, subject: ApiObject) -> Policies:
+        if not isinstance(subject, Pod | PersistentVolumeClaim | PriorityClass):
+            return NO_POLICIES
+        ranges = self._kind_store(LimitRange).objects.values()
+        namespace = subject.metadata.namespace or "default"
+        return Policies(
+            self._kind_store(PriorityClass).objects.values(),
+            self._kind_store(RuntimeClass).objects.values(),
+            [each for each in ranges if each.metadata.namespace == namespace] if ranges else (),
+        )
 
     def write(self, subject: T, draft: Draft | None = None) -> T:
         """Store an admitted object under a new version, with its whole document if there is a draft."""
@@ -395,7 +412,7 @@ class MemoryStore:
                 event = record.event()
                 old = kind_store.objects.get(kind_store.key(event.metadata))
                 if old is None:
-                    _store_version(kind_store, admission.admit_create(event, version, now, ()), version)
+                    _store_version(kind_store, admission.admit_create(event, version, now, NO_POLICIES), version)
                 elif event.series is not None:
                     _store_version(kind_store, structs.replace(old, series=event.series), version)
 

@@ -90,6 +90,15 @@ if TYPE_CHECKING:  # isort: off
         Volume as Volume,
         WeightedPodAffinityTerm as WeightedPodAffinityTerm,
     )
+    from kframework.objects.policies import (
+        LimitRange as LimitRange,
+        LimitRangeItem as LimitRangeItem,
+        LimitRangeSpec as LimitRangeSpec,
+        PriorityClass as PriorityClass,
+        RuntimeClass as RuntimeClass,
+        RuntimeClassOverhead as RuntimeClassOverhead,
+        RuntimeClassScheduling as RuntimeClassScheduling,
+    )
     from kframework.objects.quantity import (
         Quantity as Quantity,
         QuantityError as QuantityError,
@@ -208,7 +217,6 @@ if TYPE_CHECKING:  # isort: off
         PodDisruptionBudgetStatus as PodDisruptionBudgetStatus,
         PodFailurePolicy as PodFailurePolicy,
         PodFailurePolicyRule as PodFailurePolicyRule,
-        PriorityClass as PriorityClass,
         ReplicaSet as ReplicaSet,
         ReplicaSetStatus as ReplicaSetStatus,
         ReplicationController as ReplicationController,

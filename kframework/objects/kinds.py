@@ -23,6 +23,7 @@ from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject, ApiStruct, OwnerReference
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.policies import LimitRange, PriorityClass, RuntimeClass
 from kframework.objects.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from kframework.objects.resource_slices import ResourceSlice
 from kframework.objects.storage import (
@@ -44,7 +45,6 @@ from kframework.objects.workloads import (
     Job,
     Namespace,
     PodDisruptionBudget,
-    PriorityClass,
     ReplicaSet,
     ReplicationController,
     Service,
@@ -113,6 +113,8 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("ResourceClaim", "resource.k8s.io/v1", "resourceclaims", True, ResourceClaim),
     Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True, PodDisruptionBudget),
     Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", False, PriorityClass),
+    Kind("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", False, RuntimeClass),
+    Kind("LimitRange", "v1", "limitranges", True, LimitRange),
     Kind("Lease", "coordination.k8s.io/v1", "leases", True, Lease),
     Kind("Event", "events.k8s.io/v1", "events", True, Event),
     Kind("Event", "v1", "events", True, CoreEvent),

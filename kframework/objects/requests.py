@@ -29,7 +29,7 @@ _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
 
 def fit_requests(spec: PodSpec) -> dict[str, int]:
     """Compute the requests that NodeResourcesFit compares with free resources: spec only, with pod-level resources."""
-    total = _aggregate(spec, _stated)
+    total = aggregate(spec, _stated)
     total.update(_pod_level(spec))
     return _rounded(_with_overhead(total, spec))
 
@@ -78,11 +78,11 @@ def reports_other_requests(pod: Pod) -> bool:
 
 def scoring_requests(spec: PodSpec) -> dict[str, int]:
     """Compute the requests by which NodeResourcesFit scores a pod: spec only, no pod-level resources, with defaults."""
-    return _rounded(_with_overhead(_aggregate(spec, _with_defaults(_stated, _DEFAULTS)), spec))
+    return _rounded(_with_overhead(aggregate(spec, _with_defaults(_stated, _DEFAULTS)), spec))
 
 
 def limits(spec: PodSpec) -> dict[str, int]:
-    total = _aggregate(spec, lambda container: _nanos(container.resources.limits))
+    total = aggregate(spec, lambda container: _nanos(container.resources.limits))
     if spec.resources:
         total.update(_supported(spec.resources.limits))
     for name, amount in _nanos(spec.overhead).items():
@@ -148,7 +148,7 @@ def _with_defaults(of_container: _OfContainer, defaults: Mapping[str, int]) -> _
 # --- the whole pod ----------------------------------------------------------------------------------------------------
 
 
-def _aggregate(spec: PodSpec, of_container: _OfContainer) -> _Nanos:
+def aggregate(spec: PodSpec, of_container: _OfContainer) -> _Nanos:
     """Add up concurrent containers; init containers raise the total to the peak before the containers start."""
     total: _Nanos = {}
     for container in spec.containers:
@@ -169,7 +169,7 @@ def _aggregate(spec: PodSpec, of_container: _OfContainer) -> _Nanos:
 
 
 def _on_node(pod: Pod, of_container: _OfContainer) -> _Nanos:
-    total = _aggregate(pod.spec, of_container)
+    total = aggregate(pod.spec, of_container)
     total.update(_resized_pod_level(pod))
     return _with_overhead(total, pod.spec)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from functools import lru_cache
+from typing import TypeVar
 
 import msgspec
 
@@ -19,9 +20,18 @@ from kframework.objects.resource_claims import ResourceClaim, ResourceClaimSpec,
 from kframework.objects.resource_slices import Counter, ResourceSlice
 from kframework.objects.scheduling_rules import pod_spec_problems, taint_problems
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
-from kframework.objects.workloads import DaemonSet, Deployment, Job, ReplicaSet, StatefulSet, WorkloadPodTemplate
+from kframework.objects.workloads import (
+    CronJob,
+    DaemonSet,
+    Deployment,
+    Job,
+    JobSpec,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
 
-_WITH_TEMPLATE = (DaemonSet, Deployment, Job, ReplicaSet, StatefulSet)
+S = TypeVar("S", bound=msgspec.Struct)
 
 _TIMES: tuple[FieldPath, ...] = (
     ("metadata", "creationTimestamp"),
@@ -44,26 +54,52 @@ def find_problem(subject: ApiObject) -> Problem | None:
     if isinstance(subject, Node):
         tainted = next(taint_problems(subject.spec.taints), None)
         return _node_quantity_problem(subject.status) if tainted is None else tainted.below(("spec", "taints"))
-    if isinstance(subject, _WITH_TEMPLATE):
-        return _template_problem(subject.spec.template, ("spec", "template"))
-    return _quantities_problem(_resource_lists(subject))
+    try:
+        found = find_pod_spec(subject)
+    except TemplateError as error:
+        return error.problem
+    if found is None:
+        return _quantities_problem(_resource_lists(subject))
+    path, spec = found
+    problem = _pod_spec_problem(spec) or _pod_quantity_problem(spec, PodStatus())
+    return None if problem is None else problem.below(path[:-1])
+
+
+class TemplateError(ValueError):
+    """Raised for a template of pods that cannot be decoded; `problem` says where and why."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+def find_pod_spec(subject: ApiObject) -> tuple[FieldPath, PodSpec] | None:
+    """Return the spec of a workload's pods and its path, None for other kinds; raises TemplateError."""
+    path: FieldPath = ("spec", "template", "spec")
+    match subject:
+        case CronJob():
+            job_path = ("spec", "jobTemplate", "spec")
+            template = _decode_template(subject.spec.job_template.spec, JobSpec, job_path).template
+            path = (*job_path, "template", "spec")
+        case DaemonSet() | Deployment() | Job() | ReplicaSet() | ReplicationController() | StatefulSet():
+            template = subject.spec.template
+        case _:
+            return None
+    return path, _decode_template(template.spec, PodSpec, path)
+
+
+def _decode_template(data: dict[str, object], struct: type[S], path: FieldPath) -> S:
+    written = without_nulls(data)
+    try:
+        return msgspec.convert(written, struct)
+    except msgspec.ValidationError as error:
+        raise TemplateError(locate_decode_error(error, written).below(path)) from error
 
 
 @cached_by_identity
 def _pod_spec_problem(spec: PodSpec) -> Problem | None:
     problem = next(pod_spec_problems(spec), None)
     return None if problem is None else problem.below(("spec",))
-
-
-def _template_problem(template: WorkloadPodTemplate, path: FieldPath) -> Problem | None:
-    """Find the first problem of a template's pods, so that it is reported where the template is read."""
-    written = without_nulls(template.spec)
-    try:
-        spec = msgspec.convert(written, PodSpec)
-    except msgspec.ValidationError as error:
-        return locate_decode_error(error, written).below((*path, "spec"))
-    problem = _pod_spec_problem(spec) or _pod_quantity_problem(spec, PodStatus())
-    return None if problem is None else problem.below(path)
 
 
 @cached_by_identity

@@ -1,4 +1,4 @@
-"""Namespaces with their quotas and limits, services, workloads, disruption budgets and priority classes."""
+"""Namespaces, services, workloads and disruption budgets."""
 
 from __future__ import annotations
 
@@ -291,15 +291,6 @@ class PodDisruptionBudget(ApiObject, frozen=True, kw_only=True):
 
     spec: PodDisruptionBudgetSpec = PodDisruptionBudgetSpec()
     status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
-
-
-class PriorityClass(ApiObject, frozen=True, kw_only=True):
-    """A name for a priority."""
-
-    value: int = 0
-    global_default: bool = False
-    preemption_policy: str | None = None
-    description: str = ""
 
 
 class OnExitCodes(ApiStruct, frozen=True, kw_only=True):

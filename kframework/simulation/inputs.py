@@ -66,7 +66,8 @@ def read_cluster(
     """Read the objects of cluster files and report skipped kinds, and fields that their kinds do not have.
 
     They may be of all kinds that are installed, or that the plugins of a configuration declare. The nodes have the
-    `devices` that a file describes, too. `strict` raises the unknown fields, an InputError each in one group.
+    `devices` that a file describes, too. `strict` raises the unknown fields, an InputError each in one group. Raises
+    InputError for an object that admission rejects.
     """
     from kframework.objects.manifest import read
     from kframework.scheduler.gc_policy import gc_paused
@@ -86,6 +87,7 @@ def read_cluster(
             raise ExceptionGroup("unknown fields", unknown)
         for field in unknown:
             say("warning", str(field))
+    _refuse_rejected(manifest)
     for notice in _skip_notices(manifest.skipped):
         say("notice", notice)
     return manifest if devices is None else _with_devices(manifest, devices)
@@ -99,7 +101,6 @@ _OTHER_FILES = {
 
 #: Kinds of Kubernetes that affect where pods go, but not here.
 _UNSUPPORTED = {
-    ("node.k8s.io", "RuntimeClass"): "pods get neither its overhead nor its node selector and tolerations",
     ("resource.k8s.io", "DeviceTaintRule"): "devices get no taints from it",
 }
 
@@ -127,6 +128,18 @@ def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
             unread.append(text)
     if unread:
         yield f"ignored, as this scheduler does not read them: {', '.join(unread)}"
+
+
+def _refuse_rejected(manifest: Manifest) -> None:
+    """Raise InputError for the first object that admission rejects, such as a pod of an unknown class."""
+    from kframework.in_memory.file_admission import find_rejections
+    from kframework.objects.kinds import reference
+    from kframework.objects.problem import format_path
+
+    for index, path, error in find_rejections(manifest.objects):
+        location, subject = manifest.locations[index], manifest.objects[index]
+        template = {} if len(path) == len(error.path) else {"subject": reference(subject), "path": format_path(path)}
+        raise InputError(str(error), file=location.source.name, line=location.line(path), **template) from error
 
 
 def declare_installed_kinds() -> list[ConfigError]:

@@ -197,3 +197,53 @@ async def test_update_needs_the_same_name() -> None:
     refused = await api.call_error("PUT", f"{PODS}/web", pod("other"))
     assert refused == (400, "BadRequest", "the name of the object (other) does not match the name on the URL (web)")
     assert (await api.call_error("PUT", f"{PODS}/other", pod("other")))[:2] == (404, "NotFound")
+
+
+RUNTIME_CLASSES = "/apis/node.k8s.io/v1/runtimeclasses"
+LIMIT_RANGES = "/api/v1/namespaces/default/limitranges"
+
+
+async def test_runtime_class_changes_new_pods() -> None:
+    api = LocalApi()
+    scheduling = {"nodeSelector": {"runtime": "boxed"}, "tolerations": [{"key": "runtime", "operator": "Exists"}]}
+    runtime_class = {
+        "metadata": {"name": "boxed"},
+        "handler": "runsc",
+        "overhead": {"podFixed": {"cpu": "500m"}},
+        "scheduling": scheduling,
+    }
+    await api.call("POST", RUNTIME_CLASSES, runtime_class)
+    spec = (await api.call("POST", PODS, pod(runtimeClassName="boxed")))["spec"]
+    assert (spec["overhead"], spec["nodeSelector"]) == ({"cpu": "500m"}, {"runtime": "boxed"})
+    assert {"key": "runtime", "operator": "Exists"} in spec["tolerations"]
+    message = 'pods "other" is forbidden: pod rejected: RuntimeClass "nosuch" not found'
+    assert await api.call_error("POST", PODS, pod("other", runtimeClassName="nosuch")) == (403, "Forbidden", message)
+
+
+async def test_limit_range_changes_and_limits_new_pods() -> None:
+    api = LocalApi()
+    item = {"type": "Container", "defaultRequest": {"cpu": "1"}, "default": {"cpu": "2"}, "max": {"cpu": "2"}}
+    await api.call("POST", LIMIT_RANGES, {"metadata": {"name": "limits"}, "spec": {"limits": [item]}})
+    created = await api.call("POST", PODS, pod())
+    (container,) = created["spec"]["containers"]
+    assert container["resources"] == {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    assert container["command"] == ["nginx"]
+    reason = "LimitRanger plugin set: cpu request for container c; cpu limit for container c"
+    assert created["metadata"]["annotations"] == {"kubernetes.io/limit-ranger": reason}
+    assert created["status"]["qosClass"] == "Burstable"
+    large = pod("large", containers=[{"name": "c", "image": "i", "resources": {"limits": {"cpu": "3"}}}])
+    message = 'pods "large" is forbidden: maximum cpu usage per Container is 2, but limit is 3'
+    assert await api.call_error("POST", PODS, large) == (403, "Forbidden", message)
+
+
+async def test_pod_with_another_priority_than_its_class_is_rejected() -> None:
+    api, path = LocalApi(), "/apis/scheduling.k8s.io/v1/priorityclasses"
+    await api.call("POST", path, {"metadata": {"name": "high"}, "value": 10, "globalDefault": True})
+    second = {"metadata": {"name": "second"}, "value": 1}
+    _, _, message = await api.call_error("POST", path, second | {"globalDefault": True})
+    assert message.endswith("PriorityClass high is already marked as default. Only one default can exist")
+    await api.call("POST", path, second)
+    _, _, message = await api.call_error("PATCH", f"{path}/second", {"globalDefault": True}, content_type=MERGE)
+    assert message.endswith("PriorityClass high is already marked as default. Only one default can exist")
+    _, reason, message = await api.call_error("POST", PODS, pod(priorityClassName="high", priority=5))
+    assert (reason, "the integer value of priority (5) must not be provided" in message) == ("Forbidden", True)

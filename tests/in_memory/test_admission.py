@@ -19,6 +19,7 @@ from kframework.in_memory.admission import (
     keep_status,
     prepare_for_create,
 )
+from kframework.in_memory.pod_admission import NO_POLICIES, Policies
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -60,7 +61,7 @@ T = TypeVar("T", bound=ApiObject)
 
 
 def admit(subject: T, *classes: PriorityClass) -> T:
-    return admit_create(subject, 7, NOW, classes)
+    return admit_create(subject, 7, NOW, Policies(classes))
 
 
 def spec_of(spec: PodSpec, labels: dict[str, str] | None = None) -> PodSpec:
@@ -77,7 +78,10 @@ def test_uids_are_repeatable_and_distinct() -> None:
     objects = [Pod(metadata=NAMED), Pod(metadata=ObjectMeta(name="other")), Lease(metadata=NAMED), Node(metadata=NAMED)]
     uids = [admit(each).metadata.uid for each in objects]
     assert uids == [admit(each).metadata.uid for each in objects]
-    others = [admit_create(objects[0], 8, NOW, ()), admit_create(objects[0], 7, "2027-01-01T00:00:00Z", ())]
+    others = [
+        admit_create(objects[0], 8, NOW, NO_POLICIES),
+        admit_create(objects[0], 7, "2027-01-01T00:00:00Z", NO_POLICIES),
+    ]
     assert len({*uids, *(other.metadata.uid for other in others)}) == 6
 
 
@@ -109,7 +113,7 @@ def test_admitted_object_is_unchanged_by_admission() -> None:
     )
     once = admit(pod, PriorityClass(metadata=ObjectMeta(name="high"), value=9, global_default=True))
     assert once != pod
-    assert admit_create(once, 99, "2027-01-01T00:00:00Z", ()) == once
+    assert admit_create(once, 99, "2027-01-01T00:00:00Z", NO_POLICIES) == once
 
 
 def test_running_pod_keeps_its_node_and_status() -> None:

@@ -20,6 +20,7 @@ from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change
+from kframework.in_memory.pod_admission import Policies
 from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.scheduler.gc_policy import collect
@@ -324,7 +325,9 @@ class WorkloadRun(RunObserver, Observer):
         obj = _with_namespace(described.make(number, operation.count), operation.namespace)
         cluster, metadata = self._cluster, obj.metadata
         old = cluster.read(type(obj), metadata.name, metadata.namespace)
-        obj = admission.admit_create(obj, cluster.version + 1, cluster.timestamp(), cluster.objects(PriorityClass))
+        obj = admission.admit_create(
+            obj, cluster.version + 1, cluster.timestamp(), Policies(cluster.objects(PriorityClass))
+        )
         if not described.has_field("status"):
             obj = admission.keep_status(old, obj)
         cluster.replace(replace(obj, metadata=replace(obj.metadata, uid="", resource_version="")))

@@ -150,11 +150,11 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
         tmp_path,
         "mixed.yaml",
         """
-        {apiVersion: v1, kind: LimitRangeList, items: [{metadata: {}}, {metadata: {}}]}
+        {apiVersion: v1, kind: ResourceQuotaList, items: [{metadata: {}}, {metadata: {}}]}
         ---
         {apiVersion: networking.k8s.io/v1, kind: Ingress}
         ---
-        {apiVersion: v1, kind: LimitRange}
+        {apiVersion: v1, kind: ResourceQuota}
         ---
         {apiVersion: v1, kind: Node, metadata: {name: n1}}
         """,
@@ -162,7 +162,7 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
     manifest = read([path])
     assert len(manifest.objects) == 1
     assert manifest.skipped == [
-        SkippedKind("v1", "LimitRange", 3),
+        SkippedKind("v1", "ResourceQuota", 3),
         SkippedKind("networking.k8s.io/v1", "Ingress", 1),
     ]
 

@@ -11,7 +11,6 @@ from kframework.objects.meta import ApiObject
 from kframework.objects.workloads import (
     Namespace,
     PodDisruptionBudget,
-    PriorityClass,
     ReplicaSet,
     ReplicationController,
     Service,
@@ -58,17 +57,3 @@ def test_budget(round_trip: RoundTrip, amount: int | str) -> None:
         },
     )
     assert budget.spec.min_available == amount
-
-
-def test_priority_class(round_trip: RoundTrip) -> None:
-    priority = round_trip(
-        PriorityClass,
-        {
-            "metadata": {"name": "high"},
-            "value": -5,
-            "globalDefault": True,
-            "preemptionPolicy": "Never",
-            "description": "d",
-        },
-    )
-    assert priority.value == -5

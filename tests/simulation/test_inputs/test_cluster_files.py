@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework.cli.logs import logging_to_stderr
+from kframework.errors import InputError
 from kframework.objects import Node, ResourceSlice
 from kframework.simulation.inputs import read_cluster
 
@@ -26,7 +27,6 @@ def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 
 ANOTHER, LATER = "ignored, as another version than", "ignored, as not supported yet:"
-NO_RUNTIME_CLASS = "pods get neither its overhead nor its node selector and tolerations"
 
 
 @pytest.mark.parametrize(
@@ -39,10 +39,6 @@ NO_RUNTIME_CLASS = "pods get neither its overhead nor its node selector and tole
         (
             "extensions/v1beta1, kind: ReplicaSet",
             f"{ANOTHER} apps/v1: 1 ReplicaSet (extensions/v1beta1); change its apiVersion",
-        ),
-        (
-            "node.k8s.io/v1, kind: RuntimeClass",
-            f"{LATER} 1 RuntimeClass (node.k8s.io/v1); {NO_RUNTIME_CLASS}",
         ),
         (
             "resource.k8s.io/v1beta2, kind: DeviceTaintRule",
@@ -139,3 +135,38 @@ def test_nodes_get_the_devices_of_a_device_file(tmp_path: Path, capsys: pytest.C
     assert [type(each) for each in manifest.objects] == [Node, ResourceSlice]
     doubt = f"warning: {devices}:5: patterns[1]: matches no node of the cluster files"
     assert capsys.readouterr().err.splitlines() == [doubt]
+
+
+REJECTED = """\
+apiVersion: v1
+kind: Pod
+metadata: {name: web}
+spec:
+  containers: [{name: c}]
+  runtimeClassName: nosuch
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web}
+spec:
+  template:
+    spec:
+      priorityClassName: nosuch
+      containers: [{name: c}]
+"""
+
+
+def test_rejected_object_is_reported_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    pod, deployment = REJECTED.split("---\n")
+    file.write_text(pod)
+    with pytest.raises(InputError) as caught:
+        read_cluster([str(file)])
+    assert str(caught.value) == (f'{file}:6: pods "web" is forbidden: pod rejected: RuntimeClass "nosuch" not found')
+    file.write_text(deployment)
+    with pytest.raises(InputError) as caught:
+        read_cluster([str(file)])
+    assert str(caught.value) == (
+        f"{file}:7: Deployment default/web: spec.template.spec.priorityClassName: "
+        'pods "web-" is forbidden: no PriorityClass with name nosuch was found'
+    )
