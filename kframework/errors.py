@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
+import traceback
 from asyncio import CancelledError
 from bdb import BdbQuit
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -39,6 +41,30 @@ def format_error(error: BaseException) -> str:
     except Exception as fault:
         text = f"its __str__ raises {type(fault).__name__}"
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def format_os_error(error: Exception) -> str:
+    """Format an error of the system or of TLS without Python's numbers: `key.pem: No such file or directory`."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror
+    text = re.sub(r"^\[[^]]*\] | \(_ssl\.c:\d+\)$", "", text)
+    return "not PEM, or damaged" if text == "PEM lib" else text
+
+
+def format_import_error(error: BaseException) -> str:
+    """Format an exception that an import raised, with the last line of the imported code that it passed."""
+    if isinstance(error, KFrameworkError):
+        return str(error)
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg}, at {error.filename}:{error.lineno}"
+    frames = [
+        (frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__", "").partition(".")[0] not in ("importlib", "kframework")
+    ]
+    text = format_error(error)
+    return f"{text}, at {frames[-1][0]}:{frames[-1][1]}" if frames else text
 
 
 def safe_repr(value: object) -> str:

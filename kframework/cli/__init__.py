@@ -64,6 +64,9 @@ app: typer.Typer = typer.Typer(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 = done, 1 = an error, 2 = wrong usage, 130 = interrupted."""
     disable_until_exit()
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # until the process ends
     with logging_to_stderr(), reduced_gc():
         code = _run(sys.argv[1:] if arguments is None else arguments)
     sys.exit(code)

@@ -15,7 +15,7 @@ from typer import Context
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_group
 
-from kframework.errors import KFrameworkError, format_error
+from kframework.errors import KFrameworkError, format_import_error
 from kframework.verbosity import say
 
 #: The entry-point group in which distributions offer commands.
@@ -96,7 +96,7 @@ def _load(offers: Sequence[EntryPoint]) -> TyperCommand | TyperGroup:
     try:
         loaded = offer.load()
     except Exception as error:
-        raise KFrameworkError(f"{where}: cannot be loaded: {format_error(error)}") from error
+        raise KFrameworkError(f"{where}: cannot be loaded: {format_import_error(error)}") from error
     if not isinstance(loaded, typer.Typer) and not callable(loaded):
         raise KFrameworkError(f"{where}: {offer.value} is neither a typer.Typer nor a function")
     return _build(name, loaded)

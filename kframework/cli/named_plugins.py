@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.errors import PluginError, format_error, nearest_name
+from kframework.errors import PluginError, format_import_error, nearest_name
 
 if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
@@ -57,7 +57,7 @@ def _load_plugin(reference: str) -> type[Plugin]:
             search_module(Path.cwd())  # as `python -m` does
             module = import_module(where)
     except Exception as error:
-        raise PluginError(f"cannot be imported: {format_error(error)}", plugin=reference) from error
+        raise PluginError(f"cannot be imported: {format_import_error(error)}", plugin=reference) from error
     if not hasattr(module, name):
         close = nearest_name(name, [key for key, each in vars(module).items() if isinstance(each, type)])
         hint = f" (did you mean {close!r}?)" if close else ""

@@ -263,7 +263,8 @@ def _configured_kubeconfig(configuration: Configuration) -> str | None:
 
 
 def create_event_printer() -> Callable[[Event], None]:
-    """Print the header of a dry run's report; return the function that prints its lines."""
+    """Return the function that prints the lines of a dry run's report, after a header."""
+    has_header = False
 
     def print_row(*cells: str) -> None:
         *columns, last = cells
@@ -271,10 +272,13 @@ def create_event_printer() -> Callable[[Event], None]:
         print_lines("  ".join([*padded, last]))
 
     def print_event(event: Event) -> None:
+        nonlocal has_header
         if event.series is None:  # otherwise its first event was printed
+            if not has_header:
+                print_row("NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE")
+                has_header = True
             regarding = event.regarding
             subject = f"{regarding.kind.lower()}/{regarding.name}"
             print_row(regarding.namespace, event.type, event.reason, subject, event.note)
 
-    print_row("NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE")
     return print_event

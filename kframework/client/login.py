@@ -15,7 +15,7 @@ from urllib.request import getproxies, proxy_bypass
 from kframework.client.kubeconfig import KubeconfigEntry
 from kframework.client.loopback import PLAIN_HTTP, has_credentials, host_of, is_confidential, is_loopback
 from kframework.config.models import without_password
-from kframework.errors import ConfigError, KFrameworkError
+from kframework.errors import ConfigError, KFrameworkError, format_os_error
 
 if TYPE_CHECKING:
     import aiohttp
@@ -110,7 +110,8 @@ class Login:
                 try:
                     self._tls = await asyncio.to_thread(create_tls_context, configuration)
                 except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
-                    raise ConfigError(f"cannot use its certificates: {error}", file=self._source.name) from None
+                    why = format_os_error(error)
+                    raise ConfigError(f"cannot use its certificates: {why}", file=self._source.name) from None
         self.due = loop.time() + valid_for
         self._configuration, previous, self._certificate = configuration, self._certificate, certificate
         key = configuration.api_key.get("BearerToken")

@@ -78,6 +78,8 @@ class YamlLocation:
 def read_source(source: str | Path) -> tuple[str, str]:
     """Read a file, or standard input when `source` is `-`; return its name for messages and its text."""
     if source == STDIN:
+        if sys.stdin is None:
+            raise ConfigError("is closed", file="<stdin>")
         return "<stdin>", sys.stdin.read()
     try:
         return str(source), Path(source).read_text(encoding="utf-8-sig")

@@ -12,6 +12,7 @@ import anyio
 import msgspec
 
 from kframework.clock import Clock
+from kframework.errors import format_os_error
 from kframework.fake_api.access import AlwaysAllow, Authorizer, default_roles
 from kframework.fake_api.collection import Collection
 from kframework.fake_api.controllers.disruption_controller import DisruptionController
@@ -238,7 +239,7 @@ class LocalCluster:
                         await asyncio.to_thread(state.write, bodies, version)
                         saved_version = version
                     except OSError as error:
-                        _log.warning("cannot write %r: %s", state, error)
+                        _log.warning("cannot write the state: %s", format_os_error(error))
         finally:
             if saved_version != self.memory.version:
                 with anyio.CancelScope(shield=True):

@@ -163,6 +163,8 @@ def read(paths: Iterable[str]) -> Manifest:
 def _read_sources(paths: Iterable[str]) -> Iterator[ManifestSource]:
     for path in paths:
         if path == "-":
+            if sys.stdin is None:
+                raise InputError("is closed", file="<stdin>")
             yield _create_source("<stdin>", sys.stdin.read())
         elif Path(path).is_dir():
             files = sorted(file for file in Path(path).rglob("*") if file.suffix in SUFFIXES and file.is_file())

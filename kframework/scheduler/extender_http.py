@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from kframework.client.loopback import PLAIN_HTTP, has_credentials, is_confidential
 from kframework.config.models import ExtenderSettings, ExtenderTLSConfig
 from kframework.core.cycle.suspendable import ExtenderError
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, format_os_error
 
 if TYPE_CHECKING:
     import aiohttp
@@ -126,7 +126,7 @@ def _tls_context(settings: ExtenderSettings) -> ssl.SSLContext | None:
                 pem.flush()
                 context.load_cert_chain(pem.name)
     except (OSError, ValueError) as error:
-        message = f"couldn't build extenders: tlsConfig of {settings.address}: {error}"
+        message = f"couldn't build extenders: tlsConfig of {settings.address}: {format_os_error(error)}"
         raise ConfigError(message, path="extenders") from error
     return context
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kframework.errors import ConfigError, InputError, format_error
+from kframework.errors import ConfigError, InputError, format_import_error
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def read_cluster(
     with gc_paused():
         manifest = read(filenames)
         unknown = _unknown_fields(manifest)
+    if filenames and not (manifest.objects or manifest.skipped):
+        say("warning", f"no objects in {', '.join(filenames)}")
     if unknown:
         if strict:
             raise ExceptionGroup("unknown fields", unknown)
@@ -156,8 +158,8 @@ def declare_installed_kinds() -> list[ConfigError]:
         except Exception as error:
             distribution = entry_point.dist
             source = f" (from {distribution.name} {distribution.version})" if distribution is not None else ""
-            why = str(error) if isinstance(error, ConfigError) else format_error(error)
-            problems.append(ConfigError(f"the kinds of {entry_point.value!r}{source} cannot be loaded: {why}"))
+            why = f"cannot be loaded: {format_import_error(error)}"
+            problems.append(ConfigError(f"the kinds of {entry_point.value!r}{source} {why}"))
     return problems
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -76,17 +77,28 @@ def test_one_that_is_misspelt_is_guessed(run: Command, offer: Install) -> None:
 @pytest.mark.parametrize(
     ("target", "source", "problem"),
     [
-        ("app", "import heap_of_sand", "cannot be loaded: ModuleNotFoundError: No module named 'heap_of_sand'"),
+        (
+            "app",
+            "import heap_of_sand",
+            (
+                "cannot be loaded: ModuleNotFoundError: No module named 'heap_of_sand', "
+                "at {tmp_path}/site/broken/broken.py:1"
+            ),
+        ),
         ("app", "", "cannot be loaded: AttributeError: module 'broken' has no attribute 'app'"),
         ("number", GREETER, "broken:number is neither a typer.Typer nor a function"),
     ],
 )
 def test_one_that_is_broken_harms_nobody_else(
-    run: Command, offer: Install, target: str, source: str, problem: str
+    run: Command, offer: Install, tmp_path: Path, target: str, source: str, problem: str
 ) -> None:
     offer("greeter", {"wave": "wave"}, GREETER)
     offer("broken", {"snap": target}, source, version="2.1")
-    assert run("snap", "--help") == (1, "", f"error: command 'snap' (from broken 2.1): {problem}\n")
+    assert run("snap", "--help") == (
+        1,
+        "",
+        f"error: command 'snap' (from broken 2.1): {problem.format(tmp_path=tmp_path)}\n",
+    )
     assert run("wave").out == "waves 1\n"
     assert (run("--help").code, run("--help").err) == (0, "")
 

@@ -108,7 +108,8 @@ def test_a_plugin_that_cannot_be_imported(run: Command, install: Install, file: 
     file.write_text(HEADER + "profiles: [{plugins: {multiPoint: {enabled: [{name: Broken}]}}}]\n")
     code, out, err = run("config", "check", file)
     assert (code, out) == (1, "")
-    fault = "plugin 'Broken' (from broken_module 1.0): cannot be imported: RuntimeError: no such device"
+    line = f"{file.parent}/site/broken_module/broken_module.py:1"
+    fault = f"plugin 'Broken' (from broken_module 1.0): cannot be imported: RuntimeError: no such device, at {line}"
     assert err == f"error: {file}:3: profiles[0].plugins.multiPoint.enabled[0].name: {fault}\n"
 
 
@@ -220,10 +221,13 @@ def test_the_schema_has_the_args_of_installed_plugins(run: Command, install: Ins
     assert args["properties"]["much"] == {"default": 1, "description": "How much.", "type": "integer"}
 
 
-def test_a_plugin_that_cannot_be_imported_leaves_the_schema_to_the_others(run: Command, install: Install) -> None:
+def test_a_plugin_that_cannot_be_imported_leaves_the_schema_to_the_others(
+    run: Command, install: Install, tmp_path: Path
+) -> None:
     install("broken_module", {"Broken": "Broken"}, BROKEN_PLUGIN)
     code, out, err = run("config", "schema")
-    fault = "plugin 'Broken' (from broken_module 1.0): cannot be imported: RuntimeError: no such device"
+    line = f"{tmp_path}/site/broken_module/broken_module.py:1"
+    fault = f"plugin 'Broken' (from broken_module 1.0): cannot be imported: RuntimeError: no such device, at {line}"
     assert (code, err) == (0, f"warning: {fault}; its args are not checked\n")
     assert "NodeResourcesFitArgs" in out
 

@@ -162,7 +162,7 @@ def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cl
     assert run("simulate", "-f", cluster).errors[:2] == [
         (
             "warning: the kinds of 'broken_kinds:Pool' (from broken_kinds 1.0) cannot be loaded: "
-            "ZeroDivisionError: division by zero"
+            f"ZeroDivisionError: division by zero, at {cluster.parent}/site/broken_kinds/broken_kinds.py:1"
         ),
         "notice: ignored, as this scheduler does not read them: 1 Pool (closed.example.com/v1)",
     ]

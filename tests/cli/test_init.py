@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import pytest
 
-from kframework.cli import simulate
+from kframework.cli import main, simulate
 from kframework.errors import ClusterError, ConfigError, ConfigErrors, InputError, KFrameworkError, PluginError
 from tests.cli.conftest import Command
 
@@ -116,3 +116,18 @@ def test_a_reader_that_went_away_is_no_error_message() -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 1
+
+
+@pytest.mark.parametrize("arguments", [["simulate", "-f", "-"], ["config", "check", "-"]])
+def test_closed_stdin_is_one_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(SystemExit):
+        main(arguments)
+    assert capsys.readouterr() == ("", "error: <stdin>: is closed\n")
+
+
+def test_closed_stdout_is_ignored() -> None:
+    done = subprocess.run(f"{sys.executable} -m kframework --version >&-", shell=True, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -61,7 +61,9 @@ MAX_MATCHES = r"plugin 'Mine' \(from mine 1.0\)"
             {"Mine": "Mine"},
             "import mine_needs_this",
             ENABLED,
-            AT_NAME + MAX_MATCHES + ": cannot be imported: ModuleNotFoundError: No module named 'mine_needs_this'",
+            AT_NAME
+            + MAX_MATCHES
+            + ": cannot be imported: ModuleNotFoundError: No module named 'mine_needs_this', at .*mine.py:1",
             id="a module that the plugin's own needs",
         ),
         pytest.param(

@@ -91,11 +91,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("none.py:NotLeft", "plugin 'none.py:NotLeft': there is no such file"),
         (
             "needy.py:X",
-            "plugin 'needy.py:X': cannot be imported: ModuleNotFoundError: No module named 'no_such_module_anywhere'",
+            (
+                "plugin 'needy.py:X': cannot be imported: ModuleNotFoundError: No module named "
+                "'no_such_module_anywhere', at {folder}/needy.py:1"
+            ),
         ),
         (
             "unfinished.py:X",
-            "plugin 'unfinished.py:X': cannot be imported: SyntaxError: '(' was never closed (unfinished.py, line 1)",
+            (
+                "plugin 'unfinished.py:X': cannot be imported: SyntaxError: '(' was never closed, "
+                "at {folder}/unfinished.py:1"
+            ),
         ),
         ("no.module:X", "plugin 'no.module:X': cannot be imported: ModuleNotFoundError: No module named 'no'"),
         (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 import yaml
@@ -52,7 +53,7 @@ def cells(out: str) -> dict[str, list[str]]:
     return {first: rest for first, *rest in rows}
 
 
-def test_the_table(run: Command) -> None:
+def test_the_table(run: Command, tmp_path: Path) -> None:
     code, out, err = run("plugins", "list")
     rows = cells(out)
     assert code == 0
@@ -71,7 +72,7 @@ def test_the_table(run: Command) -> None:
         ),
         (
             "warning: plugin 'Sad' (from sad_plugins 2.1): cannot be imported: ModuleNotFoundError: No module named "
-            "'no_such_module_anywhere'"
+            f"'no_such_module_anywhere', at {tmp_path}/site/sad_plugins/sad_plugins.py:1"
         ),
     ]
 

@@ -19,7 +19,7 @@ from kframework.config.args import ApiArgs
 from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.runtime.hooks import check_plugin_class, extension_points
-from kframework.errors import PluginError, format_error, nearest_name
+from kframework.errors import PluginError, format_import_error, nearest_name
 from kframework.framework.plugin import Plugin, PluginArgs
 
 #: The entry-point group in which distributions offer plugins.
@@ -94,7 +94,7 @@ class Offers(Generic[N]):
         try:
             loaded = offer.load()
         except Exception as error:
-            reason = f"cannot be imported: {format_error(error)}{_remedy(offer, error)}"
+            reason = f"cannot be imported: {format_import_error(error)}{_remedy(offer, error)}"
             raise PluginError(reason, plugin=offer.name, distribution=offer.source) from error
         if problem := self._problem(offer, loaded):
             raise PluginError(problem, plugin=offer.name, distribution=offer.source)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -20,7 +21,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.models import without_password
 from kframework.config.show import effective, effective_options
 from kframework.core.runtime.registry import load_in_tree_args
-from kframework.errors import ConfigError
+from kframework.errors import ConfigError, format_os_error
 from kframework.process.delegation import Delegation, delegate_access
 from kframework.process.http.connections import Connections, listen_at
 from kframework.process.http.health import PING, Check, CheckObserver, check_health, health_of, ignore_check, plain
@@ -59,6 +60,21 @@ class Listener:
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
     delegation: Delegation | None = None
+
+    def check_address(self) -> None:
+        """Check that the address is free; ConfigError if not."""
+        with socket.socket(socket.AF_INET6 if ":" in self.bind_address else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((self.bind_address, self.port))
+            except OSError as error:
+                raise self.listen_error(error) from error
+
+    def listen_error(self, error: OSError) -> ConfigError:
+        """Return the error for an address that cannot be used."""
+        why = str(error.strerror or error).rpartition(": ")[2]  # asyncio repeats the address before the colon
+        remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
+        return ConfigError(f"cannot listen on {self.bind_address}:{self.port}: {why.lower()}; {remedy}")
 
 
 def scheduler_routes(
@@ -166,10 +182,7 @@ async def serve(routes: Iterable[web.AbstractRouteDef], listener: Listener) -> A
             serving = listen_at(runner, connections, listener.bind_address, listener.port)
             host, port = await stack.enter_async_context(serving)
         except OSError as error:
-            place = f"{listener.bind_address}:{listener.port}"
-            why = str(error.strerror or error).rpartition(": ")[2]  # asyncio repeats the address before the colon
-            remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
-            raise ConfigError(f"cannot listen on {place}: {why}; {remedy}") from error
+            raise listener.listen_error(error) from error
         if certificate is not None:
             stack.callback(asyncio.create_task(certificate.reload_periodically()).cancel)
         yield f"{'https' if certificate else 'http'}://{f'[{host}]' if ':' in host else host}:{port}"
@@ -251,8 +264,8 @@ class Certificate:
         try:
             context.load_cert_chain(self._certificate, self._key, password=_no_password)
         except (OSError, ValueError) as error:
-            message = f"cannot use the certificate {self._certificate} with the key {self._key}: {error}"
-            raise ConfigError(message) from error
+            files = f"the certificate {self._certificate} with the key {self._key}"
+            raise ConfigError(f"cannot use {files}: {format_os_error(error)}") from error
         return context
 
 

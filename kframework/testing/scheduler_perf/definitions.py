@@ -420,6 +420,8 @@ def select_definitions(
 
 def _definitions(file: Path) -> Iterator[Definition]:
     text = text_of(file)
+    if not text.strip():
+        raise InputError("is empty", file=str(file))
     try:
         data = yaml.load(text, _SafeLoader)
         cases = msgspec.convert(data, list[TestCase])

@@ -235,14 +235,13 @@ def test_a_dry_run_reports_what_would_be_done(cluster: Path) -> None:
     ]
 
 
-def test_endpoints_are_said_and_a_port_that_is_taken_is_one_line(cluster: Path, run: Command) -> None:
+def test_port_that_is_taken_is_reported_before_anything_is_printed(cluster: Path, run: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = run("run", "--embedded", "--secure-port", port)
     remedy = "choose another --bind-address or --secure-port, or --secure-port 0 for no endpoints"
-    assert result.code == 1
-    assert result.errors[-1].startswith(f"error: cannot listen on 127.0.0.1:{port}: ")
-    assert result.errors[-1].endswith(remedy)
+    assert (result.code, result.out) == (1, "")
+    assert result.errors == [f"error: cannot listen on 127.0.0.1:{port}: address already in use; {remedy}"]
 
 
 def test_what_belongs_to_the_embedded_api_goes_with_it_only(run: Command, cluster: Path) -> None:

@@ -46,7 +46,7 @@ class OddArgs(Plugin):
         (
             "A",
             [offer("A", ImportError("no module named 'torch'"))],
-            "(from acme 1.0): cannot be imported: ImportError: no module named 'torch'",
+            "(from acme 1.0): cannot be imported: ImportError: no module named 'torch', at ",
         ),
         ("A", [offer("A", object())], "(from acme 1.0): 'acme:A' is not a subclass of kframework.Plugin"),
         ("A", [offer("A", dict)], "(from acme 1.0): 'acme:A' is not a subclass of kframework.Plugin"),

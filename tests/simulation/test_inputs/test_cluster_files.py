@@ -26,6 +26,14 @@ def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert read_cluster([]).objects == []
 
 
+def test_files_without_objects_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("# nothing yet\n")
+    with logging_to_stderr():
+        assert read_cluster([str(file)]).objects == []
+    assert capsys.readouterr().err == f"warning: no objects in {file}\n"
+
+
 ANOTHER, LATER = "ignored, as another version than", "ignored, as not supported yet:"
 
 

@@ -70,7 +70,7 @@ def test_broken_kind_module_does_not_affect_others(site: Site) -> None:
     assert problems() == [
         (
             "the kinds of 'kinds_a_broken' (from kinds_a_broken 1.0) cannot be loaded: "
-            "ModuleNotFoundError: No module named 'there_is_no_such_module'"
+            f"ModuleNotFoundError: No module named 'there_is_no_such_module', at {site._folder}/kinds_a_broken.py:1"
         ),
         (
             "the kinds of 'kinds_c_again' (from kinds_c_again 1.0) cannot be loaded: two structs for the kind "
