@@ -25,7 +25,7 @@ from kframework.fake_api.representations import Representation, negotiate, negot
 from kframework.fake_api.resources import SUBRESOURCES, ApiResource, scale_resource
 from kframework.fake_api.schema.openapi import OpenApi
 from kframework.fake_api.store import Store
-from kframework.fake_api.subresources import PROCESS_SUBRESOURCES, bind_pod, evict_pod, read_logs
+from kframework.fake_api.subresources import PROCESS_SUBRESOURCES, bind_pod, evict_pod, read_logs, refuse_process
 from kframework.fake_api.verbs import ScaleVerbs, Verbs
 from kframework.fake_api.watches import WatchStream
 from kframework.fake_api.webhooks.chain import Webhooks
@@ -193,8 +193,7 @@ class ApiServer:
         allowed = SUBRESOURCES[part].verbs if part else call.resource.verbs
         match call.request.method, bool(call.path.name):
             case "GET" | "POST", True if part in PROCESS_SUBRESOURCES:
-                message = f"nothing is executed here: pod {call.path.name} has no process for {part}"
-                raise ClusterError(message, status=501, reason="NotImplemented")
+                return refuse_process(self._store, call)
             case "GET", True if part == "log":
                 return read_logs(self._store.cluster, call)
             case "GET", True if "get" in allowed:

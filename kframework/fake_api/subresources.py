@@ -5,6 +5,8 @@ No container runs, so logs come from an annotation and commands fail.
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import msgspec
 from msgspec import structs
 
@@ -15,8 +17,11 @@ from kframework.client.transport import Response
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import ApiCall, DeleteOptions, read_body
 from kframework.fake_api.controllers.disruption_controller import budget_selector
+from kframework.fake_api.store import Store
+from kframework.fake_api.wire.plain_data import entries, flag
 from kframework.fake_api.writes import check_name
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kubelet import ended_status
 from kframework.objects import Pod, PodDisruptionBudget
 from kframework.process.http.statuses import Subject, answered, status_of, success
 
@@ -55,6 +60,19 @@ def read_logs(cluster: MemoryCluster, call: ApiCall) -> Response:
     last = call.query.get("tailLines", "")
     shown = lines[max(0, len(lines) - int(last)) :] if last.isdecimal() and len(last) < 10 else lines
     return Response(200, "".join(shown).encode(), {"content-type": _PLAIN})
+
+
+def refuse_process(store: Store, call: ApiCall) -> NoReturn:
+    """Raise ClusterError 501, or 404 for a missing pod; a pod that reads one client's input ends (`kubectl run -i`)."""
+    part, (namespace, name) = call.path.subresource, call.key
+    pod = store.cluster.read(Pod, name, namespace)
+    document = store.collection(call.resource.storage_kind).find(call.key)
+    containers = entries(document.data, "spec.containers") if document is not None else []
+    is_interactive = part == "attach" and any(flag(each, "stdinOnce") for each in containers)
+    if is_interactive and pod.status.phase == "Running" and pod.spec.restart_policy != "Always":
+        store.cluster.set_status(pod, ended_status(pod, store.cluster.timestamp()))
+    message = f"nothing is executed here: pod {name} has no process for {part}"
+    raise ClusterError(message, status=501, reason="NotImplemented")
 
 
 class _ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):

@@ -153,7 +153,7 @@ class Kubelet(MemoryController):
                 self._cluster.set_status(pod, _failed_status(pod, _TERMINATED, self._cluster.timestamp()))
             self._cluster.remove_object(pod, grace=0)
         else:
-            self._cluster.set_status(pod, _ended_status(pod, self._cluster.timestamp()))
+            self._cluster.set_status(pod, ended_status(pod, self._cluster.timestamp()))
 
 
 def _read_seconds(pod: Pod, annotation: str, default: float) -> float:
@@ -172,7 +172,8 @@ def _read_seconds(pod: Pod, annotation: str, default: float) -> float:
     return default
 
 
-def _ended_status(pod: Pod, now: str) -> PodStatus:
+def ended_status(pod: Pod, now: str) -> PodStatus:
+    """Return the status of a pod after its run time, by its exit code."""
     text = pod.metadata.annotations.get(EXIT_CODE, "0")
     code = int(text) if _CODE.fullmatch(text) else 0
     return _failed_status(pod, code, now) if code else _with_phase(pod.status, "Succeeded", _SUCCEEDED, now)

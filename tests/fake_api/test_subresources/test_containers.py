@@ -82,3 +82,22 @@ async def test_commands_are_rejected(method: str, part: str) -> None:
     said = read(answer.body)
     assert (said["code"], said["reason"]) == (501, "NotImplemented")
     assert said["message"] == f"nothing is executed here: pod web has no process for {part}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_interactive", "phase"),
+    [("Never", True, "Succeeded"), ("Never", False, "Running"), ("Always", True, "Running")],
+)
+async def test_pod_that_reads_one_input_ends_with_its_client(policy: str, is_interactive: bool, phase: str) -> None:
+    api = LocalApi()
+    container = {"name": "c", "image": "x", "stdin": True, "stdinOnce": is_interactive}
+    spec = {"containers": [container], "nodeName": "n1", "restartPolicy": policy}
+    await api.call("POST", PODS, {"metadata": {"name": "web"}, "spec": spec})
+    api.cluster.set_status(api.cluster.read(Pod, "web"), PodStatus(phase="Running"))
+    for part in ("exec", "attach", "attach"):
+        assert (await api.call_error("POST", f"{PODS}/web/{part}"))[0] == 501
+    assert api.cluster.read(Pod, "web").status.phase == phase
+
+
+async def test_command_needs_a_pod() -> None:
+    assert (await LocalApi().call_error("POST", f"{PODS}/web/exec"))[2] == 'pods "web" not found'
