@@ -13,6 +13,7 @@ import msgspec
 from kframework.errors import InputError
 from kframework.objects import find_kind
 from kframework.objects.codec import decode
+from kframework.objects.json_lines import read_lines
 from kframework.observe.recording.annotations import guard_annotations
 from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
 from kframework.state.inbox import Deleted, Message, Upserted
@@ -23,6 +24,10 @@ _ABOUT_OBJECTS: dict[str, type[Upserted | Deleted]] = {"Upserted": Upserted, "De
 _PLAIN: dict[str, type[Message]] = {
     kind.__name__: kind for kind in get_args(Message) if kind.__name__ not in _ABOUT_OBJECTS
 }
+
+
+#: The maximum length of a line; the longest ones are the values of a source.
+MAX_LINE_BYTES = 32 << 20
 
 
 class _TypeMeta(msgspec.Struct, frozen=True, rename="camel"):
@@ -96,7 +101,8 @@ class RecordingReader:
         """Yield whole lines: if the writer died, its unfinished line is left out."""
         try:
             with gzip.open(self.file) as lines:
-                for self.number, text in enumerate(lines, 1):
+                for number, text in read_lines(lines.readline, str(self.file), MAX_LINE_BYTES):
+                    self.number = number
                     if not text.endswith(b"\n"):
                         self.cut_off = True
                         return

@@ -12,11 +12,14 @@ import msgspec
 
 from kframework.errors import InputError
 from kframework.objects.codec import locate_decode_error, without_nulls
+from kframework.objects.json_lines import read_lines
 from kframework.objects.problem import FieldPath, format_path
 
 T = TypeVar("T")
 
 _GZIP = b"\x1f\x8b"
+#: The maximum length of a case, ten times that of the longest one recorded so far.
+MAX_LINE_BYTES = 4 << 20
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -60,7 +63,7 @@ def read(file: str) -> Iterator[Case]:
     with ExitStack() as stack:
         lines = _open(file, stack)
         try:
-            for number, line in enumerate(lines, 1):
+            for number, line in read_lines(lines.readline, file, MAX_LINE_BYTES):
                 if line.strip():
                     yield _decode_case(line, file, number)
         except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -83,7 +86,7 @@ def _decode_case(line: bytes, file: str, number: int) -> Case:
         case = msgspec.json.decode(line, type=Case)
     except msgspec.ValidationError as error:
         raise InputError(f"is not a recorded case: {error}", file=file, line=number) from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error).removeprefix("JSON is malformed: ")
         raise InputError(f"is not JSON: {reason}", file=file, line=number) from error
     return msgspec.structs.replace(case, file=file, line=number)

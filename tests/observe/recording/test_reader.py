@@ -137,3 +137,11 @@ def test_file_that_is_not_a_recording_raises(tmp_path: Path, data: bytes, error:
     file.write_bytes(data)
     with pytest.raises(InputError, match=error):
         tell_all(file)
+
+
+def test_gzip_bomb_is_an_error_with_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "bomb.gz"
+    file.write_bytes(gzip.compress(bytes(33 << 20), compresslevel=1))
+    with pytest.raises(InputError) as error:
+        RecordingReader(file)
+    assert str(error.value) == f"{file}:1: is longer than 32 MiB: check that this is the right file"

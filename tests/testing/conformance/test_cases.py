@@ -36,6 +36,18 @@ def test_cases_are_read_lazily(file: Path) -> None:
     assert next(read(str(file))).id == "q-1"
 
 
+def test_gzip_bomb_is_an_error(file: Path) -> None:
+    file.write_bytes(gzip.compress(b'{"id": "' + b"x" * (5 << 20), compresslevel=1))
+    with pytest.raises(InputError, match=r"cases\.jsonl:1: is longer than 4 MiB: check that this is the right file"):
+        next(read(str(file)))
+
+
+def test_deeply_nested_case_is_an_error(file: Path) -> None:
+    file.write_bytes(b'{"id": "x", "kind": "k", "suite": "s", "expect": {}, "input": ' + b'{"a":' * 100_000)
+    with pytest.raises(InputError, match="is not JSON"):
+        next(read(str(file)))
+
+
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
