@@ -322,7 +322,7 @@ class SessionModel:
 
     def _overcommitted(self, job: Job) -> str:
         lacking = [name for name, amount in job.minimum_claim.items() if 0 < amount > self.room.get(name, 0)]
-        return f"the cluster is overcommitted already: not enough {', '.join(lacking)}" if lacking else ""
+        return f"the cluster has no room for its minimum: {lacking[0]} " if lacking else ""
 
     def _no_room(self, job: Job) -> str:
         queue = job.queue
@@ -337,7 +337,7 @@ class SessionModel:
             claim = job.minimum_claim.items()
             over = [n for n, more in claim if more > 0 and taken.get(n, 0) + more > most.get(n, self.otherwise)]
             if over:
-                return f"queue {each} has no room for it: not enough {', '.join(over)}"
+                return f"queue {each} has no room for its minimum: {over[0]} "
         return ""
 
     def enter(self, job: Job) -> None:

@@ -7,7 +7,7 @@ from math import inf
 
 from kframework_batch.job import INQUEUE, JobInfo
 from kframework_batch.objects import Queue, QueueStatus
-from kframework_batch.resource import Resource, share
+from kframework_batch.resource import Resource, format_shortage, share
 from kframework_batch.task_status import ALLOCATED, TaskStatus
 
 #: The queue of jobs that name none.
@@ -172,13 +172,14 @@ class QueueAccount:
         return useful if borrowed else kept
 
     def missing_to_admit(self, job: JobInfo) -> str:
-        """Return which resources are short for a job to enter the queue; "" if none is."""
+        """Return of which resources a job requests too much to enter the queue; "" if of none."""
         lacking = []
         for name, amount in min_resources_of(job).items():
             rigid = self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
-            if amount > 0 and rigid + amount > self.capability.get(name, self.default_capability):
-                lacking.append(name)
-        return ", ".join(lacking)
+            most = self.capability.get(name, self.default_capability)
+            if amount > 0 and rigid + amount > most:
+                lacking.append(format_shortage(name, amount, int(most)))
+        return "; ".join(lacking)
 
     def admit(self, job: JobInfo) -> None:
         self.inqueue.add(inqueue_resources(job))

@@ -82,6 +82,11 @@ def format_amounts(amounts: Mapping[str, int]) -> str:
     return ", ".join(f"{name} {format_quantity(name, amount)}" for name, amount in amounts.items() if amount)
 
 
+def format_shortage(resource: str, requested: int, whole: int) -> str:
+    """Say that less is left than requested; what is left is not named, so that a message holds while it varies."""
+    return f"{format_amounts({resource: requested})} requested, more than is left of {format_quantity(resource, whole)}"
+
+
 def format_quantity(resource: str, amount: int) -> str:
     """Write an amount of a resource: milli-CPU for `cpu`, whole units for all else."""
     if resource == "cpu":

@@ -182,7 +182,7 @@ def test_jobs_are_enqueued_while_all_ancestor_queues_have_room() -> None:
     assert plugin.job_enqueueable(session, job) is Vote.PERMIT
     plugin.job_enqueued(session, job)
     assert plugin.job_enqueueable(session, large) is Vote.REJECT
-    assert large.message == "queue x has no room for it: not enough cpu"
+    assert large.message == "queue x has no room for its minimum: cpu 3m requested, more than is left of 5m"
     assert plugin.job_enqueueable(session, job_of("b", least={"cpu": 2})) is Vote.PERMIT
     assert plugin.job_enqueueable(session, job_of("b")) is Vote.PERMIT
 

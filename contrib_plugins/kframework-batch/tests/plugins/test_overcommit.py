@@ -49,10 +49,24 @@ def test_job_is_enqueued_if_its_minimum_fits_the_overcommitted_cluster(
     assert opened(session).job_enqueueable(session, job) is vote
 
 
-def test_job_message_has_the_missing_resources() -> None:
-    session, job = session_of(), job_of("Pending", {"cpu": 13, "memory": 1})
+def test_job_message_has_requests_and_capacity() -> None:
+    session, job = session_of(cpu=10_000), job_of("Pending", {"cpu": 13_000, "gpu": 1})
     opened(session).job_enqueueable(session, job)
-    assert job.message == "the cluster is overcommitted already: not enough cpu, memory"
+    assert job.message == (
+        "the cluster has no room for its minimum: "
+        "cpu 13 requested, more than is left of 12 (overcommit-factor 1.2 times 10, rounded down); "
+        "gpu 1 requested, more than is left of 0 (overcommit-factor 1.2 times 0, rounded down); "
+        "a smaller minimum, more nodes or a larger overcommit-factor would help"
+    )
+
+
+def test_job_message_stays_the_same_while_the_usage_varies() -> None:
+    messages = set()
+    for used in (5, 6):
+        session, job = session_of(used=used), job_of("Pending", {"cpu": 8})
+        opened(session).job_enqueueable(session, job)
+        messages.add(job.message)
+    assert len(messages) == 1
 
 
 def test_full_cluster_admits_jobs_that_request_other_resources() -> None:

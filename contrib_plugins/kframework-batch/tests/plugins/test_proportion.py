@@ -246,7 +246,7 @@ def test_jobs_are_enqueued_while_the_queue_has_room() -> None:
     plugin = opened(session)  # five are kept for b, two for the job that waits
     fits, large = job_of("a", least={"cpu": 3}), job_of("a", least={"cpu": 4})
     assert plugin.job_enqueueable(session, large) is Vote.REJECT
-    assert large.message == "queue a has no room for it: not enough cpu"
+    assert large.message == "queue a has no room for its minimum: cpu 4m requested, more than is left of 5m"
     assert plugin.job_enqueueable(session, fits) is Vote.PERMIT
     plugin.job_enqueued(session, fits)
     assert plugin.job_enqueueable(session, job_of("a", least={"cpu": 1})) is Vote.REJECT

@@ -163,9 +163,13 @@ def test_job_is_admitted_if_its_minimum_fits_beside_rigid_resources() -> None:
     made = account({"cpu": 5000})
     made.limit(Resource({"cpu": 8000, "gpu": 1}), 0)
     assert made.missing_to_admit(job_of(least={"cpu": 3000, "gpu": 1})) == ""
-    assert made.missing_to_admit(job_of(least={"cpu": 3001, "gpu": 2, "disk": 1, "memory": 0})) == "cpu, gpu, disk"
+    missing = made.missing_to_admit(job_of(least={"cpu": 3001, "gpu": 2, "disk": 1, "memory": 0}))
+    assert missing == (
+        "cpu 3001m requested, more than is left of 8; gpu 2 requested, more than is left of 1; "
+        "disk 1 requested, more than is left of 0"
+    )
     assert made.missing_to_admit(job_of()) == ""
     made.admit(job_of(least={"cpu": 3000}))
-    assert made.missing_to_admit(job_of(least={"cpu": 1})) == "cpu"
+    assert made.missing_to_admit(job_of(least={"cpu": 1})) == "cpu 1m requested, more than is left of 8"
     made.elastic.add({"cpu": 1})
     assert made.missing_to_admit(job_of(least={"cpu": 1})) == ""

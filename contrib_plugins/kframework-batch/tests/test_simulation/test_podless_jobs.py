@@ -19,6 +19,12 @@ REFUSAL = (
     "job 'minAvailable' should not be greater than total replicas in tasks"
 )
 
+TOO_LARGE = (
+    "the cluster has no room for its minimum: cpu 20 requested, more than is left of 4800m "
+    "(overcommit-factor 1.2 times 4, rounded down); "
+    "a smaller minimum, more nodes or a larger overcommit-factor would help"
+)
+
 
 @pytest.mark.parametrize(
     ("job", "lines"),
@@ -28,7 +34,7 @@ REFUSAL = (
         (make_job("half", 20, minimum=1), []),
         (
             make_job("large", 20),
-            ["job default/large waits without pods: the cluster is overcommitted already: not enough cpu"],
+            [f"job default/large waits without pods: {TOO_LARGE}"],
         ),
         (make_job("lost", 1, queue="nowhere"), ["job default/lost waits without pods: there is no queue 'nowhere'"]),
         (

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 from kframework_batch.job import JobInfo
 from kframework_batch.plugin import BatchArguments, BatchPlugin, Vote, hookimpl
 from kframework_batch.queue import inqueue_resources, min_resources_of, remaining_inqueue_resources
-from kframework_batch.resource import Resource
+from kframework_batch.resource import Resource, format_quantity, format_shortage
 from kframework_batch.session_view import SessionView, in_batches
 
 _FACTOR = 1.2
@@ -53,11 +53,16 @@ class Overcommit(BatchPlugin):
 
     @hookimpl
     def job_enqueueable(self, session: SessionView, job: JobInfo) -> Vote:
-        asked = min_resources_of(job)
-        lacking = [name for name, amount in asked.items() if 0 < amount and amount > self._remaining.get(name, 0)]
+        factor, lacking = self.arguments.factor, []
+        for name, amount in min_resources_of(job).items():
+            if amount > max(self._remaining.get(name, 0), 0):
+                total = Resource({name: session.total.get(name, 0)})
+                whole = f"overcommit-factor {factor:g} times {format_quantity(name, total[name])}, rounded down"
+                lacking.append(f"{format_shortage(name, amount, total.times(factor)[name])} ({whole})")
         if not lacking:
             return Vote.PERMIT
-        job.message = f"the cluster is overcommitted already: not enough {', '.join(lacking)}"
+        help = "a smaller minimum, more nodes or a larger overcommit-factor would help"
+        job.message = f"the cluster has no room for its minimum: {'; '.join(lacking)}; {help}"
         return Vote.REJECT
 
     @hookimpl

@@ -98,7 +98,7 @@ class Proportion(BatchPlugin):
             job.message = f"queue {job.queue} is not open"
             return Vote.REJECT
         if lacking := self._accounts[job.queue].missing_to_admit(job):
-            job.message = f"queue {job.queue} has no room for it: not enough {lacking}"
+            job.message = f"queue {job.queue} has no room for its minimum: {lacking}"
             return Vote.REJECT
         return Vote.PERMIT
 
