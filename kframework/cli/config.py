@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.named_plugins import PluginOption, named_plugins
+from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
 from kframework.cli.options import Verbosity, group
 from kframework.cli.printing import print_lines
+from kframework.cli.process import configured_kubeconfig
+from kframework.cli.tracing import traced
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.config.models import ExtenderSettings
     from kframework.core.runtime.profiles import Profiles
     from kframework.errors import ConfigError
     from kframework.framework.plugin import Plugin
+    from kframework.scheduler.extender import Extender
 
 app: typer.Typer = group("Check, show and describe configurations.")
 
@@ -27,11 +32,15 @@ app: typer.Typer = group("Check, show and describe configurations.")
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Configuration file, or - for stdin; repeatable.")],
     plugin: PluginOption,
+    engine: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Engine whose configurations these are, such as batch.")
+    ] = None,
     verbosity: Verbosity = 0,
 ) -> None:
     """Check configurations as the scheduler does at start.
 
-    Checks fields, plugins and their args, and prints a line per error.
+    Checks fields, plugins and their args, the exporter of traces, and the files that a configuration names: those that
+    are not on this machine are warnings. Prints a line per error.
     """
     from kframework.errors import collect_errors, raise_collected
 
@@ -39,10 +48,26 @@ def check(
     errors: list[ConfigError] = []
     for file in files:
         with collect_errors(errors):
-            for notice in compile_profiles(load_simulation_configuration(file, plugins), plugins).warnings:
-                say("notice", notice)
+            if engine is not None:
+                for warning in named_engine(engine).check(file):
+                    say("warning", warning)
+            else:
+                _check(load_simulation_configuration(file, plugins), plugins)
             print_lines(f"{file}: ok")
     raise_collected(errors)
+
+
+def _check(configuration: Configuration, plugins: Sequence[type[Plugin]]) -> None:
+    from kframework.errors import ConfigError
+
+    for notice in compile_profiles(configuration, plugins).warnings:
+        say("notice", notice)
+    with traced(configuration):  # raises if its exporter is not installed
+        pass
+    try:
+        configured_kubeconfig(configuration)
+    except ConfigError as error:
+        say("warning", str(error))
 
 
 @app.command()
@@ -79,11 +104,26 @@ def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
 
 
 def compile_profiles(configuration: Configuration, plugins: Sequence[type[Plugin]] = ()) -> Profiles:
-    """Return the profiles of a scheduler of this configuration; raises for all that keeps it from being made."""
+    """Return the profiles of a scheduler of this configuration; raises for all that keeps it from being created.
+
+    Only certificates of extenders may be missing on this machine, with a warning.
+    """
     from kframework.clock import SystemClock
     from kframework.core.runtime.registry import Registry
     from kframework.in_memory.cluster import MemoryCluster
     from kframework.scheduler.scheduler import Scheduler
 
     clock = SystemClock()
-    return Scheduler(configuration, MemoryCluster(clock), clock, registry=Registry.with_plugins(*plugins)).profiles
+    registry = Registry.with_plugins(*plugins)
+    return Scheduler(configuration, MemoryCluster(clock), clock, registry=registry, extender=_extender).profiles
+
+
+def _extender(settings: ExtenderSettings) -> Extender:
+    from kframework.scheduler.scheduler import http_extender
+
+    tls = settings.tls_config
+    files = (tls.ca_file, tls.cert_file, tls.key_file) if tls is not None else ()
+    missing = [file for file in files if file and not Path(file).exists()]
+    for file in missing:
+        say("warning", f"tlsConfig of extender {settings.address}: there is no file {file} on this machine")
+    return http_extender(settings.model_copy(update={"tls_config": None}) if missing else settings)

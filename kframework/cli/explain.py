@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.named_plugins import PluginOption, named_plugins
+from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
 from kframework.cli.options import Devices, Verbosity, WideForm
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
@@ -108,7 +108,7 @@ def command(
     plugins = named_plugins(plugin)
     explanation: Explanation | EngineExplanation
     if filenames and engine is not None:
-        explanation = _explain_with_engine(engine, filenames, devices, config, namespace, name)
+        explanation = named_engine(engine).explain_files(filenames, config, devices, namespace, name)
     elif filenames:
         explanation = _explain_files(filenames, devices, config, plugins, f"{namespace}/{name}")
     elif recording is not None:
@@ -157,17 +157,6 @@ def _explain_files(
     for notice in simulation.result.notices:
         say("notice", notice)
     return explained.explanation
-
-
-def _explain_with_engine(
-    engine: str, filenames: list[str], devices: str | None, config: str | None, namespace: str, name: str
-) -> EngineExplanation:
-    from kframework.observe.recording.engines import GROUP, kind_named
-
-    kind = kind_named(engine)
-    if kind is None:
-        raise typer.BadParameter(f"no installed distribution offers {engine!r} under {GROUP}", param_hint="'--engine'")
-    return kind.explain_files(filenames, config, devices, namespace, name)
 
 
 def _explain_recording(

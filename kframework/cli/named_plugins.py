@@ -1,4 +1,4 @@
-"""`--plugin FILE.py:CLASS`: plugin classes that are in no distribution."""
+"""`--plugin FILE.py:CLASS`: plugin classes that are in no distribution; and `--engine NAME`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ import typer
 from kframework.errors import PluginError, format_import_error, nearest_name
 
 if TYPE_CHECKING:
+    from kframework.core.engine import Engine
     from kframework.framework.plugin import Plugin
+    from kframework.observe.recording.engines import EngineKind
 
 PluginOption = Annotated[
     list[str],
@@ -40,6 +42,16 @@ def named_plugins(references: Sequence[str]) -> list[type[Plugin]]:
             raise typer.BadParameter(f"{each}: plugin {plugin.name!r} is given twice", param_hint="'--plugin'")
         plugins[plugin.name] = plugin
     return list(plugins.values())
+
+
+def named_engine(name: str) -> EngineKind[Engine]:
+    """Return the kind of engine that `--engine` names."""
+    from kframework.observe.recording.engines import GROUP, kind_named
+
+    kind = kind_named(name)
+    if kind is None:
+        raise typer.BadParameter(f"no installed distribution offers {name!r} under {GROUP}", param_hint="'--engine'")
+    return kind
 
 
 def _load_plugin(reference: str) -> type[Plugin]:

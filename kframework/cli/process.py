@@ -228,7 +228,7 @@ def create_server(
     from kframework.client.kube import ConnectionSettings
     from kframework.process.servers import RealServer
 
-    file = process.kubeconfig or _configured_kubeconfig(configuration)
+    file = process.kubeconfig or configured_kubeconfig(configuration)
     connection = ConnectionSettings(kubeconfig=file, context=process.kube_context, server=process.master or None)
     on_connected = partial(print_target, configuration, process)
     return RealServer(connection, configuration, clock, requests, rights_command, on_connected)
@@ -247,7 +247,7 @@ def print_target(configuration: Configuration, process: ProcessOptions, transpor
         say("notice", f"this will schedule the pods of {names} in the cluster at {transport.description}")
 
 
-def _configured_kubeconfig(configuration: Configuration) -> str | None:
+def configured_kubeconfig(configuration: Configuration) -> str | None:
     """Return the kubeconfig that the configuration names; ConfigError, with its line there, if that is not there."""
     from kframework.client.kubeconfig import split_paths
     from kframework.objects.problem import Problem

@@ -133,6 +133,9 @@ def _kind(document: YamlLocation) -> str:
         message = f"scheduling policies were removed in Kubernetes 1.23; write a {KIND} ({API_VERSION}) with plugins"
         raise document.error(Problem(("kind",), message))
     if not isinstance(kind, str) or not isinstance(version, str):
+        if "actions" in document.value or "tiers" in document.value:
+            remedy = "kframework batch reads it, and config check --engine batch checks it"
+            raise document.error(Problem((), f"actions and tiers are Volcano's: {remedy}"))
         missing = "kind" if not isinstance(kind, str) else "apiVersion"
         raise document.error(Problem((missing,), f"Required value: want kind {KIND} ({API_VERSION})"))
     if kind not in KINDS:

@@ -63,6 +63,36 @@ def test_what_is_odd_is_a_warning(run: Command, file: Path) -> None:
     assert (result.code, result.errors) == (0, [f"warning: {file}:3: profiles[0].pluginConfig: {message}"])
 
 
+def test_files_that_only_the_scheduler_has_are_warnings(run: Command, file: Path) -> None:
+    extender = "{urlPrefix: 'https://x', filterVerb: f, tlsConfig: {caFile: /none/ca.crt}}"
+    file.write_text(f"{HEADER}clientConnection: {{kubeconfig: /none/conf}}\nextenders: [{extender}]\n")
+    result = run("config", "check", file)
+    remedy = "name another here, or with --kubeconfig, which takes precedence (KUBECONFIG does not)"
+    assert (result.code, result.out) == (0, f"{file}: ok\n")
+    assert result.errors == [
+        "warning: tlsConfig of extender https://x: there is no file /none/ca.crt on this machine",
+        f"warning: {file}:3: clientConnection.kubeconfig: there is no file /none/conf; {remedy}",
+    ]
+
+
+def test_exporter_of_traces_is_checked(run: Command, file: Path) -> None:
+    tracing = "{exporter: otlp, samplingRatePerMillion: 1, endpoint: 'http://user:secret@example.com'}"
+    options = f"---\napiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\ntracing: {tracing}\n"
+    file.write_text(HEADER + options)
+    code, out, err = run("config", "check", file)
+    assert (code, out) == (1, "")
+    assert err.startswith("error: tracing.endpoint: ")
+
+
+def test_configuration_of_another_engine_is_checked_by_it(run: Command, file: Path) -> None:
+    file.write_text("actions: allocate\ntiers: [{plugins: [{name: nix}]}]\n")
+    remedy = "kframework batch reads it, and config check --engine batch checks it"
+    assert run("config", "check", file).errors == [f"error: {file}:1: actions and tiers are Volcano's: {remedy}"]
+    code, out, err = run("config", "check", "--engine", "batch", file)
+    assert (code, out) == (1, "")
+    assert err.startswith(f"error: {file}:2: tiers[0].plugins[0].name: unknown plugin 'nix': ")
+
+
 def test_every_problem_is_a_line(run: Command, file: Path) -> None:
     file.write_text(HEADER + "parallelism: many\nprofiles:\n- percentageOfNodesToScore: half\n")
     code, out, err = run("config", "check", file)

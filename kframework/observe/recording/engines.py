@@ -62,6 +62,10 @@ class EngineKind(ABC, Generic[E]):
             make, configuration_text, engine=self.name, distribution=distribution_of(self.name)
         )
 
+    def check(self, config: str) -> Sequence[str]:
+        """Check a configuration file of the engine, and return warnings; raises ConfigError."""
+        raise ConfigError(f"the engine {self.name!r} has no check of configurations")
+
     def explain(self, engine: E, accounts: Sequence[msgspec.Struct], namespace: str, name: str) -> EngineExplanation:
         """Explain an object by the accounts of an engine so far, the newest first; raises ExplainError."""
         raise ExplainError(f"the engine {self.name!r} has no explanations")

@@ -84,6 +84,9 @@ class BatchEngines(EngineKind[BatchEngine]):
             default_queue=settings.default_queue,
         )
 
+    def check(self, config: str) -> Sequence[str]:
+        return load_program(config).notices
+
     def explain(
         self, engine: BatchEngine, accounts: Sequence[msgspec.Struct], namespace: str, name: str
     ) -> EngineExplanation:
