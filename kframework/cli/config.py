@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
-from kframework.cli.options import Verbosity, group
+from kframework.cli.options import Verbosity, VersionOptions, expand_options, group
 from kframework.cli.printing import print_lines
 from kframework.cli.process import configured_kubeconfig
 from kframework.cli.tracing import traced
@@ -29,12 +29,15 @@ app: typer.Typer = group("Check, show and describe configurations.")
 
 
 @app.command()
+@expand_options
 def check(
     files: Annotated[list[str], typer.Argument(metavar="FILE", help="Configuration file, or - for stdin; repeatable.")],
     plugin: PluginOption,
     engine: Annotated[
         str | None, typer.Option(metavar="NAME", help="Engine whose configurations these are, such as batch.")
     ] = None,
+    *,
+    version: VersionOptions,
     verbosity: Verbosity = 0,
 ) -> None:
     """Check configurations as the scheduler does at start.
@@ -52,7 +55,7 @@ def check(
                 for warning in named_engine(engine).check(file):
                     say("warning", warning)
             else:
-                _check(load_simulation_configuration(file, plugins), plugins)
+                _check(version.override(load_simulation_configuration(file, plugins)), plugins)
             print_lines(f"{file}: ok")
     raise_collected(errors)
 
@@ -71,8 +74,11 @@ def _check(configuration: Configuration, plugins: Sequence[type[Plugin]]) -> Non
 
 
 @app.command()
+@expand_options
 def show(
     file: Annotated[str | None, typer.Argument(metavar="FILE", help="Configuration file, or - for stdin.")] = None,
+    *,
+    version: VersionOptions,
     verbosity: Verbosity = 0,
 ) -> None:
     """Print the effective configuration.
@@ -82,7 +88,7 @@ def show(
     from kframework.config.show import effective_yaml
     from kframework.core.runtime.registry import load_in_tree_args
 
-    configuration = load_simulation_configuration(file)
+    configuration = version.override(load_simulation_configuration(file))
     typer.echo(effective_yaml(configuration, load_in_tree_args(configuration)), nl=False)
 
 

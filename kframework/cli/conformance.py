@@ -28,6 +28,9 @@ def command(
         DataForm | None,
         typer.Option("-o", "--output", help="Print JSON or YAML with every difference, instead of a table."),
     ] = None,
+    emulated_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Only the answers of this minor of Kubernetes, 1.36 or 1.37.")
+    ] = None,
     show: Annotated[str | None, typer.Option(metavar="ID", help="Print only this case, field by field.")] = None,
     verbosity: Verbosity = 0,
 ) -> None:
@@ -41,12 +44,15 @@ def command(
 
     registry = Registry.from_installed()
     if show is not None:
-        comparison = replay(_find_case(show, files), registry)
+        case = _find_case(show, files)
+        comparison = replay(case.of_minor(emulated_version or case.minors()[-1]), registry)
         _print_case(comparison, output)
         raise typer.Exit(1 if comparison.differences else 0)
     summary = ConformanceSummary()
     for case in _with_progress(_read_cases(files)):
-        summary.add(replay(case, registry))
+        for minor in case.minors():
+            if emulated_version in (None, minor):
+                summary.add(replay(case.of_minor(minor), registry))
     _print(summary, output)
     raise typer.Exit(0 if summary.overall.passed == summary.overall.total else 1)
 
@@ -80,7 +86,10 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     if output is not None:
         print_data(output, [suite.as_item() for suite in summary])
         return
-    print_table(("SUITE", "PASSED"), [(suite.name, f"{suite.passed}/{suite.total}") for suite in summary])
+    minors = sorted({suite.minor for suite in summary})
+    passed = {(suite.name, suite.minor): f"{suite.passed}/{suite.total}" for suite in summary}
+    names = dict.fromkeys(suite.name for suite in summary)
+    print_table(("SUITE", *minors), [(name, *(passed.get((name, minor), "") for minor in minors)) for name in names])
     rows: list[tuple[str, ...]] = []
     for suite in summary:
         differences = [(case, fact) for case, facts in suite.differences.items() for fact in facts]

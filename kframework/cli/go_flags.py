@@ -19,7 +19,7 @@ _WITH_VALUE = """
     cert-dir client-ca-file http2-max-streams-per-connection kube-api-content-type requestheader-allowed-names
     requestheader-client-ca-file requestheader-extra-headers-prefix requestheader-group-headers
     requestheader-uid-headers requestheader-username-headers tls-cipher-suites tls-curve-preferences tls-min-version
-    tls-sni-cert-key allow-metric-labels allow-metric-labels-manifest disabled-metrics emulated-version feature-gates
+    tls-sni-cert-key allow-metric-labels allow-metric-labels-manifest disabled-metrics
     log-flush-frequency log-json-info-buffer-size log-json-split-stream log-text-info-buffer-size log-text-split-stream
     min-compatibility-version show-hidden-metrics-for-version vmodule
 """

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, get_type_hints
+from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 
 import typer
 
 from kframework.cli.logs import LoggingFormat, set_format, set_verbosity
+from kframework.verbosity import say
+
+if TYPE_CHECKING:
+    from kframework.config.configuration import Configuration
+
+T = TypeVar("T")
 
 HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
@@ -153,6 +159,49 @@ Logging = Annotated[
         help="Log format: kube-scheduler's text (the default with -v), or one JSON object per line.",
     ),
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class VersionOptions:
+    """Options that choose the kube-scheduler to imitate; they override the configuration."""
+
+    emulated_version: Annotated[
+        str | None,
+        typer.Option(metavar="VERSION", help="Minor of Kubernetes to imitate, 1.36 or 1.37; default 1.37."),
+    ] = None
+    feature_gates: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NAME=BOOL,...",
+            default_factory=list,
+            show_default=False,
+            help="Feature gates of Kubernetes to turn on or off; repeatable.",
+        ),
+    ]
+
+    def override(self, configuration: Configuration) -> Configuration:
+        """Return the configuration with these options, and report gates without an effect; raises ConfigError."""
+        from kframework.config.load import gate_warnings, with_overrides
+        from kframework.values.feature_gates import parse_emulated_version, parse_feature_gates
+
+        gates = _parse(parse_feature_gates, ",".join(self.feature_gates) or None, "--feature-gates")
+        fields = {
+            "emulated_version": _parse(parse_emulated_version, self.emulated_version, "--emulated-version"),
+            "feature_gates": None if gates is None else {**configuration.options.feature_gates, **gates},
+        }
+        overridden = with_overrides(configuration, leader_election={}, client_connection={}, options=fields)
+        if gates is not None:
+            for warning in gate_warnings(overridden.options):
+                say("notice", warning)
+        return overridden
+
+
+def _parse(parse: Callable[[str], T], text: str | None, option: str) -> T | None:
+    """Parse the value of an option, None if it is not given; raises BadParameter."""
+    try:
+        return None if text is None else parse(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint=f"'{option}'") from error
 
 
 Dev = Annotated[

@@ -17,7 +17,16 @@ from kframework.cli.config import compile_profiles
 from kframework.cli.go_flags import warn_ignored_flags
 from kframework.cli.logs import deduplicated_logs, logging_to_stderr, set_verbosity
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Config, Controllers, Dev, Logging, Verbosity, expand_options, parse_duration
+from kframework.cli.options import (
+    Config,
+    Controllers,
+    Dev,
+    Logging,
+    Verbosity,
+    VersionOptions,
+    expand_options,
+    parse_duration,
+)
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event_printer, create_server
 from kframework.cli.recording import RecordedScheduler, RecordOptions, recording, with_read_only
 from kframework.cli.tracing import traced
@@ -60,6 +69,7 @@ def command(
             help="Retry an unschedulable pod without an event after this time; default 5m.",
         ),
     ] = None,
+    version: VersionOptions,
     embedded: EmbeddedOptions,
     controllers: Controllers = "*",
     record_options: RecordOptions,
@@ -80,7 +90,8 @@ def command(
             client.clear()
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
-        configuration = with_process_options(load_simulation_configuration(config, plugins), process, client, options)
+        configuration = version.override(load_simulation_configuration(config, plugins))
+        configuration = with_process_options(configuration, process, client, options)
         warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml

@@ -24,6 +24,7 @@ from kframework.cli.options import (
     Seed,
     Strict,
     Verbosity,
+    VersionOptions,
     expand_options,
     refuse_overwriting,
     refuse_reading_stdin_twice,
@@ -55,6 +56,7 @@ def command(
     controllers: Controllers = "*",
     output: OutputOption = None,
     seed: Seed = None,
+    version: VersionOptions,
     trace: Trace = None,
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the result and the reasons to this file, as an HTML page.")
@@ -87,7 +89,7 @@ def command(
     if watch:
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
-    configuration = load_simulation_configuration(config, plugins, seed)
+    configuration = version.override(load_simulation_configuration(config, plugins, seed))
     objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))

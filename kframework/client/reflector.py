@@ -15,7 +15,6 @@ from typing import Generic, NoReturn
 import msgspec
 
 from kframework.client.missing_rights import is_denial
-from kframework.client.reachability import is_connection_problem
 from kframework.client.rest import object_path, response_error
 from kframework.client.transport import Request, Transport
 from kframework.client.wire import UndecodableObject, list_pages, read_event
@@ -231,12 +230,12 @@ class Reflector(Generic[T]):
     def _log_failure(self, error: ClusterError) -> None:
         """Log a failure, once in a row; the first lost connection or expired version is only informational.
 
-        `MissingRights` logs missing rights, `Reachability` a server that does not answer.
+        `MissingRights` has logged missing rights.
         """
         if is_denial(error.message):
             return
         self._failures += 1
-        if is_connection_problem(error) or (self._failures == 1 and error.status == 410):
+        if self._failures == 1 and error.status in (0, 410):
             _log.info("watching %s: %s", self.kind.plural, error)
         elif self._problem != str(error):
             self._problem = str(error)

@@ -14,6 +14,7 @@ from kframework.config.models import API_VERSION
 from kframework.errors import ConfigError, collect_errors, raise_collected
 from kframework.framework.plugin import PluginArgs
 from kframework.objects.problem import Problem, shown
+from kframework.values.feature_gates import FeatureGates
 
 
 class ApiArgs(PluginArgs, ApiModel):
@@ -22,7 +23,7 @@ class ApiArgs(PluginArgs, ApiModel):
     #: Whether the args of a plugin that is not enabled are checked too.
     checked_when_disabled: ClassVar[bool] = True
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         """Yield the violations of kube-scheduler's rules, in its words."""
         return iter(())
 
@@ -35,13 +36,18 @@ def decode_args(
     The args of a plugin that is not enabled are checked, too. Raises ConfigError (ConfigErrors) for all that is wrong.
     """
     errors: list[ConfigError] = []
-    decoded = [_decode_profile(profile, models, errors) for profile in configuration.profiles]
+    decoded = [
+        _decode_profile(profile, models, configuration.options.gates, errors) for profile in configuration.profiles
+    ]
     raise_collected(errors)
     return decoded
 
 
 def _decode_profile(
-    profile: ProfileConfiguration, models: Mapping[str, type[PluginArgs]], errors: list[ConfigError]
+    profile: ProfileConfiguration,
+    models: Mapping[str, type[PluginArgs]],
+    gates: FeatureGates,
+    errors: list[ConfigError],
 ) -> Mapping[str, PluginArgs]:
     enabled = profile.plugins.enabled_names()
     decoded: dict[str, PluginArgs] = {}
@@ -56,6 +62,6 @@ def _decode_profile(
                 raise written.place.error(Problem(("apiVersion",), message))
             args = decode(model, strip_type_meta(written.value, name, written.place), written.place)
             if isinstance(args, ApiArgs) and (name in enabled or args.checked_when_disabled):
-                raise_collected([written.place.error(problem) for problem in args.problems()])
+                raise_collected([written.place.error(problem) for problem in args.problems(gates)])
             decoded[name] = args
     return {name: decoded[name] for name in enabled if name in decoded}

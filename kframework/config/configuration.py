@@ -6,14 +6,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
+from pydantic import Field
 from pydantic.alias_generators import to_camel
 
 from kframework.config.decode import ApiModel, Bool, Int32, Int64, schema_type
 from kframework.config.document import Json, YamlLocation
 from kframework.config.duration import Duration
 from kframework.config.models import API_VERSION, Plugins, Settings, camel
-from kframework.objects.problem import Problem, invalid
+from kframework.objects.problem import Problem, invalid, not_supported
 from kframework.objects.quantity import QuantityError, value
+from kframework.values.feature_gates import LATEST_MINOR, MINORS, FeatureGates
 
 #: The kind of the document that has our own options, and its apiVersion.
 OPTIONS_KIND = "KFrameworkConfiguration"
@@ -65,6 +67,15 @@ class Options(ApiModel):
     """Whether pods with a schedulerName of no profile may be preempted."""
     hook_timeouts: HookTimeouts = HookTimeouts()
     """Time limits of plugins."""
+    emulated_version: str = LATEST_MINOR
+    """The minor of Kubernetes whose kube-scheduler is imitated: 1.36 or 1.37."""
+    feature_gates: dict[str, Bool] = Field(default_factory=dict)
+    """Kubernetes' feature gates, as in `--feature-gates`."""
+
+    @property
+    def gates(self) -> FeatureGates:
+        """The feature gates of the emulated version with these settings."""
+        return FeatureGates(self.emulated_version, self.feature_gates)
 
     @property
     def layer_memory_bytes(self) -> int:
@@ -78,6 +89,10 @@ class Options(ApiModel):
                 yield invalid(("layerMemory",), self.layer_memory, "must be non-negative")
         except QuantityError as error:
             yield Problem(("layerMemory",), str(error))
+        if self.emulated_version not in MINORS:
+            yield not_supported(("emulatedVersion",), self.emulated_version, MINORS)
+        else:
+            yield from (problem.below(("featureGates",)) for problem in self.gates.problems())
         rate = self.tracing.sampling_rate_per_million
         if not 0 <= rate <= 1_000_000:
             yield invalid(("tracing", "samplingRatePerMillion"), rate, "not in valid range [0, 1000000]")

@@ -167,8 +167,14 @@ def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configurat
 
     settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
-    warnings = tuple(str(notice) for profile in profiles for notice in _warnings(profile))
-    return Configuration(settings, tuple(profiles), own, warnings)
+    warnings = [str(notice) for profile in profiles for notice in _warnings(profile)]
+    return Configuration(settings, tuple(profiles), own, (*warnings, *gate_warnings(own)))
+
+
+def gate_warnings(options: Options) -> list[str]:
+    """Return a warning about feature gates that change nothing here, if there are any."""
+    names = options.gates.without_effect()
+    return [f"feature gates without effect here: {', '.join(names)}"] if names else []
 
 
 def options_of(document: YamlLocation) -> Options:

@@ -11,7 +11,6 @@ from kframework.config.configuration import (
     OPTIONS_API_VERSION,
     OPTIONS_KIND,
     Configuration,
-    Options,
     ProfileConfiguration,
 )
 from kframework.config.document import Json
@@ -36,21 +35,17 @@ def effective(configuration: Configuration, models: ApiArgsByPlugin) -> dict[str
     return {"apiVersion": API_VERSION, "kind": KIND, **settings, "profiles": profiles}
 
 
-def effective_options(configuration: Configuration) -> dict[str, Json] | None:
-    """Return the KFrameworkConfiguration; None if everything in it is at its default."""
-    if configuration.options == Options():
-        return None
+def effective_options(configuration: Configuration) -> dict[str, Json]:
+    """Return the KFrameworkConfiguration with every default, the emulated version above all."""
     options = configuration.options.model_dump(mode="json", by_alias=True, exclude_none=True)
     return {"apiVersion": OPTIONS_API_VERSION, "kind": OPTIONS_KIND, **options}
 
 
 def effective_yaml(configuration: Configuration, models: ApiArgsByPlugin) -> str:
-    """Return the effective configuration as YAML: the scheduler's document, and kframework's unless it is empty."""
+    """Return the effective configuration as YAML: the scheduler's document and kframework's."""
     documents = [effective(configuration, models), effective_options(configuration)]
     # libyaml's emitter, as PyYAML's own writes a NEL (U+0085) unescaped, which reads back as a space.
-    return yaml.dump_all(
-        [document for document in documents if document is not None], Dumper=yaml.CSafeDumper, allow_unicode=True
-    )
+    return yaml.dump_all(documents, Dumper=yaml.CSafeDumper, allow_unicode=True)
 
 
 def _profile(profile: ProfileConfiguration, decoded: Mapping[str, PluginArgs]) -> Json:

@@ -24,6 +24,7 @@ from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPod
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.status import Status
 
 T = TypeVar("T", bound=ApiObject)
@@ -60,6 +61,10 @@ class PluginHandle(Handle):
     @property
     def profile_name(self) -> str:
         return self._profile
+
+    @property
+    def feature_gates(self) -> FeatureGates:
+        return self._engine.cluster.feature_gates
 
     @property
     def nodes(self) -> NodeTable:

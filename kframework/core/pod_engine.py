@@ -143,7 +143,7 @@ class PodEngine(PodOutcomes):
     ) -> Self:
         options, settings = configuration.options, configuration.settings
         return cls(
-            ClusterState(),
+            ClusterState(options.gates),
             clock,
             host,
             profiles,

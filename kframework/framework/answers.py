@@ -76,11 +76,15 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Preempt(msgspec.Struct, frozen=True):
-    """`post_filter`'s answer "evict": the engine takes the candidate of the smallest key, nominates and evicts."""
+    """`post_filter`'s answer "evict": the engine takes the candidate of the smallest key, nominates and evicts.
+
+    `describe` returns the text about that candidate that ends the pod's message; None adds none.
+    """
 
     candidates: tuple[Candidate, ...]
     key: Callable[[Candidate], Hashable]
     status: Status = Status(Code.SUCCESS)
+    describe: Callable[[Candidate], str] | None = None
 
 
 class Nominate(msgspec.Struct, frozen=True):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
     from kframework.state.waiting import WaitingPod
+    from kframework.values.feature_gates import FeatureGates
     from kframework.values.status import Status
 
 T = TypeVar("T", bound="ApiObject")
@@ -149,6 +150,11 @@ class Handle(Protocol):
     @property
     def profile_name(self) -> str:
         """The scheduler name of the plugin's profile."""
+
+    @property
+    def feature_gates(self) -> FeatureGates:
+        """The minor of Kubernetes that the scheduler imitates, with its feature gates; they never change."""
+        ...
 
     @property
     def nodes(self) -> NodeTable:

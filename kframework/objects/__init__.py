@@ -61,6 +61,7 @@ if TYPE_CHECKING:  # isort: off
         Taint as Taint,
     )
     from kframework.objects.pod import (
+        ActualResources as ActualResources,
         Affinity as Affinity,
         Container as Container,
         ContainerExtendedResourceRequest as ContainerExtendedResourceRequest,

@@ -215,6 +215,13 @@ class ContainerState(ApiStruct, frozen=True, kw_only=True):
     terminated: ContainerStateTerminated | None = None
 
 
+class ActualResources(ApiStruct, frozen=True, kw_only=True):
+    """The resources that a container or pod has; None and an empty mapping differ during an in-place resize."""
+
+    limits: ResourceList | None = None
+    requests: ResourceList | None = None
+
+
 class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
     """The status of a container; the last two fields differ from the spec during an in-place resize."""
 
@@ -225,8 +232,8 @@ class ContainerStatus(ApiStruct, frozen=True, kw_only=True):
     started: bool | None = None
     restart_count: int = 0
     state: ContainerState | None = None
-    resources: Resources | None = None
-    allocated_resources: ResourceList = msgspec.field(default_factory=dict)
+    resources: ActualResources | None = None
+    allocated_resources: ResourceList | None = None
 
 
 class PodResourceClaimStatus(ApiStruct, frozen=True, kw_only=True):
@@ -262,8 +269,8 @@ class PodStatus(ApiStruct, frozen=True, kw_only=True):
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
-    resources: Resources | None = None
-    allocated_resources: ResourceList = msgspec.field(default_factory=dict)
+    resources: ActualResources | None = None
+    allocated_resources: ResourceList | None = None
     resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 

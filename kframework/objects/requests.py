@@ -13,7 +13,7 @@ from functools import lru_cache
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.meta import ResourceList
 from kframework.objects.node import Node
-from kframework.objects.pod import Container, Pod, PodSpec
+from kframework.objects.pod import Container, ContainerStatus, Pod, PodSpec
 from kframework.objects.quantity import nano
 
 #: The requests assumed in scoring for a container without any: milli-CPU and bytes.
@@ -22,6 +22,9 @@ DEFAULT_MEMORY = 200 * 1024 * 1024
 
 _Nanos = dict[str, int]
 _OfContainer = Callable[[Container], Mapping[str, int]]
+
+#: The amounts that a pod uses on its node; `defaults` are those of containers that request none of a resource.
+Usage = Callable[[Pod, Mapping[str, int]], Mapping[str, int]]
 
 _DEFAULTS = {"cpu": DEFAULT_CPU * 10**6, "memory": DEFAULT_MEMORY * 10**9}
 _NATIVE = frozenset({"cpu", "memory", "ephemeral-storage"})
@@ -34,45 +37,41 @@ def fit_requests(spec: PodSpec) -> dict[str, int]:
     return _rounded(_with_overhead(total, spec))
 
 
-def on_node_requests(pod: Pod) -> dict[str, int]:
-    """Compute a pod's share of its node's requested resources; counts a resize in place.
+def on_node_requests(pod: Pod, usage: Usage | None = None) -> dict[str, int]:
+    """Compute a pod's share of its node's requested resources; counts a resize in place, by default as in 1.37.
 
     NodeResourcesBalancedAllocation sees an incoming pod in the same way.
     """
-    return _rounded(_on_node(pod, _resized(pod)))
+    return _rounded((usage or max_of_totals)(pod, {}))
 
 
-def non_zero_requests(pod: Pod) -> tuple[int, int]:
+def non_zero_requests(pod: Pod, usage: Usage | None = None) -> tuple[int, int]:
     """Compute a pod's share of its node's non-zero request: (milli-CPU, bytes).
 
     With pod-level requests a default is used only for resources that the whole pod does not request.
     """
-    resized = _resized(pod)
-    total = _on_node(pod, resized)
+    usage = usage or max_of_totals
+    total = usage(pod, {})
     defaults = _DEFAULTS
     if _pod_level(pod.spec):
         defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in total}
-    if defaults:
-        total = _on_node(pod, _with_defaults(resized, defaults))
-    rounded = _rounded(total)
+    rounded = _rounded(usage(pod, defaults) if defaults else total)
     return rounded.get("cpu", 0), rounded.get("memory", 0)
 
 
 def reports_other_requests(pod: Pod) -> bool:
     """Return whether a pod's status may report other requests than its spec, as during an in-place resize."""
-    if pod.status.resources is not None:
+    status = pod.status
+    if status.resources is not None or status.allocated_resources is not None or _is_resize_infeasible(pod):
         return True
-    statuses = (*pod.status.container_statuses, *pod.status.init_container_statuses)
+    statuses = (*status.container_statuses, *status.init_container_statuses)
     if not statuses:
         return False
     stated = {each.name: each.resources.requests for each in (*pod.spec.containers, *pod.spec.init_containers)}
     return any(
-        status.resources is not None
-        and not (
-            status.resources.requests == stated.get(status.name)
-            and status.allocated_resources in ({}, stated[status.name])
-        )
-        for status in statuses
+        reported is not None and reported != stated.get(each.name)
+        for each in statuses
+        for reported in (each.allocated_resources, each.resources.requests if each.resources is not None else None)
     )
 
 
@@ -111,34 +110,12 @@ def is_sidecar(container: Container) -> bool:
 # --- one container ----------------------------------------------------------------------------------------------------
 
 
-def _nanos(resources: ResourceList) -> _Nanos:
-    return {name: nano(quantity) for name, quantity in resources.items()}
+def _nanos(resources: ResourceList | None) -> _Nanos:
+    return {name: nano(quantity) for name, quantity in (resources or {}).items()}
 
 
 def _stated(container: Container) -> _Nanos:
     return _nanos(container.resources.requests)
-
-
-def _resized(pod: Pod) -> _OfContainer:
-    """Return each container's requests or, during an in-place resize, the most it may hold."""
-    statuses = {
-        status.name: status
-        for status in (*pod.status.container_statuses, *pod.status.init_container_statuses)
-        if status.resources is not None
-    }
-    if not statuses:
-        return _stated
-    once = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
-    infeasible = _is_resize_infeasible(pod)
-
-    def resized(container: Container) -> _Nanos:
-        status = statuses.get(container.name)
-        if status is None or status.resources is None or container.name in once:
-            return _stated(container)
-        held = _maximum((_nanos(status.resources.requests), _nanos(status.allocated_resources)))
-        return held if infeasible else _maximum((_stated(container), held))
-
-    return resized
 
 
 def _with_defaults(of_container: _OfContainer, defaults: Mapping[str, int]) -> _OfContainer:
@@ -168,29 +145,14 @@ def aggregate(spec: PodSpec, of_container: _OfContainer) -> _Nanos:
     return _maximum((total, *peaks))
 
 
-def _on_node(pod: Pod, of_container: _OfContainer) -> _Nanos:
-    total = aggregate(pod.spec, of_container)
-    total.update(_resized_pod_level(pod))
-    return _with_overhead(total, pod.spec)
-
-
 def _pod_level(spec: PodSpec) -> _Nanos:
     return _supported(spec.resources.requests) if spec.resources else {}
 
 
-def _resized_pod_level(pod: Pod) -> _Nanos:
-    stated = _pod_level(pod.spec)
-    if not stated or pod.status.resources is None:
-        return stated
-    held = _maximum((_nanos(pod.status.resources.requests), _nanos(pod.status.allocated_resources)))
-    effective = held if _is_resize_infeasible(pod) else _maximum((stated, held))
-    return {name: effective.get(name, 0) for name in stated}
-
-
-def _supported(resources: ResourceList) -> _Nanos:
+def _supported(resources: ResourceList | None) -> _Nanos:
     return {
         name: nano(quantity)
-        for name, quantity in resources.items()
+        for name, quantity in (resources or {}).items()
         if name in ("cpu", "memory") or name.startswith("hugepages-")
     }
 
@@ -199,6 +161,72 @@ def _is_resize_infeasible(pod: Pod) -> bool:
     pending = (condition for condition in pod.status.conditions if condition.type == "PodResizePending")
     first = next(pending, None)
     return first is not None and first.reason == "Infeasible"
+
+
+# --- a resize in place ------------------------------------------------------------------------------------------------
+
+
+def sum_of_maxima(pod: Pod, defaults: Mapping[str, int]) -> Mapping[str, int]:
+    """Add up the most that each container may hold during a resize in place, as Kubernetes 1.36 does."""
+    once = {container.name for container in pod.spec.init_containers if not is_sidecar(container)}
+    statuses = {
+        name: status
+        for name, status in _container_statuses(pod).items()
+        if status.resources is not None and name not in once
+    }
+    infeasible = _is_resize_infeasible(pod)
+
+    def resized(container: Container) -> _Nanos:
+        status = statuses.get(container.name)
+        if status is None or status.resources is None:
+            return _stated(container)
+        held = _maximum((_nanos(status.resources.requests), _nanos(status.allocated_resources)))
+        return held if infeasible else _maximum((_stated(container), held))
+
+    total = aggregate(pod.spec, _with_defaults(resized, defaults))
+    stated, status = _pod_level(pod.spec), pod.status
+    if stated and status.resources is not None:
+        held = _maximum((_nanos(status.resources.requests), _nanos(status.allocated_resources)))
+        effective = held if infeasible else _maximum((stated, held))
+        stated = {name: effective.get(name, 0) for name in stated}
+    total.update(stated)
+    return _with_overhead(total, pod.spec)
+
+
+def max_of_totals(pod: Pod, defaults: Mapping[str, int]) -> Mapping[str, int]:
+    """Add up what is requested, allocated and actuated, and take the largest totals, as Kubernetes 1.37 does."""
+    statuses, status = _container_statuses(pod), pod.status
+    infeasible = _is_resize_infeasible(pod)
+
+    def allocated(container: Container) -> _Nanos:
+        own = statuses.get(container.name)
+        if own is not None and own.allocated_resources is not None:
+            return _nanos(own.allocated_resources)
+        return {} if infeasible else _stated(container)
+
+    def actuated(container: Container) -> _Nanos:
+        own = statuses.get(container.name)
+        if own is not None and own.resources is not None and own.resources.requests is not None:
+            return _nanos(own.resources.requests)
+        return allocated(container)
+
+    totals = [] if infeasible else [aggregate(pod.spec, _with_defaults(_stated, defaults))]
+    actual = status.resources.requests if status.resources is not None else None
+    if status.allocated_resources is not None and actual is not None:
+        totals += [_nanos(status.allocated_resources), _nanos(actual)]
+    elif statuses or infeasible:
+        totals += [aggregate(pod.spec, _with_defaults(each, defaults)) for each in (allocated, actuated)]
+    total = _maximum(totals)
+    stated = _pod_level(pod.spec)
+    if stated and status.resources is not None:
+        held = (_supported(actual), _supported(status.allocated_resources))
+        stated = _maximum(held if infeasible else (stated, *held))
+    total.update(stated)
+    return _with_overhead(total, pod.spec)
+
+
+def _container_statuses(pod: Pod) -> Mapping[str, ContainerStatus]:
+    return {each.name: each for each in (*pod.status.init_container_statuses, *pod.status.container_statuses)}
 
 
 # --- arithmetic -------------------------------------------------------------------------------------------------------
@@ -223,7 +251,7 @@ def _maximum(several: Iterable[Mapping[str, int]]) -> _Nanos:
     return largest
 
 
-def _rounded(total: _Nanos, native: frozenset[str] = _NATIVE) -> dict[str, int]:
+def _rounded(total: Mapping[str, int], native: frozenset[str] = _NATIVE) -> dict[str, int]:
     return {
         name: -(-amount // (10**6 if name == "cpu" else 10**9))
         for name, amount in total.items()

@@ -270,6 +270,7 @@ class CSIDriverSpec(ApiStruct, frozen=True, kw_only=True):
 
     attach_required: bool | None = None
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CSIDriver(ApiObject, frozen=True, kw_only=True):

@@ -194,9 +194,9 @@ def _pod_quantities(spec: PodSpec, status: PodStatus) -> Iterator[tuple[FieldPat
         ("initContainerStatuses", status.init_container_statuses),
     ):
         for index, container_status in enumerate(statuses):
-            yield ("status", name, index, "allocatedResources"), container_status.allocated_resources
+            yield ("status", name, index, "allocatedResources"), container_status.allocated_resources or {}
             if container_status.resources:
-                yield ("status", name, index, "resources", "requests"), container_status.resources.requests
-    yield ("status", "allocatedResources"), status.allocated_resources
+                yield ("status", name, index, "resources", "requests"), container_status.resources.requests or {}
+    yield ("status", "allocatedResources"), status.allocated_resources or {}
     if status.resources:
-        yield ("status", "resources", "requests"), status.resources.requests
+        yield ("status", "resources", "requests"), status.resources.requests or {}

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Int32, schema_type
-from kframework.framework.answers import ClearNomination, Diagnosis, Preempt
+from kframework.framework.answers import Candidate, ClearNomination, Diagnosis, Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
 from kframework.framework.plugin import Plugin, Watch, hookimpl
@@ -15,6 +15,7 @@ from kframework.objects import Pod, PodDisruptionBudget
 from kframework.objects.problem import Problem, invalid
 from kframework.plugins.shared_args import percentage_problems
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.status import Code, Status, unresolvable
 
 REASON = "waiting for the preemption for this pod to be finished"
@@ -30,7 +31,7 @@ class DefaultPreemptionArgs(ApiArgs):
     min_candidate_nodes_absolute: Annotated[Int32, schema_type(minimum=0)] = 100
     """How many nodes are looked at for victims at least; not 0 together with the percentage."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         percentage, absolute = self.min_candidate_nodes_percentage, self.min_candidate_nodes_absolute
         yield from percentage_problems(("minCandidateNodesPercentage",), percentage)
         if absolute < 0:
@@ -67,7 +68,8 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
             absolute=self.args.min_candidate_nodes_absolute,
         )
         if result.candidates:
-            return Preempt(result.candidates, preemption.key)
+            describe = None if self.handle.feature_gates.is_1_36 else _describe_preemption
+            return Preempt(result.candidates, preemption.key, describe=describe)
         # If a dry run failed, the pod may still have a chance on its nominated node.
         status = _with_prefix(result.status)
         return status if status.code == Code.ERROR else ClearNomination(status)
@@ -84,3 +86,9 @@ def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint
 
 def _with_prefix(status: Status) -> Status:
     return Status(status.code, (f"preemption: {status.message}",))
+
+
+def _describe_preemption(candidate: Candidate) -> str:
+    """Return what kube-scheduler 1.37 adds to the message of the pod; "1 victims" is its spelling."""
+    victims = len(candidate.victims)
+    return f"preemption: found a potential placement for pod on node {candidate.node}, preempting {victims} victims"

@@ -52,6 +52,7 @@ from kframework.objects.problem import FieldPath, Problem
 from kframework.state import selection
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.scores import Rows, Scores, default_normalize
 from kframework.values.status import Skip, Status, error, unresolvable
 
@@ -85,7 +86,7 @@ class NodeAffinityArgs(ApiArgs):
     added_affinity: Annotated[NodeAffinityOfPod, ApiObjectMarker()] | None = None
     """What the nodes of every pod of the profile must or should be like, beside what the pod says."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         if self.added_affinity is None:
             return
         needed = self.added_affinity.required_during_scheduling_ignored_during_execution

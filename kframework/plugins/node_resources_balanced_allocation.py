@@ -22,6 +22,7 @@ from kframework.plugins.shared_args import CPU_AND_MEMORY, Resources
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, Requests
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status
 
@@ -37,7 +38,7 @@ class NodeResourcesBalancedAllocationArgs(ApiArgs):
     resources: Resources = CPU_AND_MEMORY
     """The resources that should be used evenly; each weighs 1."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         names = [resource.name for resource in self.resources]
         for index, resource in enumerate(self.resources):
             if resource.name in names[:index]:

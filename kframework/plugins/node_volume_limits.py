@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
@@ -11,9 +11,18 @@ import numpy as np
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import Suggestions, delete_any, drop_volumes
-from kframework.objects import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass, Volume, VolumeAttachment
+from kframework.objects import (
+    CSIDriver,
+    CSINode,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    Volume,
+    VolumeAttachment,
+)
 from kframework.objects.csi_migration import DRIVERS, TranslationError, in_tree_plugin, translate_inline_volume
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -23,17 +32,26 @@ from kframework.values.scores import Rows, Scores
 from kframework.values.status import Code, Skip, Status, unschedulable
 
 REASON = "node(s) exceed max volume count"
+NOT_INSTALLED = "{} CSI driver is not installed on the node"
+
+#: The gate of drivers that keep pods off nodes without them, on by default since 1.37.
+_SCALING = "VolumeLimitScaling"
 
 _EXCEEDED = unschedulable(REASON)
-# Reason bits.
-_TOO_MANY, _MISSING = 1, 2
+# Reason bits; above them stands the index of the driver that is not installed.
+_TOO_MANY, _MISSING, _NO_DRIVER = 1, 2, 4
+_INDEX_SHIFT = 3
 
 
 class RequestedVolumes(NamedTuple):
-    """The volumes that a pod needs attached, by driver, and the problems of its other volumes."""
+    """The volumes that a pod needs attached, by driver, and the problems of its other volumes.
+
+    `required` are the drivers without which no node is suitable, with whether only migrated volumes need them.
+    """
 
     problems: tuple[VolumeProblem, ...]
     by_driver: Mapping[str, list[VolumeId]]
+    required: Sequence[tuple[str, bool]]
 
 
 _VOLUMES = StateKey[RequestedVolumes]("NodeVolumeLimits.volumes")
@@ -55,7 +73,12 @@ class NodeVolumeLimits(Plugin):
         Watch(StorageClass),
         Watch(CSINode),
         Watch(VolumeAttachment),
+        Watch(CSIDriver),
     )
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._scales_limits = handle.feature_gates.is_enabled(_SCALING)
 
     @cached_property
     def _attachments(self) -> Attachments:
@@ -80,7 +103,13 @@ class NodeVolumeLimits(Plugin):
         volumes, by_driver = self._ids.pod_volumes(pod), dict[str, list[VolumeId]]()
         for volume in volumes.ids:
             by_driver.setdefault(volume.driver, []).append(volume)
-        return RequestedVolumes(volumes.problems, by_driver)
+        required = [(name, name not in volumes.native_drivers) for name in sorted(by_driver) if self._is_required(name)]
+        return RequestedVolumes(volumes.problems, by_driver, required)
+
+    def _is_required(self, name: str) -> bool:
+        """Return whether a driver asks to keep its pods off nodes where it is not installed."""
+        driver = self.handle.objects(CSIDriver).get(name) if self._scales_limits else None
+        return driver is not None and bool(driver.spec.prevent_pod_scheduling_if_missing)
 
     def _requested_volumes(self, state: CycleState, pod: PendingPod) -> RequestedVolumes:
         """Return the pod's volumes; a profile may have this plugin at Filter and not at PreFilter."""
@@ -96,6 +125,9 @@ class NodeVolumeLimits(Plugin):
             return None
         attachments, row = self._attachments, node.row
         attachments.refresh()
+        for driver, is_migrated in requested.required:
+            if attachments.missing_rows(driver, is_migrated=is_migrated)[row]:
+                return unschedulable(NOT_INSTALLED.format(driver))
         if row in attachments.errors:
             return attachments.errors[row]
         exceeds = any(attachments.exceeds(row, driver, volumes) for driver, volumes in requested.by_driver.items())
@@ -112,15 +144,21 @@ class NodeVolumeLimits(Plugin):
         elif requested.by_driver:
             attachments = self._attachments
             attachments.refresh()
-            for row in np.arange(nodes.capacity)[rows].tolist() if attachments.errors else ():
-                if row in attachments.errors:
-                    raise VolumeError(attachments.errors[row].message)
             for driver, volumes in requested.by_driver.items():
                 bits[attachments.exceeding_rows(driver, volumes)] = _TOO_MANY
+            for index, (driver, is_migrated) in reversed([*enumerate(requested.required)]):
+                missing = attachments.missing_rows(driver, is_migrated=is_migrated)
+                bits[missing] = _NO_DRIVER | index << _INDEX_SHIFT
+            for row in np.arange(nodes.capacity)[rows].tolist() if attachments.errors else ():
+                if row in attachments.errors and not bits[row] & _NO_DRIVER:
+                    raise VolumeError(attachments.errors[row].message)
         return bits[rows]
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
+        if bits & _NO_DRIVER:
+            driver, _ = self._resolve_volumes(pod).required[bits >> _INDEX_SHIFT]
+            return unschedulable(NOT_INSTALLED.format(driver))
         return self._ids.pod_volumes(pod).problems[0].status if bits & _MISSING else _EXCEEDED
 
     @hookimpl
@@ -132,7 +170,12 @@ class NodeVolumeLimits(Plugin):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         added, changed, deleted = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
+        driver_events = [
+            ClusterEvent(EventResource.CSI_DRIVER, changed | deleted),
+            ClusterEvent(EventResource.CSI_NODE, changed, after_driver_installation),
+        ]
         return [
+            *(driver_events if self._scales_limits else ()),
             ClusterEvent(EventResource.NODE, added),
             ClusterEvent(EventResource.CSI_NODE, added | deleted),
             ClusterEvent(EventResource.CSI_NODE, changed, after_csi_node_change),
@@ -167,6 +210,11 @@ def after_csi_node_change(pod: PendingPod, old: CSINode, new: CSINode) -> Queuei
     before, after = attach_limits(old), attach_limits(new)
     more = any(limit > before.get(driver, 0) for driver, limit in after.items())
     return queue_if(more or before.keys() - after.keys())
+
+
+def after_driver_installation(pod: PendingPod, old: CSINode, new: CSINode) -> QueueingHint:
+    """Queue the pod if a driver was installed on the node."""
+    return queue_if({driver.name for driver in new.spec.drivers} - {driver.name for driver in old.spec.drivers})
 
 
 def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:

@@ -6,7 +6,7 @@ The volumes of a node for the claims are in `kframework.state.volumes.pod_volume
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from functools import cache
 from typing import Annotated, ClassVar
 
@@ -34,7 +34,7 @@ from kframework.objects.claims import WAIT_FOR_FIRST_CONSUMER, claim_class, clai
 from kframework.objects.csi_migration import TranslationError, migrated_plugins
 from kframework.objects.label_selectors import SelectorError
 from kframework.objects.problem import Problem, invalid
-from kframework.plugins.shared_args import UtilizationShapePoint
+from kframework.plugins.shared_args import UtilizationShapePoint, interpolate_scores, shape_problems
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import AssumptionError
 from kframework.state.pods import PendingPod
@@ -44,10 +44,12 @@ from kframework.state.volumes.pod_volumes import (
     NOT_ENOUGH_SPACE,
     VOLUME_MISSING,
     PodClaims,
+    StorageDemand,
 )
 from kframework.state.volumes.volume_ids import claim_names
 from kframework.state.volumes.volume_reservation import BindingError, VolumeReservation, claim_patch, volume_patch
 from kframework.state.volumes.volumes import Storage, max_volume_size
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Skip, Status, error, unresolvable
 
@@ -70,25 +72,32 @@ _CLAIMS = StateKey[PodClaims | None]("VolumeBinding")
 #: The pod's reservation; absent if all claims were bound before.
 _RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
 
+#: The gate of scores, on by default since 1.37.
+_SCORING = "StorageCapacityScoring"
+#: The default shape: the emptier the storage, the better.
+_MOST_FREE = (UtilizationShapePoint(utilization=0, score=10), UtilizationShapePoint(utilization=100, score=0))
+
 #: The interval of checks while volumes are being bound, in seconds.
 _INTERVAL = 1.0
 
 
 class VolumeBindingArgs(ApiArgs):
-    """The time limit of PreBind for volumes, in seconds; `shape` belongs to an alpha gate and is rejected."""
+    """The time limit of PreBind for volumes, and the scoring of nodes by their storage."""
 
     bind_timeout_seconds: Annotated[Int64, schema_type(minimum=0)] = 600
     """How long PreBind waits for volumes."""
-    shape: Annotated[tuple[UtilizationShapePoint, ...], schema_type(maxItems=0)] = ()
-    """Belongs to an alpha gate of kube-scheduler, and is refused."""
+    shape: tuple[UtilizationShapePoint, ...] = ()
+    """The score by how full the storage is; by default nodes with the most free storage are preferred."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         if self.bind_timeout_seconds < 0:
             detail = "invalid BindTimeoutSeconds, should not be a negative value"
             yield invalid(("bindTimeoutSeconds",), self.bind_timeout_seconds, detail)
-        if self.shape:
+        if gates.is_enabled(_SCORING):
+            yield from shape_problems(("shape",), self.shape or _MOST_FREE)
+        elif self.shape:
             points = [point.model_dump() for point in self.shape]
-            detail = "unexpected field `shape`, remove it or turn on the feature gate StorageCapacityScoring"
+            detail = f"unexpected field `shape`, remove it or turn on the feature gate {_SCORING}"
             yield invalid(("shape",), points, detail)
 
 
@@ -113,6 +122,10 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     def __init__(self, args: VolumeBindingArgs, handle: Handle) -> None:
         super().__init__(args, handle)
         self._storage = Storage(handle)
+        #: The score by percentage of storage that is used; empty if nodes are not scored.
+        self._scores: list[int] = []
+        if handle.feature_gates.is_enabled(_SCORING):
+            self._scores = interpolate_scores(args.shape or _MOST_FREE)
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
@@ -177,19 +190,33 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
     def suggest(self, state: CycleState, pod: PendingPod, node: NodeInfo | None, status: Status) -> Suggestions:
         return drop_volumes(pod)
 
-    # -- which nodes are better: kube-scheduler tells them apart by storage only behind an alpha gate ------------------
+    # -- which nodes are better ----------------------------------------------------------------------------------------
 
     @hookimpl
-    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status:
-        return Skip
+    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
+        return None if self._scores else Skip
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        return 0
+        claims = state[_CLAIMS]
+        if claims is None or claims.all_bound or not self._scores:
+            return 0
+        return self._score(claims.storage_demand(node.labels))
 
     @hookimpl
-    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> int:
-        return 0
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
+        claims = state[_CLAIMS]
+        if claims is None or claims.all_bound or not self._scores:
+            return 0
+        demands, demand_of_row = claims.storage_demands(nodes, rows)
+        return np.array([self._score(demand) for demand in demands], dtype=np.int64)[demand_of_row]
+
+    def _score(self, demands: Sequence[StorageDemand]) -> int:
+        """Return the mean over storage classes, halves up; 0 if no claim counts."""
+        if not demands:
+            return 0
+        total = sum(self._scores[each.percentage] for each in demands)
+        return (2 * total + len(demands)) // (2 * len(demands))
 
     # -- reserving -----------------------------------------------------------------------------------------------------
 

@@ -11,12 +11,14 @@ from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
 from kframework.objects import Node, Pod, PodStatus
+from kframework.objects.requests import max_of_totals, sum_of_maxima
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner, reports_resources
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 T = TypeVar("T")
 
@@ -34,9 +36,10 @@ class ClusterState:
     A pod whose node is unknown stays in `pods` with row -1 and is placed when the node appears.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, feature_gates: FeatureGates = DEFAULT_GATES) -> None:
+        self.feature_gates: FeatureGates = feature_gates
         self.nodes: NodeTable = NodeTable()
-        self.interner: TemplateInterner = TemplateInterner()
+        self.interner: TemplateInterner = TemplateInterner(sum_of_maxima if feature_gates.is_1_36 else max_of_totals)
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
         #: The uids of pods that are assumed and not yet confirmed.

@@ -24,7 +24,9 @@ from kframework.objects import (
 )
 from kframework.objects.identity import IdentityDict
 from kframework.objects.requests import (
+    Usage,
     fit_requests,
+    max_of_totals,
     non_zero_requests,
     on_node_requests,
     reports_other_requests,
@@ -139,7 +141,7 @@ class PodInfo:
         self.claims: tuple[str, ...] = _claim_names(spec) if spec.volumes else ()
         self.resized: tuple[Requests, tuple[int, int]] | None = None
         if reports_other_requests(pod):
-            actual = (tuple(on_node_requests(pod).items()), non_zero_requests(pod))
+            actual = (tuple(on_node_requests(pod, interner.usage).items()), non_zero_requests(pod, interner.usage))
             if actual != (self.template.on_node, self.template.non_zero):
                 self.resized = actual
 
@@ -304,7 +306,8 @@ class PendingPod(PodInfo):
 class TemplateInterner:
     """The templates, label classes and kinds in use; each lives as long as a pod that has it."""
 
-    def __init__(self) -> None:
+    def __init__(self, usage: Usage = max_of_totals) -> None:
+        self.usage = usage
         self._templates: WeakValueDictionary[tuple[bytes | str | None, ...], PodTemplate] = WeakValueDictionary()
         self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], LabelClass] = (
             WeakValueDictionary()

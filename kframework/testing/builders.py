@@ -44,6 +44,7 @@ from kframework.objects.read_only import read_only
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 _EFFECT = "NoSchedule|PreferNoSchedule|NoExecute"
 _TAINT = re.compile(rf"([^=:]+)(?:=([^=:]*))?:({_EFFECT})")
@@ -199,9 +200,11 @@ def node_table(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> NodeTable:
     return cluster_state(nodes, pods).nodes
 
 
-def cluster_state(nodes: Iterable[Node], pods: Iterable[Pod] = ()) -> ClusterState:
+def cluster_state(
+    nodes: Iterable[Node], pods: Iterable[Pod] = (), feature_gates: FeatureGates = DEFAULT_GATES
+) -> ClusterState:
     """Return a scheduler's tables of a cluster with these nodes and the pods on them."""
-    state = ClusterState()
+    state = ClusterState(feature_gates)
     for node in nodes:
         state.put_node(read_only(node))
     for pod in pods:

@@ -28,6 +28,7 @@ from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 from kframework.testing.builders import cluster_state
 from kframework.testing.single_plugin import PROFILE, StoppedClock, format_profile
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Status
 
 #: How long waiting pods wait: the longest that Permit allows, in seconds.
@@ -100,6 +101,7 @@ def stub_handle(
     objects: Iterable[ApiObject] = (),
     waiting: Mapping[str, Iterable[Pod]] | None = None,
     api: Api | None = None,
+    feature_gates: FeatureGates = DEFAULT_GATES,
 ) -> StubHandle:
     """Make a handle of a plugin that sees these nodes, pods (on the nodes they name, or pending) and other objects.
 
@@ -108,7 +110,7 @@ def stub_handle(
     """
     pods, clock = list(pods), StubClock()
     configuration = parse(format_profile({}, {}), "stub_handle")
-    state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name])
+    state = cluster_state(nodes, [pod for pod in pods if pod.spec.node_name], feature_gates)
     engine = PodEngine(state, clock, Host(), profiles_factory(configuration, Registry.from_installed(), Host()))
     for obj in (*objects, *(pod for pod in pods if not pod.spec.node_name)):
         engine.offer(Upserted(read_only(obj)))

@@ -44,7 +44,13 @@ OURS = {
 }
 _OURS = re.compile(rf"(?<![A-Za-z])({'|'.join(OURS)})s?(?![a-z])")
 #: What users read is spelt as it always was: a key of JSON.
-KEPT = ("`objections`", "`now.objections`", 'name="objections"', '"objections"')
+KEPT = (
+    "ClearingNominatedNodeNameAfterBinding",
+    "`objections`",
+    "`now.objections`",
+    'name="objections"',
+    '"objections"',
+)
 #: Where the old words stand on purpose.
 TOLD = ("docs/decisions", "tests", "CHANGELOG.md")
 

@@ -164,7 +164,8 @@ def test_show_without_a_file_is_the_default(run: Command) -> None:
 def test_show_fills_a_file_in(run: Command, file: Path) -> None:
     file.write_text(HEADER + "profiles: [{schedulerName: mine, percentageOfNodesToScore: 7}]\n")
     code, out, err = run("config", "show", file)
-    (profile,) = yaml.safe_load(out)["profiles"]
+    scheduler, _ = yaml.safe_load_all(out)
+    (profile,) = scheduler["profiles"]
     assert (code, err) == (0, "")
     assert (profile["schedulerName"], profile["percentageOfNodesToScore"]) == ("mine", 7)
     assert "PrioritySort" in [plugin["name"] for plugin in profile["plugins"]["multiPoint"]["enabled"]]

@@ -40,7 +40,7 @@ spec: {schedulingGates: [{name: example.com/wait}], containers: [{name: c}]}
 """
 
 HUGE = (
-    "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. no new claims to deallocate, "
+    "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. "
     "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
 )
 GATED = "Scheduling is blocked due to non-empty scheduling gates"

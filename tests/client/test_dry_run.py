@@ -45,7 +45,7 @@ def reported(*objects: ApiObject) -> list[tuple[str, str]]:
 
 def test_bound_pods_use_resources_of_their_nodes() -> None:
     pods = [make_pod(name, cpu=2) for name in ("first", "second", "third")]
-    full = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: "
+    full = "0/1 nodes are available: 1 Insufficient cpu. preemption: "
     assert reported(make_node("a", cpu=4), *pods) == [
         ("Scheduled", "Successfully assigned default/first to a"),
         ("Scheduled", "Successfully assigned default/second to a"),

@@ -20,7 +20,9 @@ from kframework.plugins.node_affinity import NodeAffinityArgs
 from kframework.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocationArgs
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.plugins.pod_topology_spread.plugin import PodTopologySpreadArgs
+from kframework.plugins.shared_args import UtilizationShapePoint
 from kframework.plugins.volume_binding import VolumeBindingArgs
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 PLUGINS = {name: Registry.from_installed().load(name) for name in Registry.from_installed() if name in IN_TREE_PLUGINS}
 ARGS = {name: plugin.Args for name, plugin in PLUGINS.items() if issubclass(plugin.Args, ApiArgs)}
@@ -310,13 +312,8 @@ RULES: list[tuple[str, object, list[str]]] = [
     ),
     (
         "VolumeBinding",
-        {"shape": [{"utilization": 0, "score": 0}]},
-        [
-            (
-                'shape: Invalid value: [{"utilization": 0, "score": 0}]: unexpected field `shape`,'
-                " remove it or turn on the feature gate StorageCapacityScoring"
-            )
-        ],
+        {"shape": [{"utilization": 0, "score": 11}]},
+        ["shape[0].score: Invalid value: 11: not in valid range [0, 10]"],
     ),
     (
         "DynamicResources",
@@ -434,7 +431,7 @@ def test_objects_in_args_are_decoded_strictly(args: object, message: str) -> Non
 
 
 def test_a_strategy_that_code_leaves_out_is_required() -> None:
-    (problem,) = NodeResourcesFitArgs(scoring_strategy=None).problems()
+    (problem,) = NodeResourcesFitArgs(scoring_strategy=None).problems(DEFAULT_GATES)
     assert (problem.path, problem.message) == (
         ("scoringStrategy",),
         "Required value: ScoringStrategy field is required",
@@ -487,3 +484,13 @@ def test_snake_case_fields_are_refused(plugin: str) -> None:
             for value in (1, None):
                 (message,) = errors(plugin, {name: value})
                 assert message.startswith(f'{name}: unknown field "{name}" (did you mean ')
+
+
+def test_shape_of_volumes_needs_its_gate() -> None:
+    args = VolumeBindingArgs(shape=(UtilizationShapePoint(utilization=0, score=0),))
+    (problem,) = args.problems(FeatureGates("1.36"))
+    assert str(problem) == (
+        'shape: Invalid value: [{"utilization": 0, "score": 0}]: unexpected field `shape`,'
+        " remove it or turn on the feature gate StorageCapacityScoring"
+    )
+    assert list(args.problems(FeatureGates("1.36", {"StorageCapacityScoring": True}))) == []

@@ -73,7 +73,7 @@ def test_pods_are_scheduled_and_described(kubectl: Kubectl) -> None:
     assert scheduled_to(kubectl, "web") == "n1"
     given(kubectl, "create", pod("big", cpu="3"))
     reason = (
-        "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+        "0/1 nodes are available: 1 Insufficient cpu. "
         "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
     )
     waits_because(kubectl, "big", reason)

@@ -43,7 +43,7 @@ def nominated(result: ScenarioResult) -> str:
     [
         ([None], NOT_FIT),
         ([Status(Code.SUCCESS)], NOT_FIT),
-        ([Status(Code.SUCCESS, ("ignored",))], NOT_FIT),
+        ([Status(Code.SUCCESS, ("nominated",))], f"{NOT_FIT} nominated"),
         ([unschedulable("no help")], f"{NOT_FIT} no help"),
         ([unschedulable("one", "two"), unschedulable("three")], f"{NOT_FIT} one, two, three"),
         ([Status(Code.PENDING, ("soon",)), unschedulable("no help")], f"{NOT_FIT} soon, no help"),

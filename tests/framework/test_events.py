@@ -19,6 +19,7 @@ from kframework.framework.events import (
     pod_updates,
 )
 from kframework.objects import (
+    ActualResources,
     ApiObject,
     ContainerStatus,
     CSINode,
@@ -30,7 +31,6 @@ from kframework.objects import (
     PodResourceClaimStatus,
     PodSchedulingGate,
     ReplicationController,
-    Resources,
     Toleration,
     kind_of,
 )
@@ -253,7 +253,7 @@ def with_status(of: Pod, **fields: object) -> Pod:
 
 def holding(cpu: str) -> tuple[ContainerStatus, ...]:
     """Say in a status that the container holds so much CPU."""
-    return (ContainerStatus(name="main", resources=Resources(requests={"cpu": cpu})),)
+    return (ContainerStatus(name="main", resources=ActualResources(requests={"cpu": cpu})),)
 
 
 GATE = PodSchedulingGate(name="quota")

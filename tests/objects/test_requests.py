@@ -20,7 +20,9 @@ from kframework.objects.requests import (
     fit_requests,
     is_scalar,
     limits,
+    max_of_totals,
     on_node_requests,
+    sum_of_maxima,
 )
 
 MI = 1 << 20
@@ -73,7 +75,7 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
 
 
 @pytest.mark.parametrize(
-    ("pod", "pod_status", "requests"),
+    "case",
     [
         # The most of what is asked, held and promised counts while a container is resized.
         (spec(container(cpu="1")), {"containerStatuses": [status("c", {"cpu": "2"}, cpu="3")]}, {"cpu": 3000}),
@@ -84,11 +86,12 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
             {"cpu": 1000, "memory": MI},
         ),
         (spec(container(cpu="1")), {"containerStatuses": [status("other", {"cpu": "2"})]}, {"cpu": 1000}),
-        # Without `resources` in the status nothing else of it counts.
+        # Without `resources` in the status 1.36 counts nothing else of it.
         (
             spec(container(cpu="1")),
             {"containerStatuses": [{"name": "c", "allocatedResources": {"cpu": "3"}}]},
             {"cpu": 1000},
+            {"cpu": 3000},
         ),
         # A resize that cannot be done does not count.
         (
@@ -96,12 +99,13 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
             {"containerStatuses": [status("c", {"cpu": "2"}, cpu="3")], "conditions": INFEASIBLE},
             {"cpu": 3000},
         ),
-        (spec(container(cpu="5")), {"conditions": INFEASIBLE}, {"cpu": 5000}),
-        # Sidecars are resized, other init containers are not.
+        (spec(container(cpu="5")), {"conditions": INFEASIBLE}, {"cpu": 5000}, {}),
+        # Sidecars are resized, other init containers only since 1.37.
         (
             spec(init=[sidecar(cpu="1"), container("i", cpu="1")]),
             {"initContainerStatuses": [status("s", {"cpu": "2"}), status("i", {"cpu": "9"})]},
             {"cpu": 3000},
+            {"cpu": 11000},
         ),
         # The same for pod-level requests, once the pod's status speaks of them.
         (
@@ -118,12 +122,28 @@ INFEASIBLE = [{"type": "PodResizePending", "status": "True", "reason": "Infeasib
             spec(container(cpu="1"), resources={"requests": {"cpu": "9", "memory": "1Mi"}}),
             {"resources": {"requests": {"cpu": "4"}}, "conditions": INFEASIBLE},
             {"cpu": 4000, "memory": 0},
+            {"cpu": 4000},
+        ),
+        # 1.36 adds up the most of each container, 1.37 takes the largest total.
+        (
+            spec(container("c", cpu="1"), container("d", cpu="3")),
+            {"containerStatuses": [status("c", {"cpu": "3"}, cpu="3"), status("d", {"cpu": "1"}, cpu="1")]},
+            {"cpu": 6000},
+            {"cpu": 4000},
+        ),
+        (
+            spec(container(cpu="1")),
+            {"allocatedResources": {"cpu": "6"}, "resources": {"requests": {"cpu": "5"}}},
+            {"cpu": 1000},
+            {"cpu": 6000},
         ),
     ],
 )
-def test_on_node_requests_count_a_resize(pod: PodSpec, pod_status: dict[str, Any], requests: dict[str, int]) -> None:
-    resized = msgspec.convert({"status": pod_status}, Pod)
-    assert on_node_requests(msgspec.structs.replace(resized, spec=pod)) == requests
+def test_on_node_requests_count_a_resize_as_each_minor_does(case: tuple[Any, ...]) -> None:
+    spec, status, in_1_36, *in_1_37 = case
+    pod = msgspec.structs.replace(msgspec.convert({"status": status}, Pod), spec=spec)
+    assert on_node_requests(pod, sum_of_maxima) == in_1_36
+    assert on_node_requests(pod, max_of_totals) == (in_1_37[0] if in_1_37 else in_1_36)
 
 
 def limited(**amounts: object) -> dict[str, Any]:

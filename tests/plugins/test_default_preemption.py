@@ -19,12 +19,13 @@ from kframework.objects.quantity import milli
 from kframework.plugins.default_preemption import REASON, DefaultPreemption, DefaultPreemptionArgs, after_pod_deletion
 from kframework.testing import Scenario, create, delete, make_node, make_pod
 from kframework.testing.scenario import ScenarioResult
+from kframework.values.feature_gates import DEFAULT_GATES
 from tests.core.preemption.test_evaluator.stopped import WEB, Cycle, budget, full, unfit
 from tests.plugins.asking import made, on_node, pending
 
 
 def post_filter(stopped: Cycle, **args: int) -> Preempt | ClearNomination | Status:
-    handle = SimpleNamespace(preemption=stopped.evaluator)
+    handle = SimpleNamespace(preemption=stopped.evaluator, feature_gates=DEFAULT_GATES)
     plugin = made(DefaultPreemption, DefaultPreemptionArgs(**args), handle)
     return plugin.post_filter(stopped.search.state, stopped.pod, stopped.diagnosis)
 
@@ -123,7 +124,7 @@ def test_what_is_spared_is_not_waited_for() -> None:
 
 def test_pods_are_held_back_while_their_victims_are_sent_away() -> None:
     stopped = unfit(*full("a"), make_pod("x", priority=1))
-    plugin = made(DefaultPreemption, handle=SimpleNamespace(preemption=stopped.evaluator))
+    plugin = made(DefaultPreemption, handle=SimpleNamespace(preemption=stopped.evaluator, feature_gates=DEFAULT_GATES))
     assert plugin.pre_enqueue(stopped.pod) is None
     stopped.engine.preempting.begin(stopped.pod.uid, 1)
     assert plugin.pre_enqueue(stopped.pod) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON,))
@@ -203,8 +204,8 @@ FULL = "0/1 nodes are available: 1 Insufficient cpu."
 def test_a_preemptor_lands_where_its_victims_end() -> None:
     result = Guarded([make_node("a", cpu=2)], [*running("x", grace=10), *running("y", grace=20), URGENT]).run()
     assert moments(result, "urgent") == [
-        (0.0, FULL),
-        (10.0, f"{FULL} no new claims to deallocate, {WAITS}"),
+        (0.0, f"{FULL} preemption: found a potential placement for pod on node a, preempting 2 victims"),
+        (10.0, f"{FULL} {WAITS}"),
         (20.0, "a"),
     ]
     first, second, _ = result.decisions_on("urgent")

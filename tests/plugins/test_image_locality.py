@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kframework.framework.plugin import PluginArgs
 from kframework.objects import ImageSource, Node, Pod, Volume
 from kframework.plugins.image_locality import ImageLocality
-from kframework.testing import check_plugin, make_container, make_node, make_pod
+from kframework.testing import check_plugin, make_container, make_node, make_pod, stub_handle
+from kframework.values.feature_gates import MINORS, FeatureGates
 from tests.plugins.asking import cluster_of, made, pending, scored
 
 MEBI = 1 << 20
@@ -31,7 +33,7 @@ def canonical(name: str) -> str:
     return name if ":" in last else f"{path}{slash}{last}:latest"
 
 
-def grade(node: Node, nodes: Sequence[Node], pod: Pod) -> int:
+def grade(node: Node, nodes: Sequence[Node], pod: Pod, minor: str) -> int:
     containers = [*pod.spec.init_containers, *pod.spec.containers]
     names = [container.image for container in containers]
     names += [volume.image.reference for volume in pod.spec.volumes if volume.image is not None]
@@ -41,7 +43,7 @@ def grade(node: Node, nodes: Sequence[Node], pod: Pod) -> int:
         if node in having:
             share = len(having) / len(nodes)
             saved += int(images_of(having[0])[name] * share)
-    most = 1000 * MEBI * len(containers)
+    most = 1000 * MEBI * len(containers if minor == "1.36" else names)
     saved = min(max(saved, 23 * MEBI), most)
     return int(Fraction(100 * (saved - 23 * MEBI), most - 23 * MEBI))
 
@@ -56,14 +58,15 @@ HELD = st.dictionaries(st.sampled_from(STORED), st.integers(0, 2000 * MEBI), max
 IMAGES = st.lists(st.sampled_from(NAMES), max_size=2)
 
 
-@given(st.lists(HELD, max_size=5), IMAGES, IMAGES, IMAGES)
+@given(st.sampled_from(MINORS), st.lists(HELD, max_size=5), IMAGES, IMAGES, IMAGES)
 def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
-    held: list[dict[str, int]], images: list[str], init: list[str], mounted: list[str]
+    minor: str, held: list[dict[str, int]], images: list[str], init: list[str], mounted: list[str]
 ) -> None:
     nodes = [make_node(f"n{place}", images=each) for place, each in enumerate(held)]
     pod = running("web", *images, init=init, mounted=mounted)
-    expected = {node.metadata.name: grade(node, nodes, pod) for node in nodes}
-    assert scored(made(ImageLocality), cluster_of(nodes), pod) == expected
+    expected = {node.metadata.name: grade(node, nodes, pod, minor) for node in nodes}
+    plugin = ImageLocality(PluginArgs(), stub_handle(feature_gates=FeatureGates(minor)))
+    assert scored(plugin, cluster_of(nodes), pod) == expected
 
 
 def test_an_image_that_another_node_has_received_is_worth_more_here_too() -> None:

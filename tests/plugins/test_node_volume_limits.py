@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from kframework import ActionType, CycleState, Skip, Status
 from kframework.framework.events import QueueingHint
+from kframework.framework.plugin import PluginArgs
 from kframework.objects import (
     AWSElasticBlockStore,
     AzureFile,
@@ -33,10 +34,12 @@ from kframework.plugins.node_volume_limits import (
     after_attachment_deletion,
     after_claim_change,
     after_csi_node_change,
+    after_driver_installation,
     after_pod_deletion,
 )
 from kframework.state.cluster import ClusterState
-from kframework.testing import check_plugin, make_node, make_pod
+from kframework.testing import check_plugin, make_node, make_pod, stub_handle
+from kframework.values.feature_gates import MINORS, FeatureGates
 from kframework.values.status import Code, unresolvable, unschedulable
 from tests.plugins.asking import filtered, made, on_node, pending
 from tests.support.volumes_in_use import (
@@ -149,12 +152,14 @@ def test_other_pods_are_asked_about_in_every_cycle(wanted: Pod) -> None:
     assert plugin.sign(pending(wanted, cluster)) is None
 
 
-def test_events_that_requeue_a_pod() -> None:
-    registered = [
-        (event.resource, event.action, event.hint is not None) for event in made(NodeVolumeLimits).events_to_register()
-    ]
+@pytest.mark.parametrize("minor", MINORS)
+def test_events_that_requeue_a_pod(minor: str) -> None:
+    plugin = NodeVolumeLimits(PluginArgs(), stub_handle(feature_gates=FeatureGates(minor)))
+    registered = [(event.resource, event.action, event.hint is not None) for event in plugin.events_to_register()]
     added, changed, gone = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
+    in_1_37 = [("storage.k8s.io/CSIDriver", changed | gone, False), ("storage.k8s.io/CSINode", changed, True)]
     assert registered == [
+        *(in_1_37 if minor == "1.37" else ()),
         ("Node", added, False),
         ("storage.k8s.io/CSINode", added | gone, False),
         ("storage.k8s.io/CSINode", changed, True),
@@ -463,3 +468,9 @@ def test_the_contract_is_kept() -> None:
     assert any(reason.startswith("looking up PVC default/c") for reason in found.reasons)
     assert found.passes
     assert found.skips["pre_filter"]
+
+
+def test_driver_that_was_installed_requeues_the_pod() -> None:
+    pod, before = pending(using("c1")), csi_node("n", {"a": None})
+    assert after_driver_installation(pod, before, csi_node("n", {"a": None, "b": None})) is hint(True)
+    assert after_driver_installation(pod, before, csi_node("n", {"a": 3})) is hint(False)

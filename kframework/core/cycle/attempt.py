@@ -128,7 +128,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             len(self.cluster.nodes),
             unfit.reasons,
             pre_filter_message=unfit.diagnosis.pre_filter_message,
-            post_filter_message="" if failure.status.code == Code.SUCCESS else failure.status.message,
+            post_filter_message=failure.status.message,
         )
         return self._failed(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
 
@@ -174,6 +174,8 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             chosen = min(result.candidates, key=result.key)  # type: ignore[arg-type]  # keys compare with each other
         except Exception as error:
             return Failure(self.timed_profile.fault_status(status.plugin, "post_filter", error), None)
+        if result.describe is not None:
+            status = Status(status.code, (*status.reasons, result.describe(chosen)), status.plugin)
         alive = tuple(victim for victim in chosen.victims if not victim.terminating)
         eviction: Eviction | None = None
         if alive:  # if all are terminating already, just wait

@@ -45,7 +45,7 @@ RecordingFactory = Callable[[Configuration, Clock, Host, Extenders, ProfilesFact
 FORMAT = "kframework.dev/recording"
 
 #: The version that is written, and that can be replayed.
-VERSION = 3
+VERSION = 4
 
 _EMPTY_BODY = msgspec.Raw(b"{}")
 

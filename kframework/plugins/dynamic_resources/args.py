@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kframework.config.args import ApiArgs
 from kframework.config.duration import Duration
 from kframework.objects.problem import Problem, invalid
+from kframework.values.feature_gates import FeatureGates
 
 
 class DynamicResourcesArgs(ApiArgs):
@@ -17,7 +18,7 @@ class DynamicResourcesArgs(ApiArgs):
     binding_timeout: Duration = Duration(600)
     """How long PreBind waits for devices, at least a second."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         if self.filter_timeout < 0:
             yield invalid(("filterTimeout",), str(self.filter_timeout), "must be zero or positive")
         if self.binding_timeout < 1:

@@ -299,7 +299,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return error("not found")  # kube-scheduler's words
         claims = state[CLAIMS]
         if claims is None:
-            return unschedulable(NOTHING_TO_DEALLOCATE)
+            return self._unhelpful(NOTHING_TO_DEALLOCATE)
         idle = [
             claim
             for claim in self._unusable_claims(claims, diagnosis)
@@ -311,7 +311,11 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if claims.leftover is not None:
             self._write_in_background(partial(self._writes.delete, claims.leftover))
             return unschedulable(CLAIM_DELETED)
-        return unschedulable(STILL_UNSCHEDULABLE)
+        return self._unhelpful(STILL_UNSCHEDULABLE)
+
+    def _unhelpful(self, reason: str) -> Status:
+        """Return that there is nothing to do; kube-scheduler gives the reason only in 1.36."""
+        return unschedulable(reason) if self.handle.feature_gates.is_1_36 else Status(Code.UNSCHEDULABLE)
 
     def _unusable_claims(self, claims: ClaimsInCycle, diagnosis: Diagnosis) -> list[ResourceClaim]:
         """Return the allocated claims whose devices excluded a node where all others could be allocated."""

@@ -36,6 +36,7 @@ from kframework.state.pod_counts import AllOf, WeightedSelections
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.selection import Namespaces
 from kframework.state.topology import Tally, Topology
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status, error, unresolvable, unschedulable
 
@@ -82,7 +83,7 @@ class InterPodAffinityArgs(ApiArgs):
     ignore_preferred_terms_of_existing_pods: Bool = False
     """Whether only pods with affinities of their own consider what running pods prefer."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         yield from percentage_problems(("hardPodAffinityWeight",), self.hard_pod_affinity_weight)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Annotated, ClassVar
 
 from pydantic import ConfigDict
@@ -16,8 +16,9 @@ from kframework.plugins.shared_args import (
     Resources,
     UtilizationShapePoint,
     label_name_problems,
-    percentage_problems,
+    shape_problems,
 )
+from kframework.values.feature_gates import FeatureGates
 
 
 def _require_field(field: str, kind: str) -> ConfigDict:
@@ -66,7 +67,7 @@ class ScoringStrategy(ApiModel):
         elif ratio is None:
             yield required(at, "must be specified when type is RequestedToCapacityRatio")
         else:
-            yield from _shape_problems((*at, "shape"), ratio.shape)
+            yield from shape_problems((*at, "shape"), ratio.shape)
 
 
 class NodeResourcesFitArgs(ApiArgs):
@@ -82,7 +83,7 @@ class NodeResourcesFitArgs(ApiArgs):
     scoring_strategy: ScoringStrategy | None = ScoringStrategy(type="LeastAllocated")
     """How nodes are scored."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         for index, name in enumerate(self.ignored_resources):
             yield from label_name_problems(("ignoredResources", index), name)
         for index, group in enumerate(self.ignored_resource_groups):
@@ -93,17 +94,3 @@ class NodeResourcesFitArgs(ApiArgs):
             yield required(("scoringStrategy",), "ScoringStrategy field is required")
         else:
             yield from self.scoring_strategy.problems(("scoringStrategy",))
-
-
-def _shape_problems(path: FieldPath, shape: Sequence[UtilizationShapePoint]) -> Iterator[Problem]:
-    if not shape:
-        yield required(path, "at least one point must be specified")
-    for index in range(1, len(shape)):
-        if shape[index].utilization <= shape[index - 1].utilization:
-            detail = "values must be sorted in increasing order"
-            yield invalid((*path, index, "utilization"), shape[index].utilization, detail)
-            break
-    for index, point in enumerate(shape):
-        yield from percentage_problems((*path, index, "utilization"), point.utilization)
-        if not 0 <= point.score <= 10:
-            yield invalid((*path, index, "score"), point.score, "not in valid range [0, 10]")

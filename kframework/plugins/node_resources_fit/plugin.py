@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from itertools import pairwise
 from operator import floordiv
 from typing import Any, ClassVar, TypeVar, cast
 
@@ -21,7 +20,7 @@ from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceC
 from kframework.plugins.dynamic_resources.extended_resources import CLASS_PREFIX, BackedResources
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs, ScoringStrategy
 from kframework.plugins.node_resources_fit.suggestions import make_room, request_less, shortages
-from kframework.plugins.shared_args import UtilizationShapePoint
+from kframework.plugins.shared_args import UtilizationShapePoint, interpolate_scores
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo, PodTemplate
@@ -314,8 +313,7 @@ class _RequestedToCapacityRatio(_Strategy):
     """A broken line from utilization to score; a resource that scores 0 does not count."""
 
     def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
-        points = [(point.utilization, point.score * MAX_SCORE // 10) for point in shape]
-        self._scores = [_interpolate(points, percent) for percent in range(101)]
+        self._scores = interpolate_scores(shape)
         self._column = np.array(self._scores, dtype=np.int64)
 
     def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
@@ -334,15 +332,6 @@ def _divide_columns(dividend: NDArray[np.int64], divisor: Weights) -> NDArray[np
     if isinstance(divisor, np.ndarray) and divisor.max(initial=0) < _EXACT >> 8:
         return (dividend / divisor).astype(np.int64)  # a fifth of the time that // takes
     return dividend // divisor
-
-
-def _interpolate(points: Sequence[tuple[int, int]], x: int) -> int:
-    if x <= points[0][0]:
-        return points[0][1]
-    for (x0, y0), (x1, y1) in pairwise(points):
-        if x <= x1:
-            return y0 + int((y1 - y0) * (x - x0) / (x1 - x0))
-    return points[-1][1]
 
 
 def _create_strategy(strategy: ScoringStrategy) -> _Strategy:

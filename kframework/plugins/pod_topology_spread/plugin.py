@@ -32,6 +32,7 @@ from kframework.plugins.shared_args import label_name_problems
 from kframework.state.node_sets import NodeSets
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status, error
 
@@ -74,7 +75,7 @@ class PodTopologySpreadArgs(ApiArgs):
     defaulting_type: Annotated[str, ZERO_IS_DEFAULT, schema_type(enum=("", *_DEFAULTING_TYPES))] = "System"
     """Whose constraints are meant."""
 
-    def problems(self) -> Iterator[Problem]:
+    def problems(self, gates: FeatureGates) -> Iterator[Problem]:
         kind = self.defaulting_type
         if kind not in _DEFAULTING_TYPES:
             yield not_supported(("defaultingType",), kind, _DEFAULTING_TYPES)

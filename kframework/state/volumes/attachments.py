@@ -55,6 +55,8 @@ class Attachments:
         self._counts: dict[str, Column] = {}
         #: By driver, one more than a node can attach; 0 if it has no limit.
         self._limits: dict[str, Column] = {}
+        #: By driver, 1 where it is installed; under "" where there is a CSINode.
+        self._installed: dict[str, Column] = {"": Column(0)}
         self.errors: dict[int, Status] = {}
         stores.objects(VolumeAttachment).follow(self._attachment_changed)
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
@@ -93,6 +95,12 @@ class Attachments:
         full: NDArray[np.bool_] = self._count_column(driver).values + fresh >= limit.values
         return full & (limit.values > 0) & (fresh > 0)
 
+    def missing_rows(self, driver: str, *, is_migrated: bool) -> NDArray[np.bool_]:
+        """Return the rows whose CSINode lacks a driver; without a CSINode a row needs no driver of migrated volumes."""
+        column = self._installed.get(driver)
+        missing: NDArray[np.bool_] = column.values == 0 if column else np.ones(self._capacity, dtype=np.bool_)
+        return missing & (self._installed[""].values > 0) if is_migrated else missing
+
     # -- keeping current -----------------------------------------------------------------------------------------------
 
     def refresh(self) -> None:
@@ -100,7 +108,7 @@ class Attachments:
         nodes, changed = self._nodes, self._pod_log.read_new()
         if nodes.capacity > self._capacity:
             self._capacity = nodes.capacity
-            for column in (*self._counts.values(), *self._limits.values()):
+            for column in (*self._counts.values(), *self._limits.values(), *self._installed.values()):
                 column.grow(self._capacity)
         rows = range(nodes.size) if changed is None else dict.fromkeys((*changed, *self._stale))
         for row in rows:
@@ -147,6 +155,11 @@ class Attachments:
             self._limits[driver] = Column(self._capacity)
         for driver, column in self._limits.items():
             column.cells[row] = limits.get(driver, -1) + 1
+        installed = {"", *(driver.name for driver in csi_node.spec.drivers)} if csi_node is not None else set[str]()
+        for driver in installed - self._installed.keys():
+            self._installed[driver] = Column(self._capacity)
+        for driver, column in self._installed.items():
+            column.cells[row] = driver in installed
         errors = (volumes.error for volumes in self._users[row].values())
         error = next((error for error in errors if error is not None), None)
         if limits and error is not None:

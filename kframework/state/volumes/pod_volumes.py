@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from kframework.objects import PersistentVolume, PersistentVolumeClaim
-from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested_storage
+from kframework.objects.claims import NO_PROVISIONER, SELECTED_NODE, claim_class, requested_storage, volume_class
 from kframework.objects.csi_migration import (
     TranslationError,
     migrated_plugin,
@@ -24,7 +25,7 @@ from kframework.objects.csi_migration import (
 from kframework.objects.quantity import value
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.selection import Mask
-from kframework.state.volumes.volumes import Candidates, Migrations, Storage, VolumeTopology
+from kframework.state.volumes.volumes import Candidates, FreeStorage, Migrations, Storage, VolumeTopology
 from kframework.values.scores import Rows
 
 #: The reasons to reject a node, as bits; reported in this order.
@@ -38,6 +39,18 @@ class PodVolumes(msgspec.Struct, frozen=True):
 
     static: tuple[tuple[PersistentVolume, PersistentVolumeClaim], ...] = ()
     provisioned: tuple[PersistentVolumeClaim, ...] = ()
+
+
+class StorageDemand(NamedTuple):
+    """The bytes of a storage class that a pod requests, and those that there are for it."""
+
+    requested: int
+    capacity: int
+
+    @property
+    def percentage(self) -> int:
+        """The share of the storage that is requested, 0 to 100; 100 if it is more than there is, or there is none."""
+        return self.requested * 100 // self.capacity if self.requested <= self.capacity and self.capacity else 100
 
 
 class PodClaims:
@@ -96,6 +109,25 @@ class PodClaims:
                 pairs[volume.metadata.name] = (volume, claim)
         return tuple(pairs.values()), tuple(unmatched)
 
+    def storage_demand(self, labels: Mapping[str, str]) -> list[StorageDemand]:
+        """Return what the waiting claims would take at a node of these labels, for each storage class.
+
+        If any claim gets an existing volume, only existing volumes count. As in kube-scheduler, the capacity for new
+        volumes is not summed, and claims whose driver reports none are left out.
+        """
+        static, unmatched = self._match(labels)
+        demand: dict[str, StorageDemand] = {}
+        for volume, claim in static:
+            before = demand.get(volume_class(volume), StorageDemand(0, 0))
+            size = value(volume.spec.capacity.get("storage", 0))
+            demand[volume_class(volume)] = StorageDemand(before.requested + _bytes(claim), before.capacity + size)
+        for claim in () if static else (*self._selected, *unmatched):
+            capacity = self._provisions[claim.metadata.name].capacity(labels)
+            if capacity is not None:
+                before = demand.get(claim_class(claim), StorageDemand(0, capacity))
+                demand[claim_class(claim)] = before._replace(requested=before.requested + _bytes(claim))
+        return list(demand.values())
+
     # -- many rows -----------------------------------------------------------------------------------------------------
 
     def rejections(self, nodes: NodeTable, rows: Rows) -> Bits:
@@ -143,6 +175,15 @@ class PodClaims:
         for group, unmatched in enumerate(unmatched_by_group):
             yield positions[group_of_set[set_of_row] == group], unmatched
 
+    def storage_demands(self, nodes: NodeTable, rows: Rows) -> tuple[list[list[StorageDemand]], NDArray[np.int64]]:
+        """Return the distinct demands on storage at these rows, and each row's; like `storage_demand` for each."""
+        keys = frozenset[str]().union(
+            *(candidates.labels for candidates in self._candidates),
+            *(provision.labels for provision in self._provisions.values()),
+        )
+        label_sets, set_of_row = _distinct_label_sets(nodes, sorted(keys), np.arange(nodes.capacity)[rows])
+        return [self.storage_demand(labels) for labels in label_sets], set_of_row
+
     # -- computed once in a cycle --------------------------------------------------------------------------------------
 
     @cached_property
@@ -159,6 +200,10 @@ class PodClaims:
     @cached_property
     def _provisions(self) -> dict[str, _Provisioning]:
         return {claim.metadata.name: _Provisioning(self._storage, claim) for claim in (*self._selected, *self._others)}
+
+
+def _bytes(claim: PersistentVolumeClaim) -> int:
+    return value(claim.spec.resources.requests.get("storage", 0))
 
 
 def _distinct_label_sets(
@@ -225,25 +270,34 @@ class _Provisioning:
         self._allowed = VolumeTopology.from_allowed_topologies(allowed)
         driver = storage.drivers.get(provisioner)
         size = claim.spec.resources.requests.get("storage")
-        self._with_capacity: list[VolumeTopology] | None = None
+        #: Where there is room; None if the driver does not report it.
+        self._free: list[FreeStorage] | None = None
         if driver is not None and driver.spec.storage_capacity and size is not None:
-            self._with_capacity = storage.capacities.topologies_with_room(name, value(size))
+            self._free = storage.capacities.with_room(name, value(size))
+
+    @property
+    def labels(self) -> frozenset[str]:
+        """The node labels that the capacity depends on."""
+        return frozenset[str]().union(*(free.topology.labels for free in self._free or ()))
 
     def rejection(self, labels: Mapping[str, str]) -> int:
         """Return the rejection bits of a node with these labels."""
         if not self._can_provision or not self._allowed.includes(labels):
             return BIND_CONFLICT
-        has_capacity = self._with_capacity is None or any(topology.includes(labels) for topology in self._with_capacity)
-        return 0 if has_capacity else NOT_ENOUGH_SPACE
+        return 0 if self._free is None or self.capacity(labels) is not None else NOT_ENOUGH_SPACE
+
+    def capacity(self, labels: Mapping[str, str]) -> int | None:
+        """Return the free bytes at a node with these labels; None if the driver reports none for it."""
+        return next((free.capacity for free in self._free or () if free.topology.includes(labels)), None)
 
     def rejections(self, nodes: NodeTable, rows: NDArray[np.int64]) -> Bits:
         if not self._can_provision:
             return np.full(len(rows), BIND_CONFLICT)
         bits = np.zeros(len(rows), dtype=np.int64)
-        if self._with_capacity is not None:
+        if self._free is not None:
             has_capacity = np.zeros(len(rows), dtype=np.bool_)
-            for topology in self._with_capacity:
-                has_capacity |= topology.mask(nodes, rows)
+            for free in self._free:
+                has_capacity |= free.topology.mask(nodes, rows)
             bits[~has_capacity] = NOT_ENOUGH_SPACE
         bits[~self._allowed.mask(nodes, rows)] = BIND_CONFLICT
         return bits

@@ -5,11 +5,10 @@ kube-scheduler reads the API server's version, so volumes that are only assumed 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from kframework.objects import (
-    CSISource,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -39,6 +38,10 @@ class VolumeId(NamedTuple):
     handle: str | tuple[str, str]
 
 
+class MigratedVolumeId(VolumeId):
+    """An in-tree volume that a CSI driver serves on nodes with a CSINode; it equals the driver's own."""
+
+
 class VolumeProblem(NamedTuple):
     """A problem with a volume of a pod: a rejection if its claim is missing, else an error.
 
@@ -52,13 +55,17 @@ class VolumeProblem(NamedTuple):
 class UsedVolumes:
     """Distinct volumes, the problems of others in order of appearance, and the objects read.
 
-    `error` is the first error; for a pod on a node, a missing claim is none.
+    `error` is the first error; for a pod on a node, a missing claim is none. `native_drivers` are those of volumes that
+    are not migrated.
     """
 
-    __slots__ = ("error", "ids", "problems", "read")
+    __slots__ = ("error", "ids", "native_drivers", "problems", "read")
 
-    def __init__(self, ids: Iterable[VolumeId], problems: Iterable[VolumeProblem], read: Iterable[ObjectKey]) -> None:
+    def __init__(self, ids: Collection[VolumeId], problems: Iterable[VolumeProblem], read: Iterable[ObjectKey]) -> None:
         self.ids: frozenset[VolumeId] = frozenset(ids)
+        self.native_drivers: frozenset[str] = frozenset(
+            each.driver for each in ids if not isinstance(each, MigratedVolumeId)
+        )
         self.problems: tuple[VolumeProblem, ...] = tuple(problems)
         self.read: frozenset[ObjectKey] = frozenset(read)
         errors = (problem.status for problem in self.problems if problem.status.code == Code.ERROR)
@@ -150,8 +157,10 @@ class VolumeIds:
             return None
         read.add((StorageClass, "", name))
         storage_class = self._classes.latest(name)
-        driver = volume_driver(storage_class.provisioner) if storage_class is not None else ""
-        return VolumeId(driver, (claim.metadata.namespace, claim.metadata.name)) if driver else None
+        provisioner = storage_class.provisioner if storage_class is not None else ""
+        driver = volume_driver(provisioner)
+        kind = VolumeId if driver == provisioner else MigratedVolumeId
+        return kind(driver, (claim.metadata.namespace, claim.metadata.name)) if driver else None
 
 
 def _volume_id(volume: PersistentVolume) -> VolumeId | None:
@@ -159,7 +168,9 @@ def _volume_id(volume: PersistentVolume) -> VolumeId | None:
         source = volume.spec.csi or translate_volume(volume)
     except TranslationError:
         return None
-    return _csi_volume_id(source) if source is not None and source.driver and source.volume_handle else None
+    if source is None or not source.driver or not source.volume_handle:
+        return None
+    return (VolumeId if volume.spec.csi else MigratedVolumeId)(source.driver, source.volume_handle)
 
 
 def _inline_volume_id(volume: Volume) -> VolumeId | Status | None:
@@ -167,8 +178,4 @@ def _inline_volume_id(volume: Volume) -> VolumeId | Status | None:
         source = translate_inline_volume(volume)
     except TranslationError as problem:
         return error(f"converting volume({volume.name}) from inline to csi: {problem}")
-    return _csi_volume_id(source) if source is not None else None
-
-
-def _csi_volume_id(source: CSISource) -> VolumeId:
-    return VolumeId(source.driver, source.volume_handle)
+    return MigratedVolumeId(source.driver, source.volume_handle) if source is not None else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set, Sized
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from msgspec.structs import replace
@@ -171,16 +171,24 @@ class VolumesByClass:
             self._classes.setdefault(volume_class(new), ClassVolumes()).add(new)
 
 
+class FreeStorage(NamedTuple):
+    """The storage that is free for new volumes at the nodes of a topology, in bytes."""
+
+    topology: VolumeTopology
+    capacity: int
+
+
 class StorageCapacities:
     """The capacity for new volumes of each storage class."""
 
     def __init__(self, store: ObjectStore[CSIStorageCapacity]) -> None:
-        self._classes: dict[str, dict[tuple[str, str], tuple[int, VolumeTopology]]] = {}
+        #: By class, then by namespace and name: the largest volume, and the object with its topology.
+        self._classes: dict[str, dict[tuple[str, str], tuple[int, FreeStorage]]] = {}
         store.follow(self._on_change)
 
-    def topologies_with_room(self, storage_class: str, size: int) -> list[VolumeTopology]:
-        """Return the topologies with capacity for a volume of this many bytes."""
-        return [topology for limit, topology in self._classes.get(storage_class, {}).values() if limit >= size]
+    def with_room(self, storage_class: str, size: int) -> list[FreeStorage]:
+        """Return where a volume of this many bytes fits."""
+        return [free for limit, free in self._classes.get(storage_class, {}).values() if limit >= size]
 
     def _on_change(self, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None) -> None:
         if old is not None:
@@ -188,10 +196,8 @@ class StorageCapacities:
         limit = max_volume_size(new) if new is not None else None
         if new is not None and limit is not None:
             capacities = self._classes.setdefault(new.storage_class_name, {})
-            capacities[new.metadata.namespace, new.metadata.name] = (
-                limit,
-                VolumeTopology.from_selector(new.node_topology),
-            )
+            free = FreeStorage(VolumeTopology.from_selector(new.node_topology), value(new.capacity or 0))
+            capacities[new.metadata.namespace, new.metadata.name] = (limit, free)
 
 
 def max_volume_size(capacity: CSIStorageCapacity) -> int | None:

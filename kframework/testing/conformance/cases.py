@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from typing import IO, TypeVar, cast
 
@@ -14,6 +14,8 @@ from kframework.errors import InputError
 from kframework.objects.codec import locate_decode_error, without_nulls
 from kframework.objects.json_lines import read_lines
 from kframework.objects.problem import FieldPath, format_path
+from kframework.testing.conformance.texts import with_texts_of_1_37
+from kframework.values.feature_gates import MINORS
 
 T = TypeVar("T")
 
@@ -23,15 +25,32 @@ MAX_LINE_BYTES = 4 << 20
 
 
 class Case(msgspec.Struct, frozen=True):
-    """An input and kube-scheduler's recorded result, from a file; `line` counts from 1."""
+    """An input and kube-scheduler's recorded result, from a file; `line` counts from 1.
+
+    `expect` was recorded from 1.36, or from 1.37 if `expect136` has the result of 1.36.
+    """
 
     id: str
     kind: str
     suite: str
     input: dict[str, object]
     expect: dict[str, object]
+    expect136: dict[str, object] | None = None
     file: str = ""
     line: int = 0
+
+    def minors(self) -> Sequence[str]:
+        """Return the minors of Kubernetes that the case has a result of."""
+        return MINORS[:1] if self.expect136 is None else MINORS
+
+    def of_minor(self, minor: str) -> Case:
+        """Return the case with the result of one of its minors only, which its input names as the emulated version."""
+        inputs = {**self.input, "emulatedVersion": minor}
+        if self.expect136 is None:
+            return msgspec.structs.replace(self, input=inputs)
+        inputs.pop("featureGates", None)  # they made 1.36 answer as 1.37 does by default
+        expect = self.expect136 if minor == MINORS[0] else with_texts_of_1_37(self.expect)
+        return msgspec.structs.replace(self, input=inputs, expect=expect, expect136=None)
 
     def input_as(self, struct: type[T]) -> T:
         """Return the input as this struct; raises InputError."""

@@ -29,8 +29,10 @@ from kframework.objects.quantity import Quantity, QuantityError
 from kframework.objects.requests import is_scalar
 from kframework.objects.taints import first_untolerated, tolerates
 from kframework.plugins.dynamic_resources.device_selectors import CelDevice, compile_selector
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.cluster import ClusterState
+from kframework.state.pods import PodInfo
 from kframework.testing.conformance.cases import Fact, compare_keys
+from kframework.values.feature_gates import MINORS, FeatureGates
 
 AnswerFields = dict[str, object]
 SelectorFunction = Literal[
@@ -149,11 +151,12 @@ class ResourcesQuestion(ApiStruct, frozen=True, kw_only=True):
 
     pod: Pod
     resources: tuple[str, ...] = ()
+    emulated_version: str = MINORS[0]
 
 
 def compare_resources(question: ResourcesQuestion, recorded: dict[str, object]) -> Iterator[Fact]:
     """Compare the requests that the state keeps of a pod."""
-    pod = PodInfo(question.pod, TemplateInterner())
+    pod = PodInfo(question.pod, ClusterState(FeatureGates(question.emulated_version)).interner)
     fit, on_node = dict(pod.template.fit), dict(pod.on_node)
     cpu, memory = pod.non_zero
     balanced = _amounts_of(question.resources, on_node)

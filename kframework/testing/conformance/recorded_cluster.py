@@ -9,7 +9,7 @@ from typing import ClassVar, cast
 import msgspec
 
 from kframework.clock import seconds_of
-from kframework.config.configuration import Configuration
+from kframework.config.configuration import OPTIONS_API_VERSION, OPTIONS_KIND, Configuration
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.plugin_handle import profiles_factory
@@ -50,6 +50,7 @@ from kframework.state.inbox import Upserted
 from kframework.testing.conformance.cases import Uncompared
 from kframework.testing.conformance.claims import ClaimRecorder
 from kframework.testing.single_plugin import PROFILE, StoppedClock
+from kframework.values.feature_gates import EFFECTIVE_GATES, MINORS
 
 #: All recorded times are long past, or in 2099.
 _CLOCK = StoppedClock(seconds_of("2050-01-01T00:00:00Z"))
@@ -78,20 +79,24 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
     resource_slices: tuple[ResourceSlice, ...] = ()
     resource_claim_templates: tuple[ResourceClaimTemplate, ...] = ()
     resource_claims: tuple[ResourceClaim, ...] = ()
+    emulated_version: str = MINORS[0]
     feature_gates: dict[str, bool] = msgspec.field(default_factory=dict)
     profile: dict[str, object] = msgspec.field(default_factory=dict)
 
     def configuration(self) -> Configuration:
         """Return the configuration of this profile alone, with every node filtered; raises ConfigError."""
-        return _configuration(msgspec.json.encode(self.profile, order="deterministic"))
+        gates = {name: is_on for name, is_on in self.feature_gates.items() if name in EFFECTIVE_GATES}
+        parts = (self.profile, {"emulatedVersion": self.emulated_version, "featureGates": gates})
+        return _configuration(*(msgspec.json.encode(part, order="deterministic") for part in parts))
 
     def engine(self, registry: Registry) -> PodEngine:
         """Set the cluster up under an engine of this profile; raises ConfigError."""
         host = ClaimRecorder()
-        profiles = profiles_factory(self.configuration(), registry, host)
-        engine = PodEngine(ClusterState(), _CLOCK, host, profiles, verifying=False)
+        configuration = self.configuration()
+        profiles = profiles_factory(configuration, registry, host)
+        engine = PodEngine(ClusterState(configuration.options.gates), _CLOCK, host, profiles, verifying=False)
         # In the order of the fields: each kind before those that refer to it.
-        for field in RecordedCluster.__struct_fields__[:-2]:
+        for field in RecordedCluster.__struct_fields__[:-3]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
                 engine.offer(Upserted(subject))
         engine.step()  # applies them; an engine that is not in sync schedules nothing
@@ -101,8 +106,10 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
         return engine
 
     def unsupported_gates(self) -> Iterator[Uncompared]:
-        """Report the feature gates that are not at their default, which cannot be set here."""
+        """Report the feature gates that are not at their default and have no effect here."""
         for name, is_on in self.feature_gates.items():
+            if name in EFFECTIVE_GATES:
+                continue
             yield Uncompared("answers", f"the feature gate {name} is {'on' if is_on else 'off'}")
 
     def missing(self, registry: Registry) -> Sequence[str]:
@@ -112,10 +119,11 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=64)
-def _configuration(profile: bytes) -> Configuration:
+def _configuration(profile: bytes, options: bytes) -> Configuration:
     block = {"schedulerName": PROFILE, **msgspec.json.decode(profile)}
     document = {"apiVersion": API_VERSION, "kind": KIND, "percentageOfNodesToScore": 100, "profiles": [block]}
-    return parse(msgspec.json.encode(document).decode())
+    own = {"apiVersion": OPTIONS_API_VERSION, "kind": OPTIONS_KIND, **msgspec.json.decode(options)}
+    return parse("\n---\n".join(msgspec.json.encode(each).decode() for each in (document, own)))
 
 
 class LossySearch(DeviceSearch):

@@ -15,6 +15,7 @@ from kframework.objects.problem import format_path
 from kframework.testing.conformance import objects, sequence, single
 from kframework.testing.conformance.cases import Case, Fact, Uncompared
 from kframework.testing.conformance.recorded import RecordedCycle
+from kframework.values.feature_gates import MINORS
 
 _log = logging.getLogger(__name__)
 
@@ -30,6 +31,7 @@ class CaseComparison(msgspec.Struct, frozen=True):
 
     case: str
     suite: str
+    minor: str
     facts: tuple[Fact, ...]
     uncompared: tuple[Uncompared, ...]
 
@@ -40,10 +42,12 @@ class CaseComparison(msgspec.Struct, frozen=True):
 
 
 def replay(case: Case, registry: Registry) -> CaseComparison:
-    """Replay a case in the engine; raises InputError if the case itself is invalid."""
+    """Replay a case of one minor in the engine; raises InputError if the case itself is invalid."""
     compare = _COMPARERS.get(case.kind)
+    minor = str(case.input.get("emulatedVersion", MINORS[0]))
     if compare is None:
-        raise case.error(f"unknown kind {case.kind!r} (known: {', '.join(_COMPARERS)})")
+        unknown = Uncompared("answers", f"the kind {case.kind!r} is unknown (known: {', '.join(_COMPARERS)})")
+        return CaseComparison(case.id, case.suite, minor, (), (unknown,))
     facts: list[Fact] = []
     uncompared: list[Uncompared] = []
     try:
@@ -54,7 +58,7 @@ def replay(case: Case, registry: Registry) -> CaseComparison:
     except Exception as error:
         _log.debug("case %s failed", case.id, exc_info=error)
         facts.append(Fact(("exception",), None, f"{type(error).__name__}: {error}"))
-    return CaseComparison(case.id, case.suite, tuple(facts), tuple(uncompared))
+    return CaseComparison(case.id, case.suite, minor, tuple(facts), tuple(uncompared))
 
 
 def _compare_cycles(inputs: type[T], recorded: type[R], compare: Callable[[T, R, Registry], CaseResults]) -> _Comparer:
@@ -98,8 +102,9 @@ class UncomparedCount(msgspec.Struct, frozen=True):
 class Suite:
     """The cases of one suite; `differences` has facts by case, `left_out` counts what was not compared."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, minor: str) -> None:
         self.name = name
+        self.minor = minor
         self.total: int = 0
         self.differences: dict[str, Sequence[Fact]] = {}
         self.left_out: Counter[Uncompared] = Counter()
@@ -128,6 +133,7 @@ class Suite:
         """Return all of it as plain data."""
         return {
             "suite": self.name,
+            "emulatedVersion": self.minor,
             "passed": self.passed,
             "total": self.total,
             "differences": [{"case": case, **item(fact)} for case, facts in self.differences.items() for fact in facts],
@@ -139,12 +145,13 @@ class ConformanceSummary:
     """The suites, in the order of their first cases, and `overall`, a suite of all their cases."""
 
     def __init__(self) -> None:
-        self._suites: dict[str, Suite] = {}
-        self.overall: Suite = Suite("total")
+        self._suites: dict[tuple[str, str], Suite] = {}
+        self.overall: Suite = Suite("total", "")
 
     def add(self, comparison: CaseComparison) -> None:
         """Count a case to its suite."""
-        for suite in (self._suites.setdefault(comparison.suite, Suite(comparison.suite)), self.overall):
+        key = (comparison.suite, comparison.minor)
+        for suite in (self._suites.setdefault(key, Suite(*key)), self.overall):
             suite.add(comparison)
 
     def __iter__(self) -> Iterator[Suite]:

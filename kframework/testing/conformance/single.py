@@ -21,7 +21,7 @@ from kframework.testing.conformance.recorded import RecordedCandidate, RecordedC
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from kframework.testing.single_plugin import PROFILE
-from kframework.values.status import Code, Status
+from kframework.values.status import Status
 
 _CLAIMS, _PREEMPTION = "DynamicResources", "DefaultPreemption"
 
@@ -34,8 +34,9 @@ class SingleInput(RecordedCluster, frozen=True, kw_only=True):
 
 def compare(inputs: SingleInput, recorded: RecordedCycle, registry: Registry) -> Iterator[Fact | Uncompared]:
     """Compare a case, as far as its plugins exist here."""
-    if inputs.feature_gates:
-        yield from inputs.unsupported_gates()
+    unsupported = list(inputs.unsupported_gates())
+    if unsupported:
+        yield from unsupported
         return
     try:
         engine = inputs.engine(registry)
@@ -110,13 +111,21 @@ def compare_post_filter(
     if missing:
         yield from (unimplemented_plugin("postFilter", name) for name in missing)
     else:
-        status = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis).status
-        message = "" if status.code == Code.SUCCESS else status.message
-        yield Fact(("postFilter", "code"), recorded.code, status.code.title)
+        answer = PostFilterRound(cycle.profile).run(cycle.search.state, cycle.search.pod, diagnosis)
+        message = _message_of(answer)
+        yield Fact(("postFilter", "code"), recorded.code, answer.status.code.title)
         yield Fact(("postFilter", "message"), recorded.message, message)
         after = cycle.fit_error(message)
         yield Fact(("postFilter", "fitErrorAfterPostFilter"), recorded.fit_error_after_post_filter, after)
         yield from compare_writes(cycle.engine, recorded.deallocates, recorded.deletes)
+
+
+def _message_of(answer: PostFilterAnswer) -> str:
+    """Return what PostFilter adds to the pod's message, once the best candidate is chosen."""
+    result = answer.result
+    if not isinstance(result, Preempt) or result.describe is None or not result.candidates:
+        return answer.status.message
+    return result.describe(min(result.candidates, key=result.key))  # type: ignore[arg-type]  # keys compare
 
 
 def _run_post_filter(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> PostFilterAnswer:
@@ -126,8 +135,8 @@ def _run_post_filter(step: Step, cycle: WholeCycle, diagnosis: Diagnosis) -> Pos
 def _compare_claims(recorded: RecordedPostFilter, status: Status) -> Iterator[Fact]:
     """Compare the part before DefaultPreemption's, or in place of it; a success hides it."""
     if recorded.code == "Unschedulable":
-        before, preemption, _ = recorded.message.partition(", preemption: ")
-        yield Fact(("postFilter", _CLAIMS), before if preemption else recorded.message, status.message)
+        before = recorded.message.partition("preemption: ")[0].removesuffix(", ")
+        yield Fact(("postFilter", _CLAIMS), before, status.message)
     elif recorded.code == "Error" and (recorded.preemption is None or recorded.preemption.code != "Error"):
         yield Fact(("postFilter", _CLAIMS), recorded.message, status.message)
 

@@ -69,7 +69,7 @@ def test_flags_go_before_the_file(run: Command, config: Path, tmp_path: Path) ->
 
 
 def test_a_stock_command_line_works_as_it_stands(run: Command, tmp_path: Path) -> None:
-    (document,), notices = effective(run, tmp_path, *STOCK, "-v=2", "--profiling=false")
+    (document, _), notices = effective(run, tmp_path, *STOCK, "-v=2", "--profiling=false")
     assert isinstance(document["leaderElection"], dict) and document["leaderElection"]["leaderElect"] is True
     names = "--profiling"
     assert notices == [f"notice: flags of kube-scheduler ignored here: {names}"]
@@ -77,11 +77,11 @@ def test_a_stock_command_line_works_as_it_stands(run: Command, tmp_path: Path) -
 
 def test_the_speed_of_the_client_is_a_flag_only_without_a_file(run: Command, config: Path, tmp_path: Path) -> None:
     flags = ["--kube-api-qps", "3", "--kube-api-burst", "4"]
-    (document,), notices = effective(run, tmp_path, *flags)
+    (document, _), notices = effective(run, tmp_path, *flags)
     assert isinstance(document["clientConnection"], dict)
     assert (document["clientConnection"]["qps"], document["clientConnection"]["burst"]) == (3.0, 4)
     assert notices == []
-    (document,), notices = effective(run, tmp_path, "--config", config, *flags)
+    (document, _), notices = effective(run, tmp_path, "--config", config, *flags)
     assert isinstance(document["clientConnection"], dict)
     assert (document["clientConnection"]["qps"], document["clientConnection"]["burst"]) == (7.0, 100)
     assert notices == ["notice: --kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection"]
@@ -157,7 +157,7 @@ spec: {containers: [{name: c, resources: {requests: {cpu: "8"}}}]}
 """
 
 HUGE = (
-    "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, "
+    "0/1 nodes are available: 1 Insufficient cpu. "
     "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.\n"
 )
 WAITING = "notice: waiting for the lease kube-system/kube-scheduler"
@@ -174,10 +174,7 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
             code, out, err = scheduler.end(number)
         assert (code, out) == (0, [])
         # On a busy machine an attempt may take long, which is said too.
-        leading, target, in_step, waiting = sorted(line for line in err[:-1] if "took long" not in line)
-        name = "kframework-fake-api"
-        assert err[0] == target
-        assert target.endswith(f"(context {name}, user {name}, kubeconfig {kubeconfig})")
+        leading, in_step, waiting = sorted(line for line in err[:-1] if "took long" not in line)
         assert (in_step, waiting, err[-1]) == (IN_STEP, WAITING, EXITING)
         assert leading.startswith("notice: leading as ")
 
@@ -209,8 +206,7 @@ def test_a_server_may_be_named_by_its_address_alone(cluster: Path) -> None:
         address = server_of(kubeconfig)
         with started("run", "--master", address, "--no-leader-elect", "--secure-port", 0) as scheduler:
             assert until_bound(kubeconfig, "web") == "node-a"
-            target = f"notice: scheduling the pods of default-scheduler on {address}"
-            assert scheduler.end() == (0, [], [target, IN_STEP, EXITING])
+            assert scheduler.end() == (0, [], [IN_STEP, EXITING])
 
 
 @pytest.mark.slow
@@ -225,9 +221,7 @@ def test_a_dry_run_reports_what_would_be_done(cluster: Path) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):
         with started("run", "--dry-run", "--kubeconfig", kubeconfig, "--secure-port", 0) as scheduler:
             header, *lines = (scheduler.out.readline() for _ in range(3))
-            code, out, (target, *err) = scheduler.end()
-            assert (code, out, err) == (0, [], [IN_STEP, EXITING])
-            assert target.startswith("notice: dry run for default-scheduler: nothing is written to http://127.0.0.1:")
+            assert scheduler.end() == (0, [], [IN_STEP, EXITING])
     assert header.split() == ["NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert sorted(line.split(maxsplit=4) for line in lines) == [
         ["default", "Normal", "Scheduled", "pod/web", "Successfully assigned default/web to node-a\n"],

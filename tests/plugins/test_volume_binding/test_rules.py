@@ -22,6 +22,7 @@ from kframework.objects import (
 from kframework.plugins.volume_binding import (
     REASONS,
     VolumeBinding,
+    VolumeBindingArgs,
     after_capacity_change,
     after_claim_change,
     after_class_change,
@@ -29,9 +30,10 @@ from kframework.plugins.volume_binding import (
     after_driver_change,
 )
 from kframework.state.cluster import ClusterState
-from kframework.testing import make_node, make_pod
+from kframework.testing import make_node, make_pod, stub_handle
 from kframework.testing.single_plugin import build_profile
-from tests.plugins.asking import cluster_of, filtered, pending, scored
+from kframework.values.feature_gates import FeatureGates
+from tests.plugins.asking import cluster_of, filtered, pending
 from tests.support.storage import (
     HOSTNAME,
     capacity,
@@ -162,12 +164,10 @@ def test_a_claim_that_does_not_parse_is_an_error() -> None:
     assert status is not None and status.code == Code.ERROR and "unknown operator 'Like'" in status.message
 
 
-def test_scores_are_skipped() -> None:
-    cluster = cluster_with([claim(bound="v"), volume("v")])
-    assert scored(plugin_of(cluster), cluster, using("data")) == {}
-    plugin, state, pod = plugin_of(cluster), CycleState(), pending(using("data"), cluster)
-    assert {plugin.score(state, pod, node) for node in cluster.nodes} == {0}
-    assert plugin.score_nodes(state, pod, cluster.nodes, cluster.nodes.order) == 0
+def test_scores_are_skipped_in_1_36() -> None:
+    plugin = VolumeBinding(VolumeBindingArgs(), stub_handle(feature_gates=FeatureGates("1.36")))
+    nodes = plugin.handle.nodes
+    assert plugin.pre_score(CycleState(), pending(using("data")), nodes, nodes.order) is Skip
 
 
 def test_events_to_register_are_those_of_kube_scheduler() -> None:

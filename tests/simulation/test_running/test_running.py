@@ -31,9 +31,7 @@ from tests.extension_points.scripted import alone, held, plugin
 from tests.support.declared_kinds import Gang, gang, team
 from tests.support.extenders import GPU, ExtenderServer, accept_except, configuration, verbs
 
-NO_WAY_OUT = (
-    "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
-)
+NO_WAY_OUT = "preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
 
 
 def simulate(
@@ -415,7 +413,7 @@ def test_extenders_can_reject_all_preemption_candidates() -> None:
     with ExtenderServer({"preempt": {}}) as server:
         config = parse(configuration(server.settings("preempt")))
         simulation = simulate([make_node("a"), *pods], config, registry=PREEMPTING)
-    said = "no new claims to deallocate, preemption: no candidate node for preemption"
+    said = "preemption: no candidate node for preemption"
     assert simulation.outcomes[1].message == f"0/1 nodes are available: 1 Insufficient cpu. {said}"
 
 

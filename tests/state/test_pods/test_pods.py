@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from kframework.objects import (
+    ActualResources,
     Affinity,
     Container,
     ContainerStatus,
@@ -28,6 +29,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
     Volume,
 )
+from kframework.objects.requests import Usage, max_of_totals, sum_of_maxima
 from kframework.state.pods import PendingPod, PodInfo, PodTemplate, TemplateInterner
 from tests.support.objects import pod
 
@@ -183,7 +185,7 @@ def test_requests_are_worked_out_once() -> None:
 
 def resized(made: Pod, where: str, cpu: str) -> Pod:
     """Let a status of the pod say that a container holds so much CPU."""
-    status = ContainerStatus(name="main", resources=Resources(requests={"cpu": cpu}))
+    status = ContainerStatus(name="main", resources=ActualResources(requests={"cpu": cpu}))
     return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, **{where: (status,)}))
 
 
@@ -206,10 +208,11 @@ def test_a_status_that_says_what_the_spec_says_costs_nothing() -> None:
     assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), TemplateInterner()).resized is None
 
 
-def test_no_default_is_counted_for_a_request_that_the_status_reports_as_zero() -> None:
-    """The request for no cpu changes the sum that scores see, and not the sum that must fit."""
-    info = PodInfo(resized(pod("a", {"memory": "1Gi"}), "container_statuses", "0"), TemplateInterner())
-    assert (info.template.non_zero, info.non_zero) == ((100, 1 << 30), (0, 1 << 30))
+@pytest.mark.parametrize(("usage", "cpu"), [(sum_of_maxima, 0), (max_of_totals, 100)])
+def test_default_for_a_request_that_the_status_reports_as_zero_depends_on_the_minor(usage: Usage, cpu: int) -> None:
+    """The request for no cpu changes the sum that scores see in 1.36, and in neither minor the sum that must fit."""
+    info = PodInfo(resized(pod("a", {"memory": "1Gi"}), "container_statuses", "0"), TemplateInterner(usage))
+    assert (info.template.non_zero, info.non_zero) == ((100, 1 << 30), (cpu, 1 << 30))
 
 
 def test_a_template_computes_a_thing_once() -> None:

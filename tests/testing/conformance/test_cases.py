@@ -82,7 +82,7 @@ def test_null_field_is_absent() -> None:
 
 
 def test_invalid_field_is_reported_with_its_path() -> None:
-    case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": [{"spec": 1}]}, {}, "s.jsonl", 7)
+    case = Case("s-1", "sequence", "s", {"pendingPods": [], "nodes": [{"spec": 1}]}, {}, file="s.jsonl", line=7)
     with pytest.raises(InputError) as error:
         case.input_as(SequenceInput)
     assert str(error.value) == "s.jsonl:7: s-1: input.nodes[0].spec: expected a mapping, got an integer"

@@ -96,7 +96,7 @@ class BatchEngine(Engine, SessionEffects):
         gang_timeout: float = GANG_TIMEOUT,
     ) -> None:
         schedulers = frozenset(profile.scheduler_name for profile in configuration.profiles)
-        super().__init__(ClusterState(), clock, host, configuration.options.seed)
+        super().__init__(ClusterState(configuration.options.gates), clock, host, configuration.options.seed)
         self.cache: JobCache = JobCache(self.cluster, schedulers, default_queue)
         self.sessions: int = 0
         #: What ended the last session early; None if nothing did.

@@ -9,7 +9,7 @@ from kframework_batch.job import JobInfo, TaskInfo, read_flag
 from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
-from kframework.objects import ContainerStatus, Pod, Resources
+from kframework.objects import ActualResources, ContainerStatus, Pod
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
@@ -84,7 +84,9 @@ def test_request_is_what_the_pod_takes_on_a_node() -> None:
 
 def test_resized_pod_takes_what_it_has_now() -> None:
     pod = make_pod(cpu=1, memory=None, node_name="a")
-    resized = ContainerStatus(name="main", resources=Resources(requests={"cpu": 3}), allocated_resources={"cpu": 3})
+    resized = ContainerStatus(
+        name="main", resources=ActualResources(requests={"cpu": 3}), allocated_resources={"cpu": 3}
+    )
     grown = replace(pod, status=replace(pod.status, container_statuses=(resized,)))
     assert task(grown).request == dict(PodInfo(grown, TemplateInterner()).on_node) == {"cpu": 3000}
 

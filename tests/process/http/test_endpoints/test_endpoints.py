@@ -18,7 +18,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
-from kframework.config.show import effective
+from kframework.config.show import effective, effective_options
 from kframework.core.runtime.registry import load_in_tree_args
 from kframework.errors import ConfigError
 from kframework.process.http import endpoints
@@ -184,7 +184,10 @@ async def test_configz_shows_the_effective_configuration() -> None:
     (answer,) = await get([configz_route(shown)], "/configz")
     assert answer.status == 200
     assert (answer.content_type, answer.sniffing) == ("application/json; charset=utf-8", "nosniff")
-    assert json.loads(answer.text) == {"componentconfig": effective(shown, load_in_tree_args(shown))}
+    assert json.loads(answer.text) == {
+        "componentconfig": effective(shown, load_in_tree_args(shown)),
+        "kframework": effective_options(shown),
+    }
 
 
 async def test_configz_shows_our_own_options() -> None:

@@ -91,7 +91,7 @@ def test_room_comes_and_goes() -> None:
     store, rooms = cluster.objects(CSIStorageCapacity), Storage(cluster).capacities
 
     def enough(size: int) -> list[bool]:
-        return [reach.includes({"zone": "a"}) for reach in rooms.topologies_with_room("csi", size)]
+        return [free.topology.includes({"zone": "a"}) for free in rooms.with_room("csi", size)]
 
     assert enough(1) == []
     store.put(capacity().metadata, capacity(size="1Ki", zone="a"))
