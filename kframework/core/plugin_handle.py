@@ -40,9 +40,16 @@ def profiles_factory(configuration: Configuration, registry: Registry, host: Hos
     """Return a function that compiles a configuration's profiles for an engine; it raises ConfigError."""
 
     def compile_for(engine: Engine) -> Profiles:
-        return compile_profiles(
-            configuration, registry, lambda profile, plugin: PluginHandle(engine, host, profile, plugin)
-        )
+        handles: list[PluginHandle] = []
+
+        def create_handle(profile: str, plugin: str) -> PluginHandle:
+            handles.append(PluginHandle(engine, host, profile, plugin))
+            return handles[-1]
+
+        profiles = compile_profiles(configuration, registry, create_handle)
+        for handle in handles:
+            handle.is_compiled = True
+        return profiles
 
     return compile_for
 
@@ -56,6 +63,8 @@ class PluginHandle(Handle):
         self._profile = profile
         self._plugin = plugin
         self._sources: dict[str, Source[object]] = {}
+        #: Whether the profile is compiled, so that later sources would not be fetched.
+        self.is_compiled: bool = False
         self._random = engine.seeds.generator(f"plugin {profile}/{plugin}")
 
     @property
@@ -137,6 +146,10 @@ class PluginHandle(Handle):
             settings.validate()
         except ValueError as error:
             raise ValueError(f"source {name!r}: {error}") from None
+        if self.is_compiled:
+            raise ValueError(f"source {name!r}: declare it in __init__, as later ones are not fetched")
+        if not name or "/" in name:
+            raise ValueError(f"source {name!r}: the name must not be empty, or contain a slash")
         if name in self._sources:
             raise ValueError(f"source {name!r}: the name is in use")
         source = Source(f"{self._profile}/{self._plugin}/{name}", kind, fetch, settings, wakes_pod)

@@ -16,9 +16,10 @@ is recorded, and comes from the file in a replay. So hooks never wait, and read 
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, get_args
 
 import msgspec
 from msgspec import json
@@ -36,7 +37,7 @@ KeyedBy = Literal["node", "pod", "key"]
 #: What happens to pods while a source has no data yet, or none that is recent enough.
 #:
 #: `reject`: PreFilter rejects them on the plugin's behalf, unless its own `pre_filter` answers Skip. `ignore`: the
-#: plugin is skipped from PreFilter to Score. `gate`: PreEnqueue gates them, so that they are not even tried. Its other
+#: plugin is skipped from PreEnqueue to Score. `gate`: PreEnqueue gates them, so that they are not even tried. Its other
 #: hooks (`reserve`, `permit`, ...) run in any case.
 WhenStale = Literal["reject", "ignore", "gate"]
 
@@ -72,11 +73,21 @@ class SourceSettings(msgspec.Struct, frozen=True):
 
     def validate(self) -> None:
         """Raise ValueError for invalid settings."""
-        if min(self.every, self.retry) <= 0 or (self.timeout is not None and self.timeout <= 0):
-            raise ValueError("every, retry and timeout must be greater than 0 s")
+        for setting, choices in (("keyed_by", get_args(KeyedBy)), ("when_stale", get_args(WhenStale))):
+            if getattr(self, setting) not in choices:
+                raise ValueError(f"{setting} is {getattr(self, setting)!r}: use one of {', '.join(choices)}")
+        for setting in ("every", "jitter", "timeout", "retry", "stale_after"):
+            value = getattr(self, setting)
+            if not isinstance(value, int | float) and not (value is None and setting == "timeout"):
+                raise ValueError(f"{setting} is {value!r}: use a number")
+            if setting in ("every", "retry", "timeout") and value is not None and not 0 < value:
+                raise ValueError(f"{setting} must be greater than 0 s, not {value:g}")
+        if math.inf in (self.every, self.retry):
+            raise ValueError("every and retry must be finite")
         if not 0 <= self.jitter < 1:
             raise ValueError(f"jitter must be a fraction of `every`, at least 0 and less than 1, not {self.jitter:g}")
-        if self.stale_after <= self.every * (1 + self.jitter):
+        # Negated, since no comparison with NaN holds.
+        if not self.stale_after > self.every * (1 + self.jitter):
             times = f"stale_after={self.stale_after:g}, every={self.every:g}"
             raise ValueError(f"data would be stale before the next fetch: {times}")
 

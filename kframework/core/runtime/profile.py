@@ -421,8 +421,11 @@ def guard_steps(
 
 
 def gate_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
+    """Skip the plugin in PreEnqueue or gate pods while a source is stale, depending on its setting."""
+
     def guarded(*arguments: object) -> Status | None:
-        return call(*arguments) or _first_stale(sources, "gate")
+        answer = call(*arguments) if _first_stale(sources, "ignore") is None else None
+        return answer or _first_stale(sources, "gate")
 
     return guarded
 

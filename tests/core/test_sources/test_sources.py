@@ -8,7 +8,18 @@ from typing import Any
 
 import pytest
 
-from kframework import CycleState, NodeInfo, PendingPod, Plugin, SourceChange, Status, hookimpl, unschedulable
+from kframework import (
+    ConfigError,
+    CycleState,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    PluginError,
+    SourceChange,
+    Status,
+    hookimpl,
+    unschedulable,
+)
 from kframework.clock import SystemClock
 from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
@@ -272,6 +283,44 @@ def test_each_profile_has_its_own_source() -> None:
     world.source("Load", "load", {"a": 0.9})
     world.run(until=1)
     assert made == ["default-scheduler/Load/load", "second/Load/load"]
+
+
+def test_source_that_start_declares_is_rejected() -> None:
+    class Late(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
+        async def start(self) -> None:
+            self.handle.source("late", float, self.load.fetch)
+
+    refusal = pytest.RaisesExc(
+        PluginError, match="source 'late': declare it in __init__, as later ones are not fetched"
+    )
+    with pytest.RaisesGroup(refusal, flatten_subgroups=True):
+        scenario(Late).run()
+
+
+@pytest.mark.parametrize("name", ["", "a/b"])
+def test_source_with_an_unusable_name_is_rejected(name: str) -> None:
+    class Misnamed(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
+        def __init__(self, args: Any, handle: Any) -> None:
+            super().__init__(args, handle)
+            handle.source(name, float, self.load.fetch)
+
+    with pytest.raises(ConfigError, match="the name must not be empty, or contain a slash"):
+        scenario(Misnamed).run()
+
+
+@pytest.mark.parametrize("delivers", [False, True])
+def test_ignored_plugin_gates_no_pod_while_its_source_is_stale(delivers: bool) -> None:
+    class Gating(busy_plugin(when_stale="ignore", stale_after=60)):  # type: ignore[misc]  # as above
+        @hookimpl
+        def pre_enqueue(self, pod: PendingPod) -> Status | None:
+            return None if self.load.get("open") else unschedulable("closed")
+
+    world = scenario(Gating)
+    load = world.source("Load", "load", {"open": 0.0} if delivers else None)
+    world.at(5, load.stop_publishing())
+    result = world.run(until=100)
+    assert attempts(result)[0][0] == (60.0 if delivers else 10.0)
+    assert result.state_of("web") == "bound"
 
 
 def test_duplicate_source_name_is_rejected() -> None:
