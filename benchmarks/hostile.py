@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterator
+from cProfile import Profile
 from time import process_time_ns
 
 import msgspec
@@ -128,6 +129,25 @@ def measure(row: HostileInput) -> list[object]:
         max((*settled[beside, 0], *moving[beside, 0])) / 1e6,
         (sum(moving[beside, 0]) + sum(events["cycle"])) / sum(moving[without, 0]),
     ]
+
+
+def compare_calls(row: HostileInput, turns: int = 36) -> float:
+    """Compare the calls in the others' turns with the hostile objects, of which one moves at times, and without."""
+    engine, events = row.others or ordinary_pod, Numbers(cycle=[], message=[])
+    counts = []
+    for objects in ((), row.present()):
+        side, moves, profile = Side(), row.moves(), Profile()
+        side.apply(*row.always(), *objects)
+        for _ in range(2 * WORKLOADS):
+            side.turn(engine)
+        for turn in range(turns):
+            if objects and turn % BLOCK == 0:
+                _apply_hostile(side, next(moves), events)
+            profile.enable()
+            side.turn(engine)
+            profile.disable()
+        counts.append(sum(entry.callcount for entry in profile.getstats()))
+    return counts[1] / counts[0]
 
 
 def _apply_hostile(side: Side, move: ApiObject, events: Numbers) -> None:

@@ -105,6 +105,48 @@ def select_namespaces(each: int) -> Spec:
     return {"matchExpressions": [{"key": f"none-{each}", "operator": "DoesNotExist"}]}
 
 
+def exclude_one(each: int) -> Spec:
+    """Select all of the others' pods but one, by their own labels."""
+    return {"matchExpressions": [{"key": "own", "operator": "NotIn", "values": [f"pod-{each}"]}]}
+
+
+def select_several(each: int) -> Spec:
+    """Select some of the others' pods by their own labels."""
+    return {"matchExpressions": [{"key": "own", "operator": "In", "values": [f"pod-{each + n}" for n in range(50)]}]}
+
+
+def select_workload_but_one(each: int) -> Spec:
+    """Select all pods but one of one of the others' workloads."""
+    return {**select_workload(each), **exclude_one(each)}
+
+
+def with_own_label(turn: int) -> Pod:
+    """Make a pod of the others that has a label of its own, as those of a StatefulSet or an indexed Job have."""
+    made = pod(turn, turn % 12)
+    labels = {**made.metadata.labels, "own": f"pod-{turn}"}
+    return msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, labels=labels))
+
+
+def own_label_rows() -> Iterator[HostileInput]:
+    """List the rows of inter-pod terms beside pods that have labels of their own."""
+    for kind in (f"podAffinity {PREFERRED}", f"podAntiAffinity {PREFERRED}", f"podAffinity {REQUIRED}"):
+        for select in (select_workload, exclude_absent, select_existing, exclude_one, select_several):
+            title = f"3,000 terms of {kind}, {select.__name__}, beside own labels"
+            yield _beside_own_labels(title, affinity_of(kind, *terms_of(select, alternate_topology)))
+    soft = f"podAffinity {PREFERRED}"
+    terms = terms_of(select_workload_but_one, alternate_topology)
+    yield _beside_own_labels("3,000 preferred terms, a label and NotIn, beside own labels", affinity_of(soft, *terms))
+    terms = terms_of(exclude_one, lambda each: f"topology-{each}")
+    yield _beside_own_labels("3,000 preferred terms, own topologies, beside own labels", affinity_of(soft, *terms))
+    for each, term in enumerate(terms):
+        term.update(topologyKey=alternate_topology(each), namespaces=[], namespaceSelector=select_namespaces(each))
+    yield _beside_own_labels("3,000 preferred terms, namespaceSelector, beside own labels", affinity_of(soft, *terms))
+
+
+def _beside_own_labels(title: str, spec: Spec) -> HostileInput:
+    return pods_with(title, lambda _: spec)._replace(others=with_own_label)
+
+
 def affinity_rows() -> Iterator[HostileInput]:
     """List the rows of inter-pod terms."""
     near_soft, away_soft = f"podAffinity {PREFERRED}", f"podAntiAffinity {PREFERRED}"
@@ -360,4 +402,4 @@ def node_rows() -> Iterator[HostileInput]:
     yield preempting._replace(title=title, present=lambda: budgets, moves=changed_budgets)
 
 
-ROWS: tuple[HostileInput, ...] = (*affinity_rows(), *spec_rows(), *node_rows())
+ROWS: tuple[HostileInput, ...] = (*affinity_rows(), *own_label_rows(), *spec_rows(), *node_rows())

@@ -2,20 +2,28 @@
 
 Pods with the same terms are counted together, per row. For one label class only the sum matters: each role and topology
 has one tally of the weighted sum, built on first use and kept current, shared by all label classes for which the same
-owners have the same weights. So the cost of a cycle depends on roles and topologies.
+owners have the same weights. So the cost of a cycle depends on roles and topologies. A new label class is compared with
+all terms at once, so thousands of terms of one user do not slow the pods of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
 from typing import Literal, NamedTuple
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary, ref
+from weakref import WeakKeyDictionary, WeakValueDictionary, ref
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kframework.objects.label_selectors import Selector, SelectorError, label_selector
 from kframework.objects.pod import PodAffinity, PodAffinityTerm, PodAntiAffinity, PodSpec
+from kframework.state.pod_conditions import PodConditions, as_column
 from kframework.state.pod_counts import LabelClass
 from kframework.state.pods import PodInfo
-from kframework.state.row_counts import LabelPair, add_to_row, lookup, required_labels
+from kframework.state.row_counts import LabelPair, add_to_row, required_labels
 from kframework.state.topology import LabelKeys, Tally, Topology
 
 #: The role of an existing term: required affinity or anti-affinity, or a preference.
@@ -40,24 +48,13 @@ class TallyKey(NamedTuple):
 class TermOwners:
     """The pods on nodes that have the same terms, counted per row, and the tallies that include them."""
 
-    __slots__ = ("__weakref__", "_attached", "by_label", "rows", "serial")
+    __slots__ = ("__weakref__", "_attached", "rows", "serial", "terms")
 
     def __init__(self, terms: PodTerms, serial: int) -> None:
         self.serial: int = serial
+        self.terms: PodTerms = terms
         self.rows: dict[int, int] = {}
-        #: Terms by a label that a pod must carry to match; None for terms that require no label.
-        self.by_label: dict[LabelPair | None, list[tuple[TallyKey, int, AffinityTerm]]] = {}
         self._attached: list[tuple[ref[TermTally], int]] = []
-        for key, weight, term in _keyed_terms(terms):
-            self.by_label.setdefault(next(required_labels(term.selector), None), []).append((key, weight, term))
-
-    def weights(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> dict[TallyKey, int]:
-        namespace, labels = pods.namespace, pods.labels
-        weights: dict[TallyKey, int] = {}
-        for key, weight, term in lookup(self.by_label, labels):
-            if term.matches(namespace, namespace_labels, labels):
-                weights[key] = weights.get(key, 0) + weight
-        return weights
 
     def add(self, row: int, delta: int) -> None:
         add_to_row(self.rows, row, delta)
@@ -75,6 +72,73 @@ class TermOwners:
         if len(attached) & (len(attached) - 1) == 0:
             self._attached = attached = [entry for entry in attached if entry[0]() is not None]
         attached.append((ref(tally), weight))
+
+
+#: Numbers by sum.
+Totals = NDArray[np.int64]
+
+
+class FiledTerms:
+    """The terms of all owners that match only pods with a certain label, or that require no label.
+
+    A sum is the total weight of an owner's matching terms under one key.
+    """
+
+    __slots__ = ("_conditions", "_keys", "_known_keys", "_owners", "_sum_of_term", "_sums_by_key", "_weights")
+
+    def __init__(self) -> None:
+        self._conditions = PodConditions()
+        #: By term: its weight, and the number of its sum.
+        self._weights = array("q")
+        self._sum_of_term = array("q")
+        #: By sum: the serial number of its owners, in ascending order, and its key.
+        self._owners = array("q")
+        self._keys: list[TallyKey] = []
+        self._sums_by_key: dict[TallyKey, array[int]] = {}
+        #: The keys with topologies that nodes have, with the versions of both.
+        self._known_keys: tuple[int, int, list[TallyKey]] = (-1, -1, [])
+
+    def add(self, owners: int, key: TallyKey, weight: int, term: AffinityTerm) -> None:
+        sums = self._sums_by_key.setdefault(key, array("q"))
+        if not sums or self._owners[sums[-1]] != owners:
+            sums.append(len(self._owners))
+            self._owners.append(owners)
+            self._keys.append(key)
+        self._sum_of_term.append(sums[-1])
+        self._weights.append(weight)
+        self._conditions.add(term.selector, term.namespaces, term.namespace_selector)
+
+    def add_up(
+        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str], dead: Sequence[int]
+    ) -> Totals | None:
+        """Return the sums of the terms that match a pod, 0 for those of dead owners; None if no term matches."""
+        matching = self._conditions.find(namespace, namespace_labels, labels)
+        if not len(matching):
+            return None
+        weights = as_column(self._weights)[matching]
+        totals = np.bincount(as_column(self._sum_of_term)[matching], weights, len(self._owners)).astype(np.int64)
+        if dead:
+            totals[np.isin(as_column(self._owners), dead)] = 0
+        return totals if totals.any() else None
+
+    def keys_on_nodes(self, label_keys: LabelKeys) -> list[TallyKey]:
+        """Return the keys of the sums in the topologies that nodes have."""
+        versions = (label_keys.version, len(self._sums_by_key))
+        if self._known_keys[:2] != versions:
+            known = [key for key in self._sums_by_key if key.topology_key in label_keys]
+            self._known_keys = (*versions, known)
+        return self._known_keys[2]
+
+    def all_keys(self, totals: Totals) -> Iterator[TallyKey]:
+        """Yield the keys of the sums that are not 0."""
+        yield from (self._keys[number] for number in np.flatnonzero(totals).tolist())
+
+    def sources(self, key: TallyKey, totals: Totals, after: int) -> tuple[Totals, Totals]:
+        """Return the owners with a serial number above `after` whose terms match, and their sums."""
+        sums = as_column(self._sums_by_key[key])
+        owners, totals = as_column(self._owners)[sums], totals[sums]
+        counted = (totals > 0) & (owners > after)
+        return owners[counted], totals[counted]
 
 
 #: The serial numbers of owners, each followed by the weight of its terms: flat, as it may be long, and is hashed and
@@ -113,17 +177,19 @@ class TermTally(Tally):
 
 
 class MatchingTerms:
-    """The existing terms that match the pods of a label class.
+    """The existing terms that match the pods of a label class; `are_some` tells whether any do.
 
-    `affinity`, `anti_affinity` and `preferred` (preceded by the sign) are the sums in the topologies that nodes have;
-    `anti_affinity_keys` are the keys of all topologies of anti-affinity. A tally changes, these tuples never do.
+    `affinity`, `anti_affinity` and `preferred` (preceded by the sign) are the sums in the topologies that nodes have. A
+    tally changes, these tuples never do.
     """
 
     __slots__ = (
+        "_anti_affinity_keys",
+        "_find_anti_affinity_keys",
         "_tallies",
         "affinity",
         "anti_affinity",
-        "anti_affinity_keys",
+        "are_some",
         "namespace_labels",
         "nbytes",
         "preferred",
@@ -132,9 +198,14 @@ class MatchingTerms:
         "versions",
     )
 
-    def __init__(self, namespace_labels: Mapping[str, str]) -> None:
+    def __init__(
+        self, namespace_labels: Mapping[str, str], find_anti_affinity_keys: Callable[[], frozenset[str]]
+    ) -> None:
         self.namespace_labels: Mapping[str, str] = namespace_labels
+        self.are_some: bool = False
         self.sources: dict[TallyKey, Sources] = {}
+        self._find_anti_affinity_keys = find_anti_affinity_keys
+        self._anti_affinity_keys: frozenset[str] | None = None
         #: The number of new owners after which the sources are looked up again, without dead ones.
         self.room_for_new: int = 0
         #: The versions of terms and of the nodes' labels from which the rest was computed.
@@ -143,25 +214,27 @@ class MatchingTerms:
         self.affinity: tuple[tuple[Topology, TermTally], ...] = ()
         self.anti_affinity: tuple[tuple[Topology, TermTally], ...] = ()
         self.preferred: tuple[tuple[int, Topology, TermTally], ...] = ()
-        self.anti_affinity_keys: frozenset[str] = frozenset()
         self.nbytes: int = 0
 
-    def update_tallies(self, tally_of: Callable[[str, Sources], TermTally], topology_keys: Container[str]) -> None:
-        previous, self._tallies = self._tallies, {}
-        for key, sources in self.sources.items():
-            if key.topology_key in topology_keys:
-                tally = previous.get(key)
-                if tally is None or tally.sources is not sources:
-                    tally = tally_of(key.topology_key, sources)
-                    self.sources[key] = tally.sources
-                self._tallies[key] = tally
+    @property
+    def anti_affinity_keys(self) -> frozenset[str]:
+        """The keys of all topologies of anti-affinity terms that match, also of those that no node has."""
+        if self._anti_affinity_keys is None:
+            self._anti_affinity_keys = self._find_anti_affinity_keys()
+        return self._anti_affinity_keys
+
+    def add_sources(self, more: Mapping[TallyKey, Sources], tally_of: Callable[[str, Sources], TermTally]) -> None:
+        self._anti_affinity_keys = None
+        for key, sources in more.items():
+            tally = tally_of(key.topology_key, (*self.sources.get(key, ()), *sources))
+            self.sources[key] = tally.sources
+            self._tallies[key] = tally
         tallied = [(key.role, key.sign, tally.topology, tally) for key, tally in self._tallies.items()]
         self.affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "affinity")
         self.anti_affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "anti_affinity")
         self.preferred = tuple(
             (sign, topology, tally) for role, sign, topology, tally in tallied if role == "preferred"
         )
-        self.anti_affinity_keys = frozenset(key.topology_key for key in self.sources if key.role == "anti_affinity")
         self.nbytes = sum(tally.values.nbytes + 16 * len(tally.sources) for tally in self._tallies.values())
 
 
@@ -175,9 +248,12 @@ class ExistingTerms:
         self._topology_of = topology_of
         self._label_keys = label_keys
         self._owners: WeakValueDictionary[PodTerms, TermOwners] = WeakValueDictionary()
-        self._by_serial: WeakValueDictionary[int, TermOwners] = WeakValueDictionary()
-        self._by_label: dict[LabelPair | None, WeakSet[TermOwners]] = {}
-        self._sweep_at = 1024
+        self._by_serial: dict[int, ref[TermOwners]] = {}
+        #: The terms by a label that a pod must carry to match; None for terms that require no label.
+        self._by_label: dict[LabelPair | None, FiledTerms] = {}
+        #: The number of filed terms, and the owners that have some though their last pod is gone.
+        self._filed = 0
+        self._dead: set[int] = set()
         self._by_class: WeakKeyDictionary[LabelClass, MatchingTerms] = WeakKeyDictionary()
         self._tallies: WeakValueDictionary[tuple[str, Sources], TermTally] = WeakValueDictionary()
         self.version: int = 0
@@ -191,30 +267,38 @@ class ExistingTerms:
         owners = self._owners.get(terms)
         if owners is None:
             self.version += 1
-            owners = self._owners[terms] = self._by_serial[self.version] = TermOwners(terms, self.version)
-            by_label = self._by_label
-            for label in owners.by_label:
-                by_label.setdefault(label, WeakSet()).add(owners)
-            if len(by_label) > self._sweep_at:
-                for empty in [label for label, entries in by_label.items() if not entries]:
-                    del by_label[empty]
-                self._sweep_at = 2 * len(by_label) + 1024
+            owners = self._owners[terms] = TermOwners(terms, self.version)
+            self._by_serial[owners.serial] = ref(owners, partial(self._on_end, owners.serial))
+            self._file(owners)
+            if len(self._dead) > _MAX_NEW_OWNERS + self._filed // _MAX_NEW_OWNERS:
+                self._by_label, self._filed, self._dead = {}, 0, set()
+                for each in sorted(self._owners.values(), key=lambda each: each.serial):
+                    self._file(each)
         return owners
+
+    def _on_end(self, serial: int, reference: object) -> None:
+        del self._by_serial[serial]
+        self._dead.add(serial)
+
+    def _file(self, owners: TermOwners) -> None:
+        for key, weight, term in _keyed_terms(owners.terms):
+            label = next(required_labels(term.selector), None)
+            self._by_label.setdefault(label, FiledTerms()).add(owners.serial, key, weight, term)
+            self._filed += 1
 
     # -- pods that the terms match -------------------------------------------------------------------------------------
 
     def terms_matching(self, pods: LabelClass, namespace_labels: Mapping[str, str]) -> MatchingTerms:
-        terms = self._by_class.get(pods)
+        terms, versions = self._by_class.get(pods), (self.version, self._label_keys.version)
         if terms is not None and terms.namespace_labels == namespace_labels:
-            if terms.versions == (self.version, self._label_keys.version):
+            if terms.versions == versions:
                 return terms
             new = self.version - terms.versions[0]
-            if new < terms.room_for_new:
+            if new < terms.room_for_new and terms.versions[1] == versions[1]:
                 terms.room_for_new -= new
-                new_owners = map(self._by_serial.get, range(terms.versions[0] + 1, self.version + 1))
-                return self._add_sources(terms, [each for each in new_owners if each is not None], pods)
-        owners = sorted(set(lookup(self._by_label, pods.labels)), key=lambda owner: owner.serial)
-        terms = self._add_sources(MatchingTerms(namespace_labels), owners, pods)
+                return self._update(terms, pods)
+        find_keys = partial(self._anti_affinity_keys, pods.namespace, namespace_labels, pods.labels)
+        terms = self._update(MatchingTerms(namespace_labels, find_keys), pods)
         terms.room_for_new = _MAX_NEW_OWNERS + sum(map(len, terms.sources.values())) // 2
         self._by_class.pop(pods, None)
         self._by_class[pods] = terms
@@ -222,29 +306,57 @@ class ExistingTerms:
             del self._by_class[next(iter(self._by_class))]
         return terms
 
-    def _add_sources(self, terms: MatchingTerms, owners: Iterable[TermOwners], pods: LabelClass) -> MatchingTerms:
-        """Add the weights of these owners' terms, and look up the tallies of the topologies that nodes have."""
-        more: dict[TallyKey, list[int]] = {}
-        for each in owners:
-            for key, weight in each.weights(pods, terms.namespace_labels).items():
-                more.setdefault(key, []).extend((each.serial, weight))
-        for key, sources in more.items():
-            terms.sources[key] = (*terms.sources.get(key, ()), *sources)
-        versions = (self.version, self._label_keys.version)
-        if more or terms.versions[1] != versions[1]:
-            terms.update_tallies(self._tally_for, self._label_keys)
-        terms.versions = versions
+    def _update(self, terms: MatchingTerms, pods: LabelClass) -> MatchingTerms:
+        """Add the sums of new owners' terms in the topologies that nodes have."""
+        more: dict[TallyKey, list[tuple[Totals, Totals]]] = {}
+        for filed, totals in self._matching(pods.namespace, terms.namespace_labels, pods.labels):
+            terms.are_some = True
+            for key in filed.keys_on_nodes(self._label_keys):
+                sources = filed.sources(key, totals, terms.versions[0])
+                if len(sources[0]):
+                    more.setdefault(key, []).append(sources)
+        if more:
+            terms.add_sources({key: _join(parts) for key, parts in more.items()}, self._tally_for)
+        terms.versions = (self.version, self._label_keys.version)
         return terms
+
+    def _matching(
+        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
+    ) -> Iterator[tuple[FiledTerms, Totals]]:
+        """Yield the filed terms of which some match a pod, and their sums."""
+        dead = list(self._dead)
+        for label in (None, *labels.items()):
+            filed = self._by_label.get(label)
+            totals = filed.add_up(namespace, namespace_labels, labels, dead) if filed is not None else None
+            if filed is not None and totals is not None:
+                yield filed, totals
+
+    def _anti_affinity_keys(
+        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
+    ) -> frozenset[str]:
+        matching = self._matching(namespace, namespace_labels, labels)
+        keys = chain.from_iterable(filed.all_keys(totals) for filed, totals in matching)
+        return frozenset(key.topology_key for key in keys if key.role == "anti_affinity")
 
     def _tally_for(self, topology_key: str, sources: Sources) -> TermTally:
         tally = self._tallies.get((topology_key, sources))
         if tally is None:
             tally = self._tallies[topology_key, sources] = TermTally(self._topology_of(topology_key), sources)
             for serial, weight in zip(sources[::2], sources[1::2], strict=True):
-                owners = self._by_serial.get(serial)
+                reference = self._by_serial.get(serial)
+                owners = reference() if reference is not None else None
                 if owners is not None:
                     owners.attach(tally, weight)
         return tally
+
+
+def _join(parts: Sequence[tuple[Totals, Totals]]) -> Sources:
+    """Return the owners and sums of terms filed under several labels, added up by owners."""
+    owners, totals = parts[0]
+    if len(parts) > 1:
+        owners, positions = np.unique(np.concatenate([owners for owners, _ in parts]), return_inverse=True)
+        totals = np.bincount(positions, np.concatenate([totals for _, totals in parts])).astype(np.int64)
+    return tuple(np.column_stack((owners, totals)).ravel().tolist())
 
 
 def terms_of(pod: PodInfo) -> PodTerms:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from kframework.objects.label_selectors import Selector
+from kframework.objects.label_selectors import EVERYTHING, NOTHING, Selector
 from kframework.state.columns import Column
-from kframework.state.row_counts import LabelPair, lookup, required_labels
+from kframework.state.pod_conditions import FEW, PodConditions, as_column
+from kframework.state.row_counts import LabelPair, required_labels
 from kframework.state.topology import Tally, Topology
 
 
@@ -43,8 +45,13 @@ class Selection(NamedTuple):
         return (self.namespaces is None or pods.namespace in self.namespaces) and self.selector.matches(pods.labels)
 
 
+def _add_condition(conditions: PodConditions, selection: Selection) -> None:
+    namespaces, selector, _ = selection
+    conditions.add(selector, namespaces or (), EVERYTHING if namespaces is None else NOTHING)
+
+
 class WeightedSelections:
-    """Several selections, each with the weight of a matching pod: a pod's weights add up.
+    """Several selections, each with the weight of a matching pod, terminating or not: a pod's weights add up.
 
     Instances are compared by content, which is hashed once: there may be thousands.
     """
@@ -54,9 +61,12 @@ class WeightedSelections:
     def __init__(self, selections: tuple[tuple[int, Selection], ...]) -> None:
         self.selections: tuple[tuple[int, Selection], ...] = selections
         self._hash = hash(selections)
-        self._by_label: dict[LabelPair | None, list[tuple[int, Selection]]] = {}
-        for weighted in selections:
-            self._by_label.setdefault(next(required_labels(weighted[1].selector), None), []).append(weighted)
+        self._by_label: dict[LabelPair | None, tuple[array[int], PodConditions]] = {}
+        for weight, selection in selections:
+            label = next(required_labels(selection.selector), None)
+            weights, conditions = self._by_label.setdefault(label, (array("q"), PodConditions()))
+            weights.append(weight)
+            _add_condition(conditions, selection)
 
     @property
     def namespaces(self) -> frozenset[str] | None:
@@ -70,7 +80,11 @@ class WeightedSelections:
         return () if len(self._by_label) > 1 else tuple(each for each in self._by_label if each is not None)
 
     def weight(self, pods: LabelClass) -> int:
-        return sum(weight for weight, selection in lookup(self._by_label, pods.labels) if selection.matches(pods))
+        entries = (self._by_label.get(label) for label in (None, *pods.labels.items()))
+        return sum(
+            int(as_column(weights)[conditions.find(pods.namespace, {}, pods.labels)].sum())
+            for weights, conditions in filter(None, entries)
+        )
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, WeightedSelections) and self.selections == other.selections)
@@ -82,11 +96,17 @@ class WeightedSelections:
 class AllOf:
     """A conjunction of selections: a pod counts, once, if all match it."""
 
-    __slots__ = ("_hash", "selections")
+    __slots__ = ("_conditions", "_hash", "selections")
 
     def __init__(self, selections: tuple[Selection, ...]) -> None:
         self.selections: tuple[Selection, ...] = selections
         self._hash = hash(selections)
+        #: The same together, if they are as many as the terms of a pod may be.
+        self._conditions: PodConditions | None = None
+        if len(selections) > FEW and all(selection.terminating for selection in selections):
+            self._conditions = PodConditions()
+            for selection in selections:
+                _add_condition(self._conditions, selection)
 
     @property
     def namespaces(self) -> frozenset[str] | None:
@@ -100,7 +120,9 @@ class AllOf:
 
     def weight(self, pods: LabelClass) -> int:
         """Return 1 for a pod of a class that is counted, else 0."""
-        return int(all(selection.matches(pods) for selection in self.selections))
+        if self._conditions is None:
+            return int(all(selection.matches(pods) for selection in self.selections))
+        return int(len(self._conditions.find(pods.namespace, {}, pods.labels)) == len(self.selections))
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, AllOf) and self.selections == other.selections)

@@ -8,6 +8,9 @@ import pytest
 
 from benchmarks import targets
 from benchmarks.counts import GROWTH, HEADROOM, ROWS, VERSION, compare_growth, read_figures
+from benchmarks.hostile import compare_calls
+from benchmarks.hostile_inputs import MANY, HostileInput, own_label_rows
+from kframework.state import pod_conditions
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PodInfo
 
@@ -23,6 +26,16 @@ def test_calls_per_pod_stay_near_their_figure(row: str, figure: float) -> None:
 
 def test_calls_per_pod_do_not_grow_with_nodes() -> None:
     assert compare_growth() <= GROWTH
+
+
+@pytest.mark.parametrize("row", [*own_label_rows()], ids=lambda row: row.title)
+def test_terms_of_one_user_cost_other_pods_at_most_half_more_calls(row: HostileInput) -> None:
+    assert compare_calls(row) <= 1.5
+
+
+def test_terms_that_are_matched_one_by_one_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pod_conditions, "FEW", MANY)
+    assert compare_calls(next(own_label_rows())) > 1.5
 
 
 def test_added_calls_per_pod_are_detected(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Generic, TypeVar, cast
 
 import msgspec
@@ -221,7 +220,7 @@ def actual_facts(state: ClusterState, label_keys: Iterable[str], counts: Mapping
 
 
 def _only_term(holders: TermOwners) -> tuple[str, frozenset[str], str]:
-    ((_, _, term),) = chain.from_iterable(holders.by_label.values())
+    (term,) = holders.terms.anti_affinity
     return term.topology_key, term.namespaces, str(term.selector)
 
 

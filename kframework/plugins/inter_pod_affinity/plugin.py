@@ -105,7 +105,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
         """Return NOTHING for a pod without terms that no other pod's terms match."""
-        if pod.template.has_terms or self._affinities.existing_terms(pod, self.handle.nodes).sources:
+        if pod.template.has_terms or self._affinities.existing_terms(pod, self.handle.nodes).are_some:
             return None
         return NOTHING
 

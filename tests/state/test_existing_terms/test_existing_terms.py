@@ -11,8 +11,8 @@ import pytest
 from kframework.objects import Affinity
 from kframework.state import existing_terms as module
 from kframework.state.cluster import ClusterState
-from kframework.state.existing_terms import MatchingTerms, TermOwners, TermTally
-from kframework.state.pod_counts import LabelClass
+from kframework.state.existing_terms import MatchingTerms, TermTally
+from kframework.state.pod_conditions import PodConditions
 from tests.support.objects import node, pod
 
 REQUIRED, PREFERRED = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
@@ -186,31 +186,42 @@ def test_templates_with_equal_terms_are_counted_together() -> None:
     assert (state.nodes.existing_terms.version, totals(about(state))) == (1, {"zone": 5})
 
 
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[LabelClass]:
-    """Note about whom the terms of a set are tried."""
-    seen: list[LabelClass] = []
-    weights = TermOwners.weights
+def test_a_label_class_is_compared_with_all_terms_once_for_each_new_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, compared = cluster(), list[str]()
+    find = PodConditions.find
 
-    def noted(holders: TermOwners, pods: LabelClass, namespace_labels: dict[str, str]) -> object:
-        seen.append(pods)
-        return weights(holders, pods, namespace_labels)
+    def noted(conditions: PodConditions, namespace: str, *labels: dict[str, str]) -> object:
+        compared.append(namespace)
+        return find(conditions, namespace, *labels)
 
-    monkeypatch.setattr(TermOwners, "weights", noted)
-    return seen
-
-
-def test_a_set_of_terms_is_tried_once_for_each_label_class_whatever_comes_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    state = cluster()
-    seen = asked(monkeypatch)
+    monkeypatch.setattr(PodConditions, "find", noted)
     kept = [state.interner.label_class("default", {"app": str(n)}, False) for n in range(3)]
     for n in range(20):
         hold(state, f"p{n}", away(not_in(f"none-{n}")))
         for pods in kept:
             assert totals(state.nodes.existing_terms.terms_matching(pods, {})) == {"zone": n + 1}
             state.nodes.existing_terms.terms_matching(pods, {})
-    assert len(seen) == 20 * len(kept)
+    assert len(compared) == 20 * len(kept)
+
+
+def test_terms_of_one_owner_filed_under_several_labels_are_added_up() -> None:
+    state = cluster()
+    hold(state, "p", rather((5, term()), (7, term("zone", "other")), (11, not_in("db"))))
+    hold(state, "q", rather((13, not_in("db"))))
+    ((sign, topology, tally),) = about(state).preferred
+    assert (sign, topology.key, tally.total, tally.sources) == (1, "zone", 29, (1, 16, 2, 13))
+
+
+@pytest.mark.parametrize("count", [3, 300])
+def test_terms_that_match_are_some_though_no_node_has_their_topology(count: int) -> None:
+    state = cluster()
+    assert not about(state).are_some
+    hold(state, "p", away(*(not_in(f"none-{n}", key=f"rack-{n}") for n in range(count))))
+    found = about(state)
+    assert (found.are_some, found.sources) == (True, {})
+    assert found.anti_affinity_keys == {f"rack-{n}" for n in range(count)}
+    state.put_node(node("a", labels={"rack-1": "1"}))
+    assert totals(about(state)) == {"rack-1": 1}
 
 
 def test_sets_of_terms_that_are_gone_are_let_go_of() -> None:
