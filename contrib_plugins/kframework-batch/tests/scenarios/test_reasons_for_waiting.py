@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from kframework_batch.objects import PodGroup
 from kframework_batch.scenario import BatchScenario, make_job
+from kframework_batch.testing import Stage, make_group, make_task
 from msgspec.structs import replace
 
+from kframework.objects import (
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSource,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    Volume,
+)
 from kframework.testing import make_node
 
 
@@ -30,3 +40,22 @@ def test_job_that_exceeds_an_empty_cluster_names_its_minimum_and_the_capacity() 
         "(overcommit-factor 1.2 times 2, rounded down); "
         "a smaller minimum, more nodes or a larger overcommit-factor would help"
     )
+
+
+def test_pod_waits_for_a_claim_that_only_one_pod_may_use() -> None:
+    modes = ("ReadWriteOncePod",)
+    volume = PersistentVolume(
+        metadata=ObjectMeta(name="pv"), spec=PersistentVolumeSpec(capacity={"storage": "1Gi"}, access_modes=modes)
+    )
+    claim = PersistentVolumeClaim(
+        metadata=ObjectMeta(name="only", namespace="default", annotations={"pv.kubernetes.io/bind-completed": "yes"}),
+        spec=PersistentVolumeClaimSpec(access_modes=modes, volume_name="pv"),
+    )
+    mounted = Volume(name="data", persistent_volume_claim=PersistentVolumeClaimSource(claim_name="only"))
+    gangs = [(make_group(name), [make_task(f"{name}-0", name, volumes=[mounted])]) for name in ("first", "second")]
+    stage = Stage(nodes=[make_node("n1"), make_node("n2")], gangs=gangs, objects=[volume, claim]).session()
+    (bound,) = stage.bound
+    (waiting,) = {"first-0", "second-0"} - {bound}
+    assert "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use" in stage.message(waiting)
+    stage.delete(bound)
+    assert set(stage.session().bound) == {bound, waiting}

@@ -20,8 +20,8 @@ from kframework.core.runtime.registry import load_in_tree_args
 from kframework.objects import Affinity, LabelSelector, Pod, PodAffinityTerm, PodAntiAffinity
 
 ALL = (
-    "NodeUnschedulable TaintToleration NodeAffinity NodePorts NodeVolumeLimits VolumeBinding VolumeZone "
-    "PodTopologySpread InterPodAffinity DynamicResources"
+    "NodeUnschedulable TaintToleration NodeAffinity NodePorts VolumeRestrictions NodeVolumeLimits VolumeBinding "
+    "VolumeZone PodTopologySpread InterPodAffinity DynamicResources"
 ).split()
 DEFAULTS = {
     "TaintToleration": 3,
@@ -64,6 +64,7 @@ def test_all_core_plugins_are_enabled_by_default() -> None:
         ("predicate.TaintTolerationEnable: 'false'", "TaintToleration"),
         ("predicate.NodePortsEnable: no", "NodePorts"),
         ("predicate.PodAffinityEnable: false", "InterPodAffinity"),
+        ("predicate.VolumeRestrictionsEnable: false", "VolumeRestrictions"),
         ("predicate.NodeVolumeLimitsEnable: false", "NodeVolumeLimits"),
         ("predicate.VolumeZoneEnable: false", "VolumeZone"),
         ("predicate.PodTopologySpreadEnable: false", "PodTopologySpread"),

@@ -23,6 +23,7 @@ _SWITCHES = {
     "taint_toleration": "TaintToleration",
     "node_affinity": "NodeAffinity",
     "node_ports": "NodePorts",
+    "volume_restrictions": "VolumeRestrictions",
     "node_volume_limits": "NodeVolumeLimits",
     "volume_binding": "VolumeBinding",
     "volume_zone": "VolumeZone",
@@ -38,6 +39,7 @@ class PredicatesArguments(BatchArguments):
     taint_toleration: bool = Field(True, alias="predicate.TaintTolerationEnable")
     node_affinity: bool = Field(True, alias="predicate.NodeAffinityEnable")
     node_ports: bool = Field(True, alias="predicate.NodePortsEnable")
+    volume_restrictions: bool = Field(True, alias="predicate.VolumeRestrictionsEnable")
     node_volume_limits: bool = Field(True, alias="predicate.NodeVolumeLimitsEnable")
     volume_binding: bool = Field(True, alias="predicate.VolumeBindingEnable")
     volume_zone: bool = Field(True, alias="predicate.VolumeZoneEnable")
