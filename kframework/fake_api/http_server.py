@@ -30,6 +30,7 @@ from kframework.fake_api.authentication import Authenticator
 from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.state_file import StateFile
+from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.manifest import Manifest
@@ -195,9 +196,11 @@ def _is_own_kubeconfig(file: Path) -> bool:
 
 
 def _format_kubeconfig(url: str, authority: bytes, token: str) -> str:
-    cluster = {"server": url}
+    cluster: Data = {"server": url}
     if authority:
         cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
+    else:
+        cluster["insecure-skip-tls-verify"] = True  # without it, Kubernetes' client for JavaScript refuses plain HTTP
     document = {
         "apiVersion": "v1",
         "kind": "Config",

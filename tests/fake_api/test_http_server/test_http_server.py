@@ -65,6 +65,16 @@ def test_cluster_has_the_certificate_of_the_kubeconfig(tls: bool) -> None:
     assert tls == result.startswith("-----BEGIN CERTIFICATE-----")
 
 
+@pytest.mark.parametrize("tls", [False, True])
+def test_kubeconfig_allows_plain_http_only_without_tls(tls: bool) -> None:
+    async def work(file: Path) -> None:
+        text = await asyncio.to_thread(file.read_text)
+        cluster = yaml.safe_load(text)["clusters"][0]["cluster"]
+        assert cluster.get("insecure-skip-tls-verify", False) is not tls
+
+    publishing(ServerOptions(tls=tls), work)
+
+
 @pytest.mark.parametrize("address", ["127.0.0.1", "0.0.0.0", "localhost"])
 def test_temporary_kubeconfig_is_removed_with_the_server(address: str) -> None:
     recorded: list[Path] = []
