@@ -10,7 +10,7 @@ import typer
 
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import DataForm, print_data, print_lines, print_table, progress_bar
-from kframework.observe.text_table import NONE
+from kframework.observe.text_table import NONE, format_count
 
 if TYPE_CHECKING:
     from kframework.testing.conformance.cases import Case
@@ -96,7 +96,7 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
         for case, fact in differences[:_MAX_LISTED]:
             rows.append((case, format_path(fact.path), _format_value(fact.expected), _format_value(fact.got)))
         if len(differences) > _MAX_LISTED:
-            more = f"and {len(differences) - _MAX_LISTED} more in {_count_cases(len(suite.differences))}"
+            more = f"and {len(differences) - _MAX_LISTED} more in {format_count(len(suite.differences), 'case')}"
             rows.append((suite.name, more, "", ""))
     if rows:
         print_lines("")
@@ -104,12 +104,9 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     if summary.overall.uncompared:
         print_lines("", "not compared:")
     for reason, same in groupby(summary.overall.uncompared, key=lambda part: part.reason):
-        print_lines(f"  {reason}: {', '.join(f'{part.part} of {_count_cases(part.cases)}' for part in same)}")
+        parts = [f"{part.part} of {format_count(part.cases, 'case')}" for part in same]
+        print_lines(f"  {reason}: {', '.join(parts)}")
     print_lines("", f"total  {summary.overall.passed}/{summary.overall.total}")
-
-
-def _count_cases(number: int) -> str:
-    return "1 case" if number == 1 else f"{number} cases"
 
 
 def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kframework.cli.options import Output
 from kframework.cli.printing import print_json, print_names, print_table, print_yaml, progress_bar
-from kframework.observe.text_table import NONE
+from kframework.observe.text_table import NONE, format_count
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ def summarise(simulation: SimulationResult) -> None:
         say("warning", f"gave up on pods that were retried without success: {_format_names(retried)}")
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
-    account = f"{cycles} scheduling cycles in {time} of virtual time"
-    sys.stderr.write(f"{bound} of {pods} pods bound, {pods - bound} pending; {account}\n")
+    account = f"{format_count(cycles, 'scheduling cycle')} in {time} of virtual time"
+    sys.stderr.write(f"{bound} of {format_count(pods, 'pod')} bound, {pods - bound} pending; {account}\n")
 
 
 def _to_item(outcome: PodOutcome) -> dict[str, object]:

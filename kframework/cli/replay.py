@@ -16,7 +16,7 @@ from kframework.cli.printing import print_json, print_table
 from kframework.clock import rfc3339
 from kframework.errors import escape_text
 from kframework.explain.text import BRIEF
-from kframework.observe.text_table import NONE
+from kframework.observe.text_table import NONE, format_count
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import say
 
@@ -252,7 +252,7 @@ def _summarise(result: ReplayResult, config: str | None) -> None:
     for what, names in _format_unrepeated(result.unrepeated):
         say("notice", f"not repeated: {what}: {BRIEF.names(names, _MAX_NAMES)}")
     by = "the recorded configuration" if config is None else config
-    compared = " and ".join(f"{len(names)} {record}s" for record, names in result.compared.items())
+    compared = " and ".join(format_count(len(names), record) for record, names in result.compared.items())
     kinds = Counter(diff.kind for diff in result.differences)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     skipped = len(result.unrepeated.late_rejections) + len(result.unrepeated.earlier_pods)

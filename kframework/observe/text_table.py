@@ -17,6 +17,11 @@ _NARROW = 40
 INDENT = " " * 4
 
 
+def format_count(number: int, noun: str) -> str:
+    """Format a number of things: `1 pod`, `2 pods`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def table(
     headers: Sequence[str],
     rows: Sequence[Sequence[str]],

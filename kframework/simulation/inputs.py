@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from kframework.errors import ConfigError, InputError, format_import_error
+from kframework.observe.text_table import format_count
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -199,4 +200,4 @@ def _unknown_fields(manifest: Manifest) -> list[InputError]:
             message = f'unknown field "{format_path(field.path)}"{hint}'
             line = location.line(field.path)
             errors.append(InputError(message, file=location.source.name, line=line, subject=reference(subject)))
-    return [*errors, InputError(f"and {others} more unknown fields")] if others else errors
+    return [*errors, InputError(f"and {format_count(others, 'more unknown field')}")] if others else errors

@@ -32,6 +32,7 @@ from kframework.errors import ClusterError, ExplainError, InputError
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Pod
+from kframework.observe.text_table import format_count
 from kframework.observe.web.nodes import list_nodes
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extender_http import HttpExtenderTransport
@@ -269,7 +270,7 @@ class Simulation(Generic[E]):
         outcomes = self._records.outcomes({})
         bound = sum(each.node is not None for each in outcomes)
         end = "" if self.is_over else ", not at its end"
-        return f"{bound} of {len(outcomes)} pods bound, {self.seconds:g} s of virtual time{end}"
+        return f"{bound} of {format_count(len(outcomes), 'pod')} bound, {self.seconds:g} s of virtual time{end}"
 
 
 class _SimulatedExtender(Extender):

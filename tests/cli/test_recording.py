@@ -45,7 +45,7 @@ def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path:
         scheduler.end(number)
     done = run("replay", file)
     assert (done.code, done.out) == (0, "")
-    assert done.errors[-1] == "1 attempts replayed with the recorded configuration: all the same"
+    assert done.errors[-1] == "1 attempt replayed with the recorded configuration: all the same"
     assert ("the recording is incomplete" in done.err) is (number == signal.SIGKILL)
 
 
@@ -73,7 +73,7 @@ def test_what_dev_finds_out_is_recorded_too(run: Command, tmp_path: Path) -> Non
     file = tmp_path / "run.rec"
     assert run("simulate", "-f", "-", "--dev", "--record", file, stdin=f"{NODE}---{POD}").code == 0
     done = run("replay", file)
-    assert (done.code, done.errors[-1]) == (0, "1 attempts replayed with the recorded configuration: all the same")
+    assert (done.code, done.errors[-1]) == (0, "1 attempt replayed with the recorded configuration: all the same")
 
 
 def test_annotations_are_held_as_they_are_asked_for(run: Command, tmp_path: Path) -> None:

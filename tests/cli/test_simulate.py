@@ -441,7 +441,7 @@ spec:
 @pytest.mark.parametrize(
     ("names", "code", "printed"),
     [
-        ("*", 0, "1 of 1 pods bound"),
+        ("*", 0, "1 of 1 pod bound"),
         ("*,-deployment", 0, "0 of 0 pods bound"),
         ("*,-deploy", 1, 'error: controllers: unknown controller "deploy"; did you mean "deployment"?'),
     ],

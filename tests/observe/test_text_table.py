@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.observe.text_table import table
+from kframework.observe.text_table import format_count, table
 
 HEADERS = ("POD", "STATUS", "MESSAGE")
 MESSAGE = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) were unschedulable."
@@ -58,3 +58,8 @@ def test_table_without_rows_is_its_header() -> None:
 def test_colours_are_for_the_status_and_do_not_move_the_columns() -> None:
     (_, row) = table(("POD", "STATUS", "NODE"), [("Bound", "Bound", "n")], None, {"Bound": "32"})
     assert row == "Bound  \x1b[32mBound\x1b[0m   n"
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 pods"), (1, "1 pod"), (2, "2 pods")])
+def test_count_of_one_is_singular(number: int, text: str) -> None:
+    assert format_count(number, "pod") == text

@@ -129,7 +129,7 @@ def test_simulation_explains_a_pod_in_its_current_state() -> None:
 
 def test_simulation_html_shows_summary_nodes_and_pods() -> None:
     html = kframework.simulate([make_node("a"), make_pod("pod")])._repr_html_()
-    assert html.startswith("<p>1 of 1 pods bound, 0 s of virtual time</p><svg ")
+    assert html.startswith("<p>1 of 1 pod bound, 0 s of virtual time</p><svg ")
     assert re.search(r">default/pod</td><td[^>]*>a</td>", html)
 
 

@@ -173,5 +173,5 @@ def test_decisions_that_are_not_repeated_are_reported(run: Command, tmp_path: Pa
     assert done.errors[-3:] == [
         "notice: not repeated: attempts that failed in Reserve or Permit: 1",
         "notice: not repeated: PreEnqueue of gated pods: default/huge",
-        f"1 attempts replayed with {packed}: 1 not repeated",
+        f"1 attempt replayed with {packed}: 1 not repeated",
     ]
