@@ -30,6 +30,7 @@ from kframework.cli.options import (
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_outcomes, progress, report_notices, summarise
+from kframework.cli.printing import progress_bar
 from kframework.cli.recording import RecordOptions, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster
@@ -90,7 +91,9 @@ def command(
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
     configuration = version.override(load_simulation_configuration(config, plugins, seed))
-    objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
+    is_alone = trace != CONSOLE and not verbosity and not pdb
+    with progress_bar("Reading files", shown=is_alone):
+        objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]
@@ -111,7 +114,7 @@ def command(
                 observers=[*observers, *recorded.observers],
                 engine=recorded.engine,
                 workload_controllers=controllers.split(","),
-                on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity and not pdb)),
+                on_progress=closing.enter_context(progress(alone=is_alone)),
                 timed_share=max(
                     min(1.0, _TIMED_ATTEMPTS / max(len(objects), 1)) if report is not None else 0.0,
                     tracing.share if tracing is not None else 0.0,

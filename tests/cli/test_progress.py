@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
 from kframework.cli.outcomes import progress
 from kframework.simulation.records import Progress
+from tests.cli.conftest import Command
+
+CLUSTER = "{apiVersion: v1, kind: Node, metadata: {name: a}}"
 
 
 def shown(capsys: pytest.CaptureFixture[str], *, alone: bool = True) -> str:
@@ -36,3 +40,10 @@ def test_nobody_else_does(
     monkeypatch.setenv("TERM", environment)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: terminal)
     assert shown(capsys, alone=alone) == ""
+
+
+def test_terminal_shows_that_files_are_read(run: Command, cluster: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert "Reading files" in run("simulate", "-f", cluster).err
+    assert "Reading files" not in run("simulate", "-f", cluster, "-v", "2").err
