@@ -220,7 +220,7 @@ def default_job(data: Data) -> Data:
 def default_cron_job(data: Data) -> Data:
     """Add the defaults of a CronJob; its jobs get theirs on creation."""
     spec = _default_spec(_CRON_JOB, data)
-    return {**data, "spec": _change_at(spec, ("jobTemplate", "spec", "template", "spec"), default_template_spec)}
+    return {**data, "spec": change_at(spec, ("jobTemplate", "spec", "template", "spec"), default_template_spec)}
 
 
 def _default_spec(schema: Data, data: Data) -> Data:
@@ -232,14 +232,14 @@ def _without_empty(spec: Data, field: str) -> Data:
 
 
 def _with_template(data: Data, spec: Data) -> Data:
-    return {**data, "spec": _change_at(spec, ("template", "spec"), default_template_spec)}
+    return {**data, "spec": change_at(spec, ("template", "spec"), default_template_spec)}
 
 
-def _change_at(data: Data, path: tuple[str, ...], change: Callable[[Data], Data]) -> Data:
+def change_at(data: Data, path: tuple[str, ...], change: Callable[[Data], Data]) -> Data:
     if not path:
         return change(data)
     inner = data.get(path[0])
-    return {**data, path[0]: _change_at(inner, path[1:], change)} if isinstance(inner, dict) else data
+    return {**data, path[0]: change_at(inner, path[1:], change)} if isinstance(inner, dict) else data
 
 
 def default_service(data: Data) -> Data:
@@ -321,8 +321,8 @@ def _binding(data: Data) -> Data:
 
 
 _BY_FUNCTION: dict[tuple[str, str], Callable[[Data], Data]] = {
-    ("v1", "Pod"): lambda data: _change_at(data, ("spec",), default_pod_spec),
-    ("v1", "PodTemplate"): lambda data: _change_at(data, ("template", "spec"), default_template_spec),
+    ("v1", "Pod"): lambda data: change_at(data, ("spec",), default_pod_spec),
+    ("v1", "PodTemplate"): lambda data: change_at(data, ("template", "spec"), default_template_spec),
     ("v1", "ReplicationController"): default_replication_controller,
     ("v1", "Secret"): _secret,
     ("v1", "Service"): default_service,

@@ -146,7 +146,7 @@ def _match_condition_causes(conditions: list[Data], path: str) -> Iterator[Cause
         yield from name_causes(text(condition, "name"), f"{location}.name", qualified_name, names)
 
 
-_WORKLOAD_KINDS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
+WORKLOAD_KINDS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
 #: Greater priorities are reserved for system classes.
 _HIGHEST_PRIORITY = 1_000_000_000
 
@@ -158,7 +158,7 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
             yield from pod_causes(mapping(data, "spec"))
         case "v1", "Service":
             yield from service_causes(data)
-        case "apps/v1", _ if kind in _WORKLOAD_KINDS:
+        case "apps/v1", _ if kind in WORKLOAD_KINDS:
             yield from workload_causes(data, kind)
             if kind == "Deployment":
                 yield from strategy_causes(mapping(data, "spec.strategy"))
