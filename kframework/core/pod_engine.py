@@ -365,7 +365,10 @@ class PodEngine(PodOutcomes):
     def search(self, attempt: Attempt) -> Search:
         """Create the search for a node; raises PluginError if the pod cannot be signed."""
         pod, profile = attempt.pod, attempt.profile
-        plan = self._plan_caches[profile.name].plan(profile.sign(pod, self.cluster.epoch), pod)
+        signature = profile.sign(pod, self.cluster.epoch)
+        if profile.signs_all_fields:
+            signature = profile.without_new_fields(signature, pod)
+        plan = self._plan_caches[profile.name].plan(signature, pod)
         attempt.profile = attempt.timed_profile = plan.profile
         if attempt.trace.is_timed:
             attempt.timed_profile = plan.profile.timed

@@ -89,6 +89,11 @@ class PodTemplate:
         return memo[key]
 
     @property
+    def content_hash(self) -> int:
+        """A hash of spec and context."""
+        return self.cached("content_hash", lambda spec: hash((_encode(spec), self.context)))
+
+    @property
     def nbytes(self) -> int:
         """The approximate memory of the template, in bytes: objects take eight times their text."""
         return self.cached("nbytes", lambda spec: 4096 + 8 * len(_encode(spec)))
@@ -296,11 +301,19 @@ class PendingPod(PodInfo):
 
         Its own names are name, hostname and those of its projected volumes, one of which every pod gets.
         """
+        return (self.template, self.label_class, self._own_fields)
+
+    @property
+    def fields_hash(self) -> int:
+        """A hash of the same that outlives the objects that pods share."""
+        return hash((self.template.content_hash, self.namespace, frozenset(self.labels.items()), self._own_fields))
+
+    @property
+    def _own_fields(self) -> bytes:
         metadata, spec, status = self.object.metadata, self.object.spec, self.object.status
         claims = [volume.persistent_volume_claim for volume in spec.volumes]
         own = (metadata.annotations, metadata.owner_references, spec.node_name, claims, spec.affinity)
-        in_status = (status.nominated_node_name, status.resource_claim_statuses)
-        return (self.template, self.label_class, _encode((own, in_status)))
+        return _encode((own, status.nominated_node_name, status.resource_claim_statuses))
 
 
 class TemplateInterner:

@@ -390,7 +390,7 @@ def test_request_between_two_cycles_is_a_message() -> None:
 @pytest.mark.parametrize(("names", "asked"), [((), 4), (("a",), 3), (("gone",), 2)])
 def test_invalidated_nodes_are_filtered_again(names: tuple[str, ...], asked: int) -> None:
     questions: list[str] = []
-    noting = plugin("A", filter=lambda state, pod, node: questions.append(node.name), reads="node")
+    noting = plugin("A", filter=lambda state, pod, node: questions.append(node.name), reads="node", sign=1)
     scoring = plugin("S", score=1)
     objects = [make_node("a"), make_node("b"), POD, make_pod("other")]
     stage = Stage(noting, scoring, objects=objects, verifying=False)

@@ -47,7 +47,7 @@ def attempts() -> Iterator[ExtendedStage]:
     yield stage(plugin("A", pre_filter=ValueError("broken")), extenders=extenders)
     yield stage(FULL, preempting(), extenders=[preempter(keeping("a", "b"))])
     # One feasible node is not scored, but what is remembered of its score is brought up to date.
-    yield stage(plugin("A", reads="pods", score=1), extenders=[extender({"filter": accept_except("a")})])
+    yield stage(plugin("A", reads="pods", sign="alike", score=1), extenders=[extender({"filter": accept_except("a")})])
 
 
 def bindings() -> Iterator[Binding]:

@@ -53,6 +53,9 @@ _TIMED_HOOKS = {"filter": "filters", "score": "scores"} | {
     hook: hook for hook in ("pre_filter", "post_filter", "pre_score", "reserve", "unreserve", "permit")
 }
 
+#: The number of pods whose fields are remembered, twice; a hash takes 50 bytes.
+_RECENT = 4096
+
 #: The attributes of a Profile that hold the steps from Reserve on.
 _STEPS_FROM_RESERVE = ("reserve", "unreserve", "permit", "pre_bind", "post_bind")
 
@@ -148,6 +151,9 @@ class Profile:
         self._signers = tuple(_sign_function(plugin) for plugin in self.placement)
         #: Whether a plugin says what it reads but has no `sign`, so that signatures contain all fields of pods.
         self.signs_all_fields: bool = any(signer is _SIGN_ALL_FIELDS for signer in self._signers)
+        #: The hashes of the fields of the last pods, and of those before.
+        self._recent: set[int] = set()
+        self._earlier: set[int] = set()
         #: The indices of signers whose answers may differ between pods of one template.
         self._uncached_signers = tuple(
             index
@@ -188,6 +194,27 @@ class Profile:
         for index in self._uncached_signers:
             values[index] = self._sign_with(index, pod)
         return self._intern(values)
+
+    def without_new_fields(self, signature: Signature, pod: PendingPod) -> Signature:
+        """Return the signature with None for plugins that sign all fields of a pod, if no pod before had these fields.
+
+        Most such values never come again. To call the plugin costs less than answers that are cached for one pod.
+        """
+        if self._has_known_fields(pod):
+            return signature
+        signed = zip(self._signers, signature.values, strict=True)
+        return self._intern([None if signer is _SIGN_ALL_FIELDS else value for signer, value in signed])
+
+    def _has_known_fields(self, pod: PendingPod) -> bool:
+        """Return whether one of the last pods, `_RECENT` at least, had the same fields."""
+        key = pod.fields_hash
+        if key in self._recent:
+            return True
+        is_known = key in self._earlier
+        if len(self._recent) == _RECENT:
+            self._earlier, self._recent = self._recent, set()
+        self._recent.add(key)
+        return is_known
 
     def _sign_with(self, index: int, pod: PendingPod) -> Hashable | None:
         try:

@@ -147,6 +147,10 @@ def test_change_invalidates_only_the_named_nodes() -> None:
 
     class Counting(busy_plugin()):  # type: ignore[misc]  # the base is made by a function
         @hookimpl
+        def sign(self, pod: PendingPod) -> str:
+            return "alike"
+
+        @hookimpl
         def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
             asked.append(node.name)
             return unschedulable("no")

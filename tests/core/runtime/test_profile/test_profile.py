@@ -21,6 +21,7 @@ from kframework import (
     hookimpl,
     unschedulable,
 )
+from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS
@@ -122,6 +123,28 @@ def test_plugin_without_sign_reads_signs_each_pod() -> None:
     one, two = (PendingPod(make_pod("1", annotations={"a": value}), interned) for value in "xy")
     assert one.kind is two.kind
     assert compiled.sign(one, epoch=1) is not compiled.sign(two, epoch=1)
+
+
+def knows(signed: Profile, revision: str) -> bool:
+    """Sign a pod of its own template; return whether a plugin without `sign` may cache its answers."""
+    pod = PendingPod(make_pod(cpu="1", annotations={"revision": revision}), TemplateInterner())
+    first, second = signed.without_new_fields(signed.sign(pod), pod).values
+    assert first is None, "it says nothing"
+    return second is not None
+
+
+def test_all_fields_are_signed_from_the_second_pod_with_them_on() -> None:
+    signed = profile(plugin("Silent", filter=None), plugin("Reading", reads="node", filter=None))
+    assert [knows(signed, revision) for revision in "abab"] == [False, False, True, True]
+
+
+def test_only_the_fields_of_the_last_pods_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kframework.core.runtime.profile._RECENT", 2)
+    signed = profile(plugin("Silent", filter=None), plugin("Reading", reads="node", filter=None))
+    known = {"ab": [False, False], "ba": [True, True], "cd": [False, False], "ac": [True, True], "ef": [False, False]}
+    assert {pods: [knows(signed, each) for each in pods] for pods in known} == known
+    assert [knows(signed, each) for each in "ghb"] == [False, False, False]
+    assert len(signed._recent) + len(signed._earlier) <= 4
 
 
 def test_who_has_nothing_to_say_is_asked_nowhere() -> None:
