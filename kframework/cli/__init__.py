@@ -57,7 +57,6 @@ app: typer.Typer = typer.Typer(
     context_settings=HELP_OPTIONS,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    add_completion=False,
 )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -131,3 +132,24 @@ def test_closed_stdin_is_one_line(
 def test_closed_stdout_is_ignored() -> None:
     done = subprocess.run(f"{sys.executable} -m kframework --version >&-", shell=True, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("words", "completion"),
+    [
+        ("sim", "simulate"),
+        ("config ch", "check"),
+        ("simulate --dur", "--duration"),
+        ("fake-api --state", "--state-file"),
+    ],
+)
+def test_shell_completes_commands_and_options(words: str, completion: str) -> None:
+    shell = {"_KFRAMEWORK_COMPLETE": "complete_bash", "COMP_WORDS": f"kframework {words}"}
+    done = subprocess.run(
+        [sys.executable, "-m", "kframework"],
+        env={**os.environ, **shell, "COMP_CWORD": str(len(words.split()))},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.split()) == (0, [completion])
