@@ -18,6 +18,10 @@ from kframework.process.http.statuses import NO_SUBJECT, answered, failure
 VERSION: Data = {
     "major": "1",
     "minor": "36",
+    "emulationMajor": "1",
+    "emulationMinor": "36",
+    "minCompatibilityMajor": "1",
+    "minCompatibilityMinor": "35",
     "gitVersion": "v1.36.2+kframework",
     "gitCommit": "",
     "gitTreeState": "clean",

@@ -16,6 +16,14 @@ async def test_version_is_served() -> None:
     version = await LocalApi().call("GET", "/version")
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
+    assert (version["emulationMajor"], version["emulationMinor"]) == ("1", "36")
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])
+async def test_openapi_documents_have_the_version_of_the_server(path: str) -> None:
+    api = LocalApi()
+    version = (await api.call("GET", "/version"))["gitVersion"]
+    assert (await api.call("GET", path))["info"]["version"] == version
 
 
 async def test_core_group_is_served() -> None:

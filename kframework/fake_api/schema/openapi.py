@@ -12,6 +12,7 @@ from functools import partial
 import msgspec
 
 from kframework.client.transport import JSON, Request, Response
+from kframework.fake_api.discovery import VERSION
 from kframework.fake_api.resources import ApiResource, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.objects.openapi.definitions import (
@@ -21,7 +22,6 @@ from kframework.objects.openapi.definitions import (
     definition,
     definition_of,
     reachable,
-    version,
 )
 
 _PARAMETERS = [
@@ -133,7 +133,7 @@ def _build_v3(path: str, members: Sequence[ApiResource]) -> Data:
     schemas = {name: _V3_DEFINITIONS.get(name) or _to_v3(definition(name)) for name in _definitions(members)}
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": version()},
+        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
         "paths": paths,
         "components": {"schemas": schemas | _custom_schemas(members, _COMPONENT)},
     }
@@ -143,7 +143,7 @@ def _build_v2(served: Sequence[ApiResource]) -> Data:
     definitions: dict[str, Data] = {name: msgspec.to_builtins(definition(name)) for name in _definitions(served)}
     return {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": version()},
+        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
         "paths": {},
         "definitions": definitions | _custom_schemas(served, REFERENCE),
     }

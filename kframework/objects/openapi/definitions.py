@@ -66,7 +66,6 @@ NO_SCHEMA = Schema()
 
 
 class _Document(msgspec.Struct, gc=False):
-    info: dict[str, str]
     definitions: dict[str, msgspec.Raw]
 
 
@@ -78,11 +77,6 @@ class _Kinds(msgspec.Struct, gc=False):
 def read_document() -> _Document:
     """Read the document, in a thread where a definition would first be needed in an event loop."""
     return msgspec.json.decode(gzip.decompress(_FILE.read_bytes()), type=_Document)
-
-
-def version() -> str:
-    """Return the version of Kubernetes that published the document, such as `v1.37.0`."""
-    return read_document().info["version"]
 
 
 @cache

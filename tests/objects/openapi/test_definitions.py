@@ -21,7 +21,6 @@ from kframework.objects.openapi.definitions import (
     read_document,
     reference_to,
     short_name,
-    version,
 )
 
 CORE = "io.k8s.api.core.v1"
@@ -45,10 +44,6 @@ def at(api_version: str, kind: str, path: str) -> Schema:
     name = definition_of(api_version, kind)
     assert name is not None
     return reduce(field_of, path.split("."), reference_to(name))
-
-
-def test_document_is_of_the_version_in_its_name() -> None:
-    assert version() == "v1.37.0"
 
 
 def test_every_reference_is_defined_and_every_value_has_a_known_type() -> None:
