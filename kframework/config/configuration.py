@@ -65,6 +65,8 @@ class Options(ApiModel):
     """When an unschedulable pod is retried without an event; kube-scheduler's flag of that name."""
     preempt_other_schedulers_pods: Bool = True
     """Whether pods with a schedulerName of no profile may be preempted."""
+    count_down_disruption_budgets: Bool = True
+    """Whether an eviction counts in PodDisruptionBudgets at once; kube-scheduler waits for their status."""
     hook_timeouts: HookTimeouts = HookTimeouts()
     """Time limits of plugins."""
     emulated_version: str = LATEST_MINOR

@@ -87,6 +87,7 @@ class PodEngine(PodOutcomes):
         max_unschedulable: float = 300.0,
         layer_memory: int = 256 << 20,
         preempt_other_schedulers_pods: bool = True,
+        count_down_disruption_budgets: bool = True,
         verifying: bool | None = None,
         extenders: ExtenderClient | None = None,
         run_length: int = RUN_LENGTH,
@@ -115,6 +116,7 @@ class PodEngine(PodOutcomes):
             budget=layer_memory // 8,
             verifying=self._verifying,
         )
+        self._counts_evictions = count_down_disruption_budgets
         self._deferred: list[Message] = []
         #: Whether plugins are being called without side effects (`isolated`).
         self._isolated = False
@@ -153,6 +155,7 @@ class PodEngine(PodOutcomes):
             layer_memory=options.layer_memory_bytes,
             extenders=extenders,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
+            count_down_disruption_budgets=options.count_down_disruption_budgets,
         )
 
     @property

@@ -9,7 +9,7 @@ from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.host import Host, PodEvent, bound_note
-from kframework.core.preemption.evaluator import OngoingPreemptions
+from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile
@@ -27,6 +27,9 @@ class PodOutcomes(Engine):
     queue: SchedulingQueue
     handlers: EventHandlers
     preempting: OngoingPreemptions
+    _evaluator: Evaluator
+    #: Whether evictions count in PodDisruptionBudgets at once.
+    _counts_evictions: bool
 
     def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seed: int) -> None:
         super().__init__(cluster, clock, host, seed)
@@ -52,6 +55,10 @@ class PodOutcomes(Engine):
                 self.cluster.nominator.remove(other.uid)
             # The preemptor is not retried until the last victim is terminating.
             self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
+            if self._counts_evictions:
+                # A pod that is still being bound is not evicted through the API.
+                bound = [victim for victim in eviction.victims if victim.uid not in self._binding]
+                self._evaluator.budgets.count_evictions(eviction.preemptor.uid, bound)
             self.host.evict(eviction)
         self.host.report_decision(decision)
         self.failed(queued, consequence.status, consequence.nominated)
@@ -98,6 +105,8 @@ class PodOutcomes(Engine):
 
     def _preemption_ended(self, ended: PreemptionEnded) -> None:
         """Retry the preemptor if an eviction failed or its event is past; else the deletion of a victim wakes it."""
+        if ended.failed:
+            self._evaluator.budgets.discount_failed_evictions(ended.uid)
         if not self.preempting.end(ended.uid, ended.attempt):
             return
         queued = self.queue.get(ended.uid)

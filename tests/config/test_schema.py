@@ -101,6 +101,7 @@ OPTIONS: dict[str, Any] = {
     "tracing": {"exporter": "otlp", "endpoint": "http://localhost", "samplingRatePerMillion": 5},
     "podMaxInUnschedulablePodsDuration": "5m",
     "preemptOtherSchedulersPods": False,
+    "countDownDisruptionBudgets": False,
     "hookTimeouts": {"start": "3s"},
 }
 

@@ -116,6 +116,7 @@ def test_our_own_document_is_shown_with_its_defaults() -> None:
         "tracing": {"exporter": "otlp", "samplingRatePerMillion": 0},
         "podMaxInUnschedulablePodsDuration": "5m0s",
         "preemptOtherSchedulersPods": True,
+        "countDownDisruptionBudgets": True,
         "hookTimeouts": {
             **{"start": "30s", "source": "30s", "preBind": "10m0s"},
             **{"bind": "1m0s", "postBind": "30s", "close": "5s"},

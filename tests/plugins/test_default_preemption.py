@@ -380,3 +380,16 @@ def test_budgets_are_respected_where_there_is_a_choice() -> None:
     pods = [*running("guarded", cpu=2, labels={"app": "web"}), *running("free", cpu=2, node="b"), URGENT]
     result = Guarded(nodes, pods, objects=[budget("web", WEB)]).run()
     assert (result.node_of("urgent"), result.node_of("guarded")) == ("b", "a")
+
+
+@pytest.mark.parametrize(("options", "left"), [({}, "guarded"), ({"countDownDisruptionBudgets": False}, "free")])
+def test_two_preemptors_do_not_use_up_the_same_disruption(options: dict[str, bool], left: str) -> None:
+    """The pod without a budget is the costlier victim; with the status of the budget alone it stays."""
+    nodes = [make_node(name, cpu=2) for name in "abc"]
+    guarded = [make_pod(f"guarded-{name}", cpu=2, node_name=name, labels={"app": "web"}, priority=1) for name in "ab"]
+    pods = [*guarded, make_pod("free", cpu=2, node_name="c", priority=5)]
+    preemptors = [make_pod(f"urgent-{number}", cpu=2, priority=1000) for number in range(2)]
+    result = Guarded(nodes, [*pods, *preemptors], objects=[budget("web", WEB, allowed=1)], **options).run(until=60.0)
+    assert all(result.node_of(pod.metadata.name) for pod in preemptors)
+    (other,) = (pod for pod in result.cluster.objects(Pod) if "urgent" not in pod.metadata.name)
+    assert other.metadata.name.partition("-")[0] == left

@@ -7,7 +7,7 @@ plugins, and adds pods back one by one, the most important first, as long as the
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
@@ -180,15 +180,15 @@ _MAX_CACHED_USES = 1024
 
 
 class _Budget:
-    """A PodDisruptionBudget with its selector compiled."""
+    """A PodDisruptionBudget with its selector compiled; pods that its status does not show as evicted yet count."""
 
-    __slots__ = ("allowed", "disrupted", "matches", "namespace")
+    __slots__ = ("allowed", "disrupted", "matches", "name", "namespace")
 
-    def __init__(self, budget: PodDisruptionBudget, matches: Matcher) -> None:
-        self.namespace = budget.metadata.namespace
+    def __init__(self, budget: PodDisruptionBudget, matches: Matcher, evicted: Collection[str]) -> None:
+        self.namespace, self.name = budget.metadata.namespace, budget.metadata.name
         self.matches = matches
-        self.allowed = budget.status.disruptions_allowed
-        self.disrupted = budget.status.disrupted_pods
+        self.disrupted = frozenset((*budget.status.disrupted_pods, *evicted))
+        self.allowed = budget.status.disruptions_allowed - len(self.disrupted) + len(budget.status.disrupted_pods)
 
 
 class _BudgetSet(msgspec.Struct, eq=False, weakref=True):
@@ -208,13 +208,29 @@ class _BudgetUse(NamedTuple):
     disrupted: Collection[str]
 
 
-class Budgets:
-    """All PodDisruptionBudgets, and which of them cover the pods of a label class."""
+class EvictedPod(msgspec.Struct, frozen=True):
+    """A victim whose eviction the status of a budget does not show yet; `preemptor` is a uid."""
 
-    def __init__(self, store: ObjectStore[PodDisruptionBudget]) -> None:
+    namespace: str
+    budget: str
+    pod: str
+    uid: str
+    preemptor: str
+
+
+class Budgets:
+    """All PodDisruptionBudgets, and which of them cover the pods of a label class; `pods` are those on nodes, by uid.
+
+    An eviction counts at once, so that two preemptors do not use up the same disruption. It counts until the status of
+    the budget changes after the victim was seen terminating: only then can the status include it.
+    """
+
+    def __init__(self, store: ObjectStore[PodDisruptionBudget], pods: Mapping[str, PodInfo]) -> None:
         #: Counts the changes that may change an answer.
         self.changes: int = 0
         self._store = store
+        self._pods = pods
+        self.evicted: tuple[EvictedPod, ...] = ()
         self._compiled: list[_Budget] | None = None
         self._by_class: WeakKeyDictionary[LabelClass, _BudgetSet] = WeakKeyDictionary()
         self._sets: WeakValueDictionary[tuple[_Budget, ...], _BudgetSet] = WeakValueDictionary()
@@ -242,11 +258,36 @@ class Budgets:
             (violating if any(remaining[use.number] < 0 for use in counted) else others).append(pod)
         return violating, others
 
+    def count_evictions(self, preemptor: str, victims: Iterable[PodInfo]) -> None:
+        """Count the victims of a preemption in the budgets that cover them."""
+        for pod in victims if len(self._store) else ():
+            budgets = (each for each in self._covering(pod.label_class).budgets if pod.name not in each.disrupted)
+            evicted = [EvictedPod(each.namespace, each.name, pod.name, pod.uid, preemptor) for each in budgets]
+            if evicted:
+                self.restore((*self.evicted, *evicted))
+
+    def discount_failed_evictions(self, preemptor: str) -> None:
+        """Count the victims of a failed preemption no more if they are still running."""
+        self._keep(lambda evicted: evicted.preemptor != preemptor or not self._is_running(evicted))
+
+    def restore(self, evicted: tuple[EvictedPod, ...]) -> None:
+        self.evicted = evicted
+        self._forget_answers()
+
+    def _keep(self, is_kept: Callable[[EvictedPod], bool]) -> None:
+        kept = tuple(filter(is_kept, self.evicted))
+        if kept != self.evicted:
+            self.restore(kept)
+
+    def _is_running(self, pod: EvictedPod) -> bool:
+        current = self._pods.get(pod.uid)
+        return current is not None and not current.terminating
+
     def _covering(self, pods: LabelClass) -> _BudgetSet:
         budget_set = self._by_class.get(pods)
         if budget_set is None:
             if self._compiled is None:
-                self._compiled = _compile_budgets(self._store)
+                self._compiled = _compile_budgets(self._store, self.evicted)
             budgets = tuple(
                 budget
                 for budget in self._compiled
@@ -256,8 +297,15 @@ class Budgets:
         return budget_set
 
     def _on_change(self, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
-        if old is not None and new is not None and _relevant_fields(old) == _relevant_fields(new):
-            return
+        if old is not None and (new is None or old.status != new.status):
+            key = (old.metadata.namespace, old.metadata.name)
+            self._keep(
+                lambda each: (each.namespace, each.budget) != key or (new is not None and self._is_running(each))
+            )
+        if old is None or new is None or _relevant_fields(old) != _relevant_fields(new):
+            self._forget_answers()
+
+    def _forget_answers(self) -> None:
         self.changes += 1
         self._compiled = None
         self._by_class.clear()
@@ -287,14 +335,17 @@ def _relevant_fields(budget: PodDisruptionBudget) -> tuple[object, ...]:
     return (budget.spec.selector, status.disruptions_allowed, status.disrupted_pods.keys())
 
 
-def _compile_budgets(budgets: Iterable[PodDisruptionBudget]) -> list[_Budget]:
+def _compile_budgets(budgets: Iterable[PodDisruptionBudget], evicted: Iterable[EvictedPod]) -> list[_Budget]:
     """Compile the budgets that cover any pod: an empty or invalid selector covers none."""
-    compiled = []
+    compiled, names = [], dict[tuple[str, str], list[str]]()
+    for pod in evicted:
+        names.setdefault((pod.namespace, pod.budget), []).append(pod.pod)
     for budget in budgets:
         try:
             selector = label_selector(budget.spec.selector)
         except SelectorError:
             continue
         if not selector.empty:
-            compiled.append(_Budget(budget, selector.matches))
+            key = (budget.metadata.namespace, budget.metadata.name)
+            compiled.append(_Budget(budget, selector.matches, names.get(key, ())))
     return compiled

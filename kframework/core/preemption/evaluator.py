@@ -37,7 +37,7 @@ class Evaluator(Preemption):
 
     `offsets` draws the position in node order where the dry runs start; nothing else is random. `exempt` returns
     whether a pod is never a victim. Results are cached within a `budget` of bytes. `verifying` compares every cached
-    result with a new one.
+    result with a new one. `budgets` are counted down by the engine.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Evaluator(Preemption):
         self._search = search
         self._exempt = exempt
         self._verifying = verifying
-        self._budgets = Budgets(cluster.objects(PodDisruptionBudget))
+        self.budgets: Budgets = Budgets(cluster.objects(PodDisruptionBudget), cluster.pods)
         self._cache = DryRunCache(cluster, budget)
 
     def in_progress(self, pod: PendingPod) -> bool:
@@ -116,13 +116,13 @@ class Evaluator(Preemption):
 
     def dry_run(self, target: FilterTarget, state: CycleState) -> DryRun:
         """Return a dry run that tries nodes one by one and caches nothing."""
-        return DryRun(target, state, self._budgets, self._exempt)
+        return DryRun(target, state, self.budgets, self._exempt)
 
     def _cached_results(self, search: Search, state: CycleState) -> CachedDryRuns:
         """Return the cached results; empty if some plugin's answer is specific to this pod."""
         if state is not search.state or not search.plan.remembers_filters:
             return CachedDryRuns(search.cluster)
-        cached = self._cache.results_for(search.plan.signature, search.pod.priority, self._budgets.changes)
+        cached = self._cache.results_for(search.plan.signature, search.pod.priority, self.budgets.changes)
         cached.refresh(search.pod)
         return cached
 

@@ -26,6 +26,7 @@ from kframework.core.cycle.search import Search
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
+from kframework.core.preemption.dry_runs import EvictedPod
 from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.observe.recording.engines import EngineKind
 from kframework.observe.recording.file import PartStart
@@ -53,10 +54,11 @@ class PermitDecided(msgspec.Struct, frozen=True):
 
 
 class PartState(msgspec.Struct, frozen=True):
-    """The state of an engine between two attempts: their number so far, and the start of the next search."""
+    """The state of an engine between two attempts: their number so far, the start of the next search, and evictions."""
 
     attempts: int
     rotation: int
+    evicted: tuple[EvictedPod, ...] = ()
 
 
 def recording_pod_engine_factory(recorder: Recorder) -> EngineFactory[PodEngine]:
@@ -99,7 +101,8 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
                 before.append(SourceFailed(source.key, source.error))
         if self.synced:
             before.append(Synced())
-        after = (ActivateRequested(tuple(awake)), *nominated, PartState(self.attempts, self.rotation.next_start_index))
+        state = PartState(self.attempts, self.rotation.next_start_index, self.preemption.budgets.evicted)
+        after = (ActivateRequested(tuple(awake)), *nominated, state)
         return PartStart(
             header,
             nodes=[nodes[row].name for row in nodes.order.tolist()],
@@ -136,6 +139,7 @@ class PodEngineKind(EngineKind[P]):
             part_state = recorded.read(line.body, PartState)
             engine.attempts = part_state.attempts
             engine.rotation.next_start_index = part_state.rotation
+            engine.preemption.budgets.restore(part_state.evicted)
         else:
             super().apply_line(engine, recorded, line)
 

@@ -82,6 +82,7 @@ class Reconsiderer:
             layer_memory=options.layer_memory_bytes,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
         )
+        engine.preemption.budgets = followed.preemption.budgets
         engine.handlers.pending = followed.handlers.pending
 
     def diff(self, recorded: Decision) -> DecisionDiff | None:
