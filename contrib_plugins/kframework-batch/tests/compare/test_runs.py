@@ -5,12 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 from kframework_batch.compare.measures import Measures
-from kframework_batch.compare.runs import ARRIVES_SECONDS, Trace, run_pods, run_sessions
+from kframework_batch.compare.runs import Trace, run_pods, run_sessions
 from kframework_batch.config import default_configuration
 from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import ProgramSettings
+from kframework_batch.simulation import ARRIVES_SECONDS
 
 from kframework import InputError
 from kframework.config.load import load_configuration

@@ -7,24 +7,19 @@ from dataclasses import dataclass
 from time import process_time
 from typing import ClassVar, TypeVar
 
-from kframework import Clock, InputError, Plugin, Simulation, Watch
-from kframework.engine import Configuration, Engine, MemoryCluster
+from kframework import Plugin, Simulation, Watch
+from kframework.engine import Configuration, Engine
 from kframework.objects import ApiObject, Node
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
-from kframework.simulation.running import Script
-from kframework.testing import create
 from kframework_batch.compare.measures import Measures, ShareHistory, measure
 from kframework_batch.compare.timeline import RunTimeline, gang_of
 from kframework_batch.controllers.controller import Reconciler
 from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.resource import Resource
 from kframework_batch.settings import ProgramSettings
-from kframework_batch.simulation import create_simulation
+from kframework_batch.simulation import Arrivals, arrival_script, create_simulation, split_arrivals
 
 E = TypeVar("E", bound=Engine)
-
-#: Says on a Job when it comes, in seconds since the start; one without it is there from the start.
-ARRIVES_SECONDS = "kframework.dev/arrives-seconds"
 
 
 @dataclass(frozen=True)
@@ -32,20 +27,13 @@ class Trace:
     """Jobs with the seconds of their arrival, in that order, and all that is there from the start."""
 
     objects: tuple[ApiObject, ...]
-    arrivals: tuple[tuple[float, Job], ...]
+    arrivals: Arrivals
 
     @classmethod
     def from_objects(cls, objects: Iterable[ApiObject]) -> Trace:
         """Separate the objects that arrive later; InputError for an invalid time of arrival."""
-        there: list[ApiObject] = []
-        arrivals: list[tuple[float, Job]] = []
-        for obj in objects:
-            seconds = _arrival(obj)
-            if seconds and isinstance(obj, Job):
-                arrivals.append((seconds, obj))
-            else:
-                there.append(obj)
-        return cls(tuple(there), tuple(sorted(arrivals, key=lambda arrival: arrival[0])))
+        there, arrivals = split_arrivals(objects)
+        return cls(tuple(there), arrivals)
 
     @property
     def capacity(self) -> Resource:
@@ -65,9 +53,6 @@ class Trace:
         parts = {name: amount / capacity[name] for name, amount in wanted.items() if capacity.get(name)}
         return max(parts, key=lambda name: parts[name], default="cpu")
 
-    def arrival_script(self, cluster: MemoryCluster, clock: Clock) -> Script:
-        return Script(cluster, clock, [(seconds, create(job)) for seconds, job in self.arrivals])
-
 
 class AdmitAllGroups(Reconciler):
     """Admits every pod group at once, in place of sessions: pods are made only of admitted ones."""
@@ -86,7 +71,9 @@ class AdmitAllGroups(Reconciler):
 
 def run_sessions(trace: Trace, settings: ProgramSettings, duration: float | None) -> tuple[Measures, ShareHistory]:
     timeline = RunTimeline()
-    simulation = create_simulation(trace.objects, settings, observers=[timeline], controllers=[trace.arrival_script])
+    simulation = create_simulation(
+        trace.objects, settings, observers=[timeline], controllers=[arrival_script(trace.arrivals)]
+    )
     return _run_and_measure(trace, simulation, timeline, duration)
 
 
@@ -107,7 +94,7 @@ def run_pods(
             *STANDARD_CONTROLLERS,
             *settings.controller_factories(simulated=True),
             AdmitAllGroups,
-            trace.arrival_script,
+            arrival_script(trace.arrivals),
         ],
     )
     return _run_and_measure(trace, simulation, timeline, duration)
@@ -130,19 +117,3 @@ def _run_and_measure(
         duration=duration,
         cpu_seconds=spent,
     )
-
-
-def _arrival(obj: ApiObject) -> float:
-    text = obj.metadata.annotations.get(ARRIVES_SECONDS)
-    if text is None:
-        return 0.0
-    name = f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"
-    if not isinstance(obj, Job):
-        raise InputError(f"{name}: {ARRIVES_SECONDS} is an annotation of Jobs only")
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e9:
-        raise InputError(f"job {name}: {ARRIVES_SECONDS} is {text!r}, not a number of seconds")
-    return seconds
