@@ -207,7 +207,7 @@ class LocalCluster:
         self._initial = [*objects, *more], documents
         self.memory: MemoryCluster = MemoryCluster(clock, *self._initial, version)
         self.server: ApiServer = ApiServer(self.memory, clock, partial(_create_collection, clock), authorize)
-        self.server.encode_kinds({type(subject) for subject in objects})
+        list(self.server.collections())  # before the first write, so that watches may begin at each object's version
         self._controllers = [
             Kubelet(self.memory, clock, TERMINATION_SECONDS),
             VolumeController(self.memory),
@@ -246,7 +246,7 @@ class LocalCluster:
                     await asyncio.to_thread(state.write, self._bodies(), self.memory.version)
 
     def _bodies(self) -> list[bytes]:
-        return [document.body for document in self.server.documents()]
+        return [each.body for collection in self.server.collections() for each in collection.stored_documents()]
 
 
 def _create_collection(clock: Clock, kind: Kind[ApiObject], cluster: MemoryCluster) -> Collection:

@@ -91,7 +91,6 @@ def _lost_since(node: Node) -> float | None:
 
 
 def parse_time(text: str) -> float | None:
-    """Parse a time; None if it is invalid."""
     try:
         return seconds_of(text)
     except ValueError:

@@ -251,7 +251,6 @@ _AUTOSCALER = "HorizontalPodAutoscaler"
 
 
 def identity(data: Data) -> Data:
-    """Return an object unchanged."""
     return data
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager
 from functools import lru_cache
 
@@ -29,11 +29,10 @@ from kframework.fake_api.subresources import PROCESS_SUBRESOURCES, bind_pod, evi
 from kframework.fake_api.verbs import ScaleVerbs, Verbs
 from kframework.fake_api.watches import WatchStream
 from kframework.fake_api.webhooks.chain import Webhooks
-from kframework.fake_api.wire.documents import ApiDocument, Data
+from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.fake_api.wire.yaml_bodies import YAML, to_yaml_response
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.objects import ApiObject, kind_of
 from kframework.objects.openapi.definitions import read_document
 from kframework.process.http.statuses import NO_SUBJECT, Subject, answered, failure
 
@@ -120,16 +119,12 @@ class ApiServer:
         self._openapi = OpenApi()
         self._knows_fields = False  # whether the OpenAPI document is loaded
 
-    def encode_kinds(self, kinds: Iterable[type[ApiObject]]) -> None:
-        """Encode the objects of some kinds now, instead of on the first request."""
-        for kind in kinds:
-            self._store.collection(kind_of(kind))
-
-    def documents(self) -> Iterator[ApiDocument]:
+    def collections(self) -> Iterator[Collection]:
+        """Yield the collection of each kind that has objects."""
         resources = self._store.catalogue.resources()
         for stored in dict.fromkeys(each.storage_kind for each in resources if not each.is_review):
             if self._store.cluster.objects(stored.struct):
-                yield from self._store.collection(stored).stored_documents()
+                yield self._store.collection(stored)
 
     async def prepare(self, request: Request) -> None:
         """Prepare in a thread what would block the loop; not for virtual time."""

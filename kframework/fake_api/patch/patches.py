@@ -34,7 +34,6 @@ class _MergeField(NamedTuple):
     path: str = ""
 
     def child(self, field: str) -> _MergeField:
-        """Return a field below this one."""
         return _MergeField(field_of(self.schema, field), f"{self.path}.{field}" if self.path else field)
 
     @property

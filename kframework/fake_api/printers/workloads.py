@@ -131,12 +131,10 @@ def _condition(pod: Data, kind: str) -> str:
 
 
 def format_selector_labels(workload: Data, now: float) -> str:
-    """Format a selector that is a mapping."""
     return format_labels(mapping(workload, "spec.selector"))
 
 
 def format_labels(labels: Data) -> str:
-    """Format labels in one line."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"
 
 
@@ -145,7 +143,6 @@ def format_selector(workload: Data, now: float) -> str:
 
 
 def format_selector_at(document: Data, path: str) -> str:
-    """Format a selector with labels and expressions."""
     try:
         return str(label_selector(msgspec.convert(value(document, path), LabelSelector))) or "<none>"
     except ValueError:

@@ -41,6 +41,18 @@ async def test_cluster_has_its_service_unless_a_file_contains_it() -> None:
     assert await actual(Manifest([own])) == (None, {"a": "b"})
 
 
+@pytest.mark.parametrize("path", ["/api/v1/namespaces/default", "/api/v1/namespaces/default/services/kubernetes"])
+async def test_watch_starts_at_the_version_of_each_initial_object(path: str) -> None:
+    local = LocalCluster(LoopClock(asyncio.get_running_loop()), Manifest([]))
+    local.memory.add(Node(metadata=ObjectMeta(name="n1")))
+    found = read((await local.server.answer(request("GET", path))).body)
+    plural = "services" if "services" in path else "namespaces"
+    query = {"watch": "true", "resourceVersion": found["metadata"]["resourceVersion"], "timeoutSeconds": "1"}
+    async with local.server.follow(request("GET", f"/api/v1/{plural}", **query)) as stream:
+        events = [read(line)["type"] async for line in stream.lines]
+    assert set(events) <= {"ADDED"}
+
+
 async def test_pods_run_and_claims_get_volumes() -> None:
     objects = [
         Node(metadata=ObjectMeta(name="n1")),

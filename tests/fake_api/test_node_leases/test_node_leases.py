@@ -299,7 +299,8 @@ async def test_watch_can_be_resumed() -> None:
 async def test_only_written_leases_are_stored(tmp_path: Path) -> None:
     api = Alive(node(), stored("x"))
     await api.names()
-    assert [each.key[1] for each in api.server.documents() if isinstance(each.subject, Lease)] == ["x"]
+    documents = [each for collection in api.server.collections() for each in collection.stored_documents()]
+    assert [each.key[1] for each in documents if isinstance(each.subject, Lease)] == ["x"]
 
 
 async def test_reset_cluster_has_its_leases() -> None:

@@ -53,7 +53,6 @@ def _set_causes(named: list[Data], path: str, most: int) -> Iterator[Cause]:
 
 
 def _request_causes(request: Data, path: str) -> Iterator[Cause]:
-    """Yield problems of a way to satisfy a request."""
     yield from name_causes(text(request, "deviceClassName"), f"{path}.deviceClassName", dns_subdomain, set())
     for index, selector in enumerate(entries(request, "selectors")):
         if not mapping(selector, "cel"):
