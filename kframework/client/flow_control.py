@@ -38,12 +38,16 @@ SLOWDOWN_TARGET, ROUND_INCREASE = 2.0, 8.0
 LATENCY_TOLERANCE = 0.001
 
 #: For how many seconds the best response time counts. Then it is measured again with a third of the writes, so that
-#: they do not slow each other down; otherwise a server that became slower for good would look overloaded. For as long
-#: after a failure, a round adds one write only, because failures cost the server, and the writer must retry.
+#: they do not slow each other down; otherwise a server that became slower for good would look overloaded. For as long,
+#: at least, a server that was overloaded counts as overloaded.
 LATENCY_WINDOW, PROBE_DIVISOR = 10.0, 3.0
 
-#: For how many seconds a failed write keeps its slot if the server does not say: one that is down fails thousands a
-#: second.
+#: How many writes may fail before the server counts as overloaded, and by how many each answered write replenishes
+#: that: failures up to a third of all writes are accepted, because they hit writes at random.
+FAILURE_BUDGET, BUDGET_PER_ANSWER = 16.0, 0.5
+
+#: For how many seconds a write that fails at an overloaded server keeps its slot if the server does not say: one that
+#: is down fails thousands a second.
 FAILURE_PAUSE = 0.5
 
 
@@ -88,8 +92,9 @@ class TokenBucket:
 class WriteLimit:
     """The number of concurrent writes, learned in rounds of as many responses as there may be writes in flight.
 
-    A slow round lowers the limit in proportion, any other raises it; a failed write halves it, once a round. Responses
-    to writes sent before the round are ignored.
+    A slow round lowers the limit in proportion, any other raises it. Half of a round's responses must be slow: a few
+    slow ones are no sign of overload. At an overloaded server a failed write halves the limit, once a round, and near
+    the limit at which one failed a round adds one write only. Responses to writes sent before the round are ignored.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -99,38 +104,54 @@ class WriteLimit:
         self._clock = clock
         self._best = [math.inf] * len(_CLASSES)
         self._forget_at = clock.now() + LATENCY_WINDOW
-        self._failed_at = -math.inf
+        self._budget = FAILURE_BUDGET
+        #: Since when the server counts as overloaded, None if it does not.
+        self._overloaded_since: float | None = None
+        #: The limit at which a write last failed at the overloaded server.
+        self._failed_limit = math.inf
+        #: When a failure last lowered the limit: failures of writes sent until then do not lower it further.
+        self._lowered_at = -math.inf
         self._start_round()
 
     def _start_round(self) -> None:
         self._round_start = self._clock.now()
-        self._answers, self._slowdown, self.is_saturated = 0, 0.0, False
+        self._slowdowns: list[float] = []
+        self.is_saturated = False
 
-    def record_failure(self, sent: float) -> None:
-        """Lower the limit after a write that was deferred, failed at the server or got no response."""
-        if sent > self._round_start:
-            self._failed_at = self._clock.now()
-            self.value = max(1.0, self.value / 2)
+    def record_failure(self, sent: float) -> bool:
+        """Count a write that was deferred, failed at the server or got no response; return whether it is overloaded."""
+        self._budget = max(0.0, self._budget - 1)
+        if self._overloaded_since is None:
+            if self._budget:
+                return False
+            self._overloaded_since = self._clock.now()
+        if sent > self._lowered_at:
+            self._lowered_at = self._clock.now()
+            self._failed_limit, self.value = self.value, max(1.0, self.value / 2)
             self._start_round()
+        return True
 
     def record_answer(self, write_class: WriteClass, sent: float) -> None:
+        now = self._clock.now()
+        self._budget = min(self._budget + BUDGET_PER_ANSWER, FAILURE_BUDGET)
+        if self._overloaded_since is not None and self._budget == FAILURE_BUDGET:
+            if now >= self._overloaded_since + LATENCY_WINDOW:
+                self._overloaded_since, self._failed_limit = None, math.inf
         if sent < self._round_start:
             return
-        took = self._clock.now() - sent + LATENCY_TOLERANCE
+        took = now - sent + LATENCY_TOLERANCE
         best = self._best[write_class] = min(self._best[write_class], took)
-        self._answers += 1
-        self._slowdown += took / best
-        if self._answers < self.value:
+        self._slowdowns.append(took / best)
+        if len(self._slowdowns) < self.value:
             return
-        now = self._clock.now()
         if now >= self._forget_at:
             self._forget_at = now + LATENCY_WINDOW
             self._best = [math.inf] * len(_CLASSES)
             if self.is_saturated:
                 self.value = max(1.0, self.value / PROBE_DIVISOR)
         elif self.is_saturated:
-            slow = self._slowdown / self._answers / SLOWDOWN_TARGET
-            increase = ROUND_INCREASE if now >= self._failed_at + LATENCY_WINDOW else 1.0
+            slow = sorted(self._slowdowns)[len(self._slowdowns) // 2] / SLOWDOWN_TARGET
+            increase = ROUND_INCREASE if self.value + ROUND_INCREASE < self._failed_limit else 1.0
             self.value = min(self.value / min(max(slow, 1.0), 2.0) + increase, MAX_LIMIT)
         self._start_round()
 
@@ -235,14 +256,12 @@ class FlowControl(TransportLayer):
             response = await self._inner.send(request)
             if response.status < 500 and response.status != 429:
                 self.slots.limit.record_answer(write_class, sent)
-            else:
-                self.slots.limit.record_failure(sent)
+            elif self.slots.limit.record_failure(sent):
                 delay = retry_after(response)
                 pause = FAILURE_PAUSE if delay is None else delay
             return response
         except ClusterError as error:
-            if not error.status:
-                self.slots.limit.record_failure(sent)
+            if not error.status and self.slots.limit.record_failure(sent):
                 pause = FAILURE_PAUSE
             raise
         finally:

@@ -18,7 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.client.flow_control import (
+    FAILURE_BUDGET,
     FAILURE_PAUSE,
+    LATENCY_WINDOW,
     MAX_LIMIT,
     FlowControl,
     TokenBucket,
@@ -225,6 +227,7 @@ async def rushing(server: SlowServer, *requests: Request) -> AsyncIterator[Rush]
                 tasks.start_soon(rush.write, request)
         yield rush
         tasks.cancel_scope.cancel()
+    await asyncio.sleep(1.0)  # a failed write keeps its slot for the Retry-After
     assert is_empty(rush.control), "all places were given back"
 
 
@@ -270,8 +273,16 @@ async def test_limit_stays_when_no_write_waits() -> None:
     assert limit.value == 16.0
 
 
+def overload(limit: WriteLimit) -> None:
+    """Spend the budget of failures."""
+    for _ in range(int(FAILURE_BUDGET)):
+        limit.record_failure(0.0)
+
+
 async def test_failures_halve_the_limit_once_a_round() -> None:
     limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+    overload(limit)
+    limit.value = 16.0
     await asyncio.sleep(1.0)
     sent = clock.now()
     await asyncio.sleep(1.0)
@@ -317,11 +328,56 @@ async def test_deferred_requests_are_retried_when_the_server_says(request_: Requ
     ],
     ids=["429", "500", "no answer", "409", "200"],
 )
-async def test_failed_write_keeps_its_slot_for_a_pause(answer: Answer, seconds: float) -> None:
+async def test_failed_write_keeps_its_slot_for_a_pause_at_an_overloaded_server(answer: Answer, seconds: float) -> None:
     inner = Scripted(*[answer] * 16, *[ok({})] * 16)
     control = unlimited(inner)
+    overload(control.slots.limit)
+    control.slots.limit.value = 16.0
     await asyncio.gather(*[control.send(BINDING) for _ in range(32)], return_exceptions=True)
     assert inner.at == [0.0] * 16 + [seconds] * 16
+
+
+@pytest.mark.parametrize("answer", [refused(429, retry_after="7"), refused(500), NO_ANSWER])
+async def test_single_failures_change_neither_slots_nor_limit(answer: Answer) -> None:
+    answers = [answer if number % 4 == 0 else ok({}) for number in range(400)]
+    inner = Scripted(*answers)
+    control = unlimited(inner)
+    await asyncio.gather(*[control.send(BINDING) for _ in answers], return_exceptions=True)
+    assert set(inner.at) == {0.0}
+    assert control.slots.limit.value >= 16.0
+
+
+async def test_failures_beyond_the_budget_mean_overload_until_it_has_recovered() -> None:
+    limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+    assert [limit.record_failure(clock.now()) for _ in range(17)] == [False] * 15 + [True] * 2
+    await asyncio.sleep(LATENCY_WINDOW)
+    for _ in range(31):
+        limit.record_answer(WriteClass.BINDING, clock.now())
+    assert limit.record_failure(clock.now())
+    for _ in range(34):
+        limit.record_answer(WriteClass.BINDING, clock.now())
+    assert not limit.record_failure(clock.now())
+
+
+async def test_slow_responses_to_fewer_than_half_of_the_writes_leave_the_limit() -> None:
+    """A server whose responses are all slow is overloaded; it is not, if most are fast."""
+
+    async def grown_limit(slow_of_ten: int) -> float:
+        limit = WriteLimit(clock := LoopClock(asyncio.get_running_loop()))
+        for _ in range(12):
+            sent = clock.now()
+            limit.is_saturated = True
+            slow = int(limit.value) * slow_of_ten // 10
+            await asyncio.sleep(0.01)
+            for _ in range(int(limit.value) - slow):
+                limit.record_answer(WriteClass.BINDING, sent)
+            await asyncio.sleep(0.5)
+            for _ in range(slow):
+                limit.record_answer(WriteClass.BINDING, sent)
+        return limit.value
+
+    assert await grown_limit(4) > 100
+    assert await grown_limit(7) < 40
 
 
 @pytest.mark.slow

@@ -177,7 +177,8 @@ patch_status = KubeCluster.patch_status
 
 @pytest.mark.long
 def test_overwritten_claim_status_is_detected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shape = RunSettings(devices=True, pause=3.0, pods=60)
+    rates = replace(RATES, reset=0.0, delayed=0.0)  # few seeds detect it
+    shape = RunSettings(devices=True, pause=3.0, pods=60, rates=rates)
     assert not run(51, shape, tmp_path).problems
     monkeypatch.setattr(KubeCluster, "patch_status", whatever_it_has_become)
     report = run(51, shape, tmp_path)

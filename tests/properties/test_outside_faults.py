@@ -94,7 +94,7 @@ apply = Sources.apply
     [
         (Sources, "apply", deaf, "waits, but"),
         (PodEngine, "on_source_update", never_woken, "waits, but"),
-        (SourceFeed, "_fail", silent, "was told 0 times"),
+        (SourceFeed, "_fail", silent, "was reported 0 times"),
         (sources, "with_timeout", never_over, "waits, but"),
         (binding, "with_timeout", never_over, "is assumed and neither confirmed nor forgotten"),
         ("kframework.core.pod_outcomes", "run_unreserve", never_undone, "holds what it has reserved"),

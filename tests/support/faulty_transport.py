@@ -28,9 +28,10 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     """How probable each fault is, at every request or at every line of a watch, from 0 to 1.
 
     Requests: the four errors (`conflict` only of writes), `lost` before it is done, `unanswered` though it is done,
-    `late` answers, `doubtful` ones (504, of a binding 409, though it is done), `expired` pages of a list and versions
-    of a watch. Watches: the connection is `dropped`, the history `forgotten` (410), it `stalls` without an end, a line
-    is `repeated` or `slow`.
+    `reset` connections (before or after it is done), `delayed` by 0.2 to 3 s before it is done, so that later ones
+    overtake it, `late` answers, `doubtful` ones (504, of a binding 409, though it is done), `expired` pages of a list
+    and versions of a watch. Watches: the connection is `dropped`, the history `forgotten` (410), it `stalls` without an
+    end, a line is `repeated` or `slow`.
     """
 
     conflict: float = 0.0
@@ -39,6 +40,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     unavailable: float = 0.0
     lost: float = 0.0
     unanswered: float = 0.0
+    reset: float = 0.0
+    delayed: float = 0.0
     late: float = 0.0
     doubtful: float = 0.0
     expired: float = 0.0
@@ -52,11 +55,22 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 class FaultyTransport(TransportLayer):
     """Lets faults befall the requests to another transport, before the moment `until` in seconds since 1970.
 
-    `counts` tells how often each fault befell. With the same seed and the same requests it is always the same.
+    `counts` tells how often each fault befell; a 429 asks for at most `max_retry_after` seconds. With the same seed and
+    the same requests it is always the same.
     """
 
-    def __init__(self, inner: Transport, random: Random, rates: Rates, clock: Clock, until: float = math.inf) -> None:
+    def __init__(
+        self,
+        inner: Transport,
+        random: Random,
+        rates: Rates,
+        clock: Clock,
+        until: float = math.inf,
+        *,
+        max_retry_after: int = 3,
+    ) -> None:
         super().__init__(inner)
+        self._max_retry_after = max_retry_after
         self.until = until
         self.counts: Counter[str] = Counter()
         self._random = random
@@ -82,6 +96,12 @@ class FaultyTransport(TransportLayer):
             return refusal
         if self._occurs("lost"):
             await self._no_answer(request)
+        if self._occurs("delayed"):
+            await asyncio.sleep(self._random.uniform(0.2, 3.0))
+        if self._occurs("reset"):
+            if self._random.random() < 0.5:
+                await self._inner.send(request)
+            raise _broken("the connection was reset")
         restarts = self._restarts
         response = await self._inner.send(request)
         if self._occurs("unanswered"):
@@ -117,7 +137,7 @@ class FaultyTransport(TransportLayer):
         if writes and self._occurs("conflict"):
             return _refused(409, "Conflict", "the object has been modified; please apply your changes to the latest")
         if self._occurs("too_many_requests"):
-            seconds = str(self._random.randint(1, 3))
+            seconds = str(self._random.randint(1, self._max_retry_after))
             return _refused(429, "TooManyRequests", "please try again later", {"retry-after": seconds})
         if self._occurs("internal_error"):
             return _refused(500, "InternalError", "etcdserver: leader changed")
