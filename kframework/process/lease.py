@@ -175,7 +175,9 @@ class LeaderElection:
                     return False
             expires = await self._write(found)
         except ClusterError as error:
-            self._log_failure(logging.ERROR, "failed to acquire lease %s: %s", error)
+            missing = error.status == 404 and error.message.startswith("namespaces ")
+            remedy = "; create it, or set --leader-elect-resource-namespace" if missing else ""
+            self._log_failure(logging.ERROR, f"failed to acquire lease %s: %s{remedy}", error)
             return False
         if self._clock.now() >= expires:
             return False

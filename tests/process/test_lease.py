@@ -300,6 +300,18 @@ async def test_a_failed_try_is_followed_by_the_next(cluster: MemoryCluster, meth
     assert lease(cluster).spec.lease_transitions == 0
 
 
+async def test_missing_namespace_of_the_lease_is_logged_with_the_option(
+    cluster: MemoryCluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    a = Candidate(cluster, "a")
+    missing = Fate(error=ClusterError('namespaces "volcano-system" not found', status=404, reason="NotFound"))
+    a.line.fate = lambda each: missing if each == "create" else Fate()
+    a.start()
+    await asyncio.sleep(1)
+    assert '"volcano-system" not found; create it, or set --leader-elect-resource-namespace' in caplog.text
+    assert not a.leads
+
+
 async def test_whoever_loses_the_race_waits(cluster: MemoryCluster) -> None:
     a, b = Candidate(cluster, "a"), Candidate(cluster, "b")
     a.line.fate = b.line.fate = lambda method: Fate(out=0.1, back=0.1)

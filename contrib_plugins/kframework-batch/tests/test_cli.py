@@ -352,6 +352,12 @@ def rules(objects: list[Any]) -> list[tuple[str, tuple[str, ...]]]:
     return [(name, tuple(rule["verbs"])) for rule in objects[0]["rules"] for name in rule["resources"]]
 
 
+def test_lease_is_in_a_namespace_of_every_cluster_with_our_controllers(run: Command) -> None:
+    for options, namespace in ([], "volcano-system"), (["--controllers"], "kube-system"):
+        printed = yaml.safe_load_all(run("rbac", *options).out)
+        assert [each["metadata"]["namespace"] for each in printed if each["kind"] == "Role"] == [namespace]
+
+
 def test_rbac_prints_manifests_for_kubectl(run: Command, config: Path) -> None:
     code, out, err = run("rbac", "--config", config)
     printed = list(yaml.safe_load_all(out))

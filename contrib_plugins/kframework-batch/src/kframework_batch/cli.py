@@ -268,7 +268,7 @@ def run(
     settings = _settings(load_program(None) if file is None else file.load(), scheduler_names, default_queue, period)
     configuration = with_overrides(
         settings.configuration,
-        leader_election=_volcanos_election(scheduler_names, process.election()),
+        leader_election=_election(scheduler_names, process.election(), bool(controllers)),
         client_connection={"qps": kube_api_qps, "burst": kube_api_burst},
         options={},
     )
@@ -306,12 +306,15 @@ def _tell(line: str) -> None:
     _log.log(NOTICE, line)
 
 
-def _volcanos_election(scheduler_names: Sequence[str], said: Mapping[str, object]) -> dict[str, object]:
-    """Return what the command line says about the leader election, with Volcano's defaults."""
+def _election(scheduler_names: Sequence[str], said: Mapping[str, object], controllers: bool) -> dict[str, object]:
+    """Return what the command line says about the leader election, with Volcano's defaults.
+
+    A cluster whose jobs need our `controllers` has no Volcano, and so no namespace for its lease.
+    """
     defaults = {
         "leader_elect": True,
         "resource_name": "-".join(scheduler_names),
-        "resource_namespace": "volcano-system",
+        "resource_namespace": "kube-system" if controllers else "volcano-system",
     }
     return defaults | {name: value for name, value in said.items() if value is not None}
 
@@ -347,7 +350,7 @@ def rbac(
     said = {"leader_elect": leader_elect, "resource_name": resource_name, "resource_namespace": resource_namespace}
     election = with_overrides(
         settings.configuration,
-        leader_election=_volcanos_election(scheduler_names, said),
+        leader_election=_election(scheduler_names, said, controllers),
         client_connection={},
         options={},
     ).settings.leader_election
