@@ -33,7 +33,7 @@ from kframework.cli.outcomes import print_outcomes, progress, report_notices, su
 from kframework.cli.printing import progress_bar
 from kframework.cli.recording import RecordOptions, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
-from kframework.simulation.inputs import load_simulation_configuration, read_cluster
+from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
 
 if TYPE_CHECKING:
     from kframework.core.cycle.records import Observer
@@ -93,7 +93,9 @@ def command(
     configuration = version.override(load_simulation_configuration(config, plugins, seed))
     is_alone = trace != CONSOLE and not verbosity and not pdb
     with progress_bar("Reading files", shown=is_alone):
-        objects = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict).objects
+        manifest = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict)
+    report_groups(manifest)
+    objects = manifest.objects
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, configuration))
         observers: list[Observer] = [] if tracing is None else [tracing]

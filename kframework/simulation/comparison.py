@@ -10,7 +10,7 @@ import msgspec
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.framework.plugin import Plugin
 from kframework.simulation.display import Table
-from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster
+from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster, report_groups
 from kframework.simulation.simulation import Simulation, simulate
 
 
@@ -74,7 +74,9 @@ def compare(
     loaded = {name: load_simulation_configuration(config, plugin_classes) for name, config in configurations.items()}
     if isinstance(cluster, str | Path):
         first = next(iter(loaded.values()), None)
-        cluster = read_cluster([str(cluster)], first, plugin_classes).objects
+        manifest = read_cluster([str(cluster)], first, plugin_classes)
+        report_groups(manifest)
+        cluster = manifest.objects
     objects = list(cluster)
     return Comparison(
         {name: simulate(objects, config, plugins=plugin_classes, duration=duration) for name, config in loaded.items()}

@@ -9,7 +9,7 @@ import pytest
 from kframework.cli.logs import logging_to_stderr
 from kframework.errors import InputError
 from kframework.objects import Node, ResourceSlice
-from kframework.simulation.inputs import read_cluster
+from kframework.simulation.inputs import load, read_cluster
 
 
 def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -53,6 +53,10 @@ ANOTHER, LATER = "ignored, as another version than", "ignored, as not supported 
             f"{LATER} 1 DeviceTaintRule (resource.k8s.io/v1beta2); devices get no taints from it",
         ),
         (
+            "scheduling.k8s.io/v1alpha2, kind: Workload",
+            f"{LATER} 1 Workload (scheduling.k8s.io/v1alpha2); the members of groups are scheduled one by one",
+        ),
+        (
             "v1, kind: Config",
             "a kubeconfig names a cluster and has no objects: pass it to kframework run with --kubeconfig",
         ),
@@ -66,6 +70,32 @@ def test_notice_of_an_ignored_kind_says_why(
     with logging_to_stderr():
         assert read_cluster([str(file)]).objects == []
     assert capsys.readouterr().err == f"notice: {notice}\n"
+
+
+MEMBER = """
+apiVersion: v1
+kind: Pod
+metadata: {name: %s}
+spec: {schedulingGroup: {podGroupName: g}, containers: [{name: c}]}
+---
+"""
+GROUP = "{apiVersion: scheduling.k8s.io/v1alpha9, kind: PodGroup, metadata: {name: g}}"
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        (MEMBER % "a" + MEMBER % "b", "spec.schedulingGroup of 2 pods"),
+        (MEMBER % "a" + MEMBER % "b" + GROUP, "1 PodGroup (scheduling.k8s.io/v1alpha9)"),
+    ],
+)
+def test_groups_are_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, groups: str) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    with logging_to_stderr():
+        assert len(load(file)) == 2
+    expected = f"notice: {LATER} {groups}; the members of groups are scheduled one by one\n"
+    assert capsys.readouterr().err == expected
 
 
 MISSPELT = """\
