@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.docs.blocks import Block, Command, agrees, blocks, commands
+from tests.docs.examples import DOCUMENTS
+from tests.examples.clean_environment import ROOT
 
 DOCUMENT = """\
 # Title
@@ -32,6 +37,15 @@ $ rm -r /
    a
    ```
 """
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_file_of_a_listing_is_named_before_it(document: Path) -> None:
+    """The comment that names it is invisible to readers."""
+    text = document.read_text()
+    comments = re.finditer(r"\n *<!-- file: (\S+) -->", text)
+    unnamed = [match[1] for match in comments if match[1] not in text[: match.start()].rstrip().split("\n\n")[-1]]
+    assert not unnamed
 
 
 def test_blocks_are_found() -> None:
