@@ -37,6 +37,7 @@ class _Row:
     status: str
     points: list[str]
     reads: str | None = None
+    signs: bool = False
     distribution: str | None = None
     target: str | None = None
     message: str = ""
@@ -79,10 +80,11 @@ def _rows(registry: Registry) -> Iterator[_Row]:
                 plugin = registry.load(name)
             except PluginError as error:
                 status = "conflict" if len(offers) > 1 else "broken"
-                yield _Row(name, status, [], None, distribution, target, str(error))
+                yield _Row(name, status, [], distribution=distribution, target=target, message=str(error))
                 continue
             status = "built-in" if offer.target.startswith(_BUILT_IN) else "installed"
-            yield _Row(name, status, _sort_points(extension_points(plugin)), plugin.reads, distribution, target)
+            points, signs = _sort_points(extension_points(plugin)), hasattr(plugin, "sign")
+            yield _Row(name, status, points, plugin.reads, signs, distribution, target)
 
 
 def _sort_points(points: frozenset[str]) -> list[str]:
@@ -95,7 +97,9 @@ def _cells(row: _Row) -> tuple[str, ...]:
     """Return one source: the distribution of an external plugin, with its problem if any; otherwise the status."""
     source = row.status if row.status in ("built-in", "not implemented") else row.distribution or row.target or NONE
     wrong = f" ({row.status})" if row.message else ""
-    return row.name, source + wrong, row.reads or NONE, ", ".join(row.points) or NONE
+    # Without `sign` only pods with the same fields share answers, which costs calls.
+    reads = NONE if row.reads is None else row.reads if row.signs else f"{row.reads}, unsigned"
+    return row.name, source + wrong, reads, ", ".join(row.points) or NONE
 
 
 def _wide_cells(row: _Row) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ def test_the_table(run: Command, tmp_path: Path) -> None:
     assert rows["NAME"] == ["SOURCE", "READS", "POINTS"]
     assert rows["NodeName"] == ["built-in", "node", "filter"]
     assert rows["GangScheduling"] == ["not implemented", "<none>", "pre_enqueue, permit"]
-    assert rows["Quiet"] == ["quiet_plugins 1.0", "pods", "pre_enqueue, score"]
+    assert rows["Quiet"] == ["quiet_plugins 1.0", "pods, unsigned", "pre_enqueue, score"]
     assert rows["Sad"] == ["sad_plugins 2.1 (broken)", "<none>", "<none>"]
     assert [line for line in out.splitlines() if line.startswith("Loud ")] == [
         line for line in out.splitlines() if "_plugins 1.0 (conflict)" in line
@@ -81,7 +81,13 @@ def test_wide_says_where_a_plugin_stands(run: Command) -> None:
     rows = cells(run("plugins", "list", "-o", "wide").out)
     assert rows["NAME"] == ["STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS"]
     assert rows["NodeName"] == ["built-in", SDK, "kframework.plugins.node_name:NodeName", "node", "filter"]
-    assert rows["Quiet"] == ["installed", "quiet_plugins 1.0", "quiet_plugins:Quiet", "pods", "pre_enqueue, score"]
+    assert rows["Quiet"] == [
+        "installed",
+        "quiet_plugins 1.0",
+        "quiet_plugins:Quiet",
+        "pods, unsigned",
+        "pre_enqueue, score",
+    ]
     assert rows["Sad"][:3] == ["broken", "sad_plugins 2.1", "sad_plugins:Sad"]
 
 
@@ -94,6 +100,7 @@ def test_json_and_yaml_say_all(run: Command) -> None:
         "status": "installed",
         "points": ["pre_enqueue", "score"],
         "reads": "pods",
+        "signs": False,
         "distribution": "quiet_plugins 1.0",
         "target": "quiet_plugins:Quiet",
         "message": "",
