@@ -12,11 +12,12 @@ from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import ProgramSettings
 from kframework_batch.simulation import ARRIVES_SECONDS
+from kframework_batch.testing import make_group, make_queue, make_task
 
 from kframework import InputError
 from kframework.config.load import load_configuration
 from kframework.objects import ApiObject
-from kframework.testing import make_node
+from kframework.testing import RUN_SECONDS, make_node
 
 SETTINGS = ProgramSettings(compile_program(default_configuration()))
 PODS = load_configuration(
@@ -46,6 +47,22 @@ def test_gang_that_fits_runs_at_once_with_both_engines() -> None:
         assert found.completion.p50 == pytest.approx(60.0, abs=3.0)
         assert found.last == pytest.approx(90.0, abs=3.0)
         assert found.utilisation == pytest.approx(60 / 91, abs=0.05)
+
+
+def test_pods_of_a_written_group_are_one_job_of_its_queue() -> None:
+    group = make_group("train", minimum=3, queue="research", phase="")
+    pods = [make_task(f"train-{n}", "train", annotations={RUN_SECONDS: "60"}) for n in range(3)]
+    for found in both(make_queue("research"), group, *pods):
+        assert (found.jobs, found.completed, found.never_ran) == (1, 1, 0)
+        assert [queue.queue for queue in found.queues] == ["research"]
+        assert found.completion.p50 == pytest.approx(60.0, abs=3.0)
+
+
+def test_written_group_without_room_for_its_minimum_never_runs() -> None:
+    group = make_group("large", minimum=6, phase="")
+    pods, sessions = both(group, *(make_task(f"large-{n}", "large") for n in range(6)), duration=60.0)
+    assert (pods.jobs, pods.never_ran, sessions.jobs, sessions.never_ran) == (1, 1, 1, 1)
+    assert (pods.half_gangs > 0.9, sessions.half_gangs) == (True, 0.0)
 
 
 def test_incomplete_gang_holds_room_only_in_the_pod_engine_without_gang_plugin() -> None:

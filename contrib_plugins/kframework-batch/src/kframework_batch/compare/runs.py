@@ -9,7 +9,7 @@ from typing import ClassVar, TypeVar
 
 from kframework import Plugin, Simulation, Watch
 from kframework.engine import Configuration, Engine
-from kframework.objects import ApiObject, Node
+from kframework.objects import ApiObject, Node, Pod, on_node_requests
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework_batch.compare.measures import Measures, ShareHistory, measure
 from kframework_batch.compare.timeline import RunTimeline, gang_of
@@ -45,11 +45,13 @@ class Trace:
 
     @property
     def scarcest(self) -> str:
-        """The resource with the highest demand relative to the capacity, `cpu` where the jobs request nothing."""
+        """The resource with the highest demand relative to the capacity, `cpu` if nothing is requested."""
         wanted, capacity = Resource(), self.capacity
-        for job in (*self.objects, *(job for _, job in self.arrivals)):
-            if isinstance(job, Job):
-                wanted.add(gang_of(job).wanted)
+        for obj in (*self.objects, *(job for _, job in self.arrivals)):
+            if isinstance(obj, Job):
+                wanted.add(gang_of(obj).wanted)
+            elif isinstance(obj, Pod):
+                wanted.add(on_node_requests(obj))
         parts = {name: amount / capacity[name] for name, amount in wanted.items() if capacity.get(name)}
         return max(parts, key=lambda name: parts[name], default="cpu")
 

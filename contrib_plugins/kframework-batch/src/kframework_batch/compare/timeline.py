@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum
 from math import inf
@@ -16,8 +17,10 @@ from kframework.testing import Change
 from kframework_batch.controllers.job_admission import with_defaults
 from kframework_batch.controllers.job_phases import ALIVE
 from kframework_batch.controllers.job_pods import ENDED
-from kframework_batch.groups import QUEUE_NAME
-from kframework_batch.objects import Job
+from kframework_batch.groups import QUEUE_NAME, Priorities, apply_group
+from kframework_batch.job import JobInfo
+from kframework_batch.membership import GROUP_KINDS, GroupObject, GroupRef, group_of, ref_of
+from kframework_batch.objects import Job, KubePodGroup, PodGroup, SigsPodGroup
 from kframework_batch.queue import DEFAULT_QUEUE
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import has_ended
@@ -52,7 +55,7 @@ class TimelineEvent(msgspec.Struct, frozen=True):
 
 
 class GangSummary(msgspec.Struct):
-    """A job, or a pod of no job: a number of pods in a queue, with a `minimum` that must run together."""
+    """A job, a pod group or a single pod: a number of pods in a queue, with a `minimum` that must run together."""
 
     name: str
     queue: str
@@ -79,6 +82,11 @@ class RunTimeline(Observer):
         self.gangs: dict[str, GangSummary] = {}
         self.members: dict[str, GangPod] = {}
         self._now: Callable[[], float] = lambda: 0.0
+        self._groups: dict[str, GroupObject] = {}  # by the uid of their job
+        #: Of gangs without a Job: the number of pods that have not ended, those with a failed pod, the names of pods.
+        self._left: Counter[str] = Counter()
+        self._failed: set[str] = set()
+        self._names: set[str] = set()
         self._ended: set[str] = set()  # uids of pods that hold nothing any more
         self._evicted: set[str] = set()
 
@@ -86,9 +94,10 @@ class RunTimeline(Observer):
         """Record what happens in a cluster from now on, in addition to what an engine reports."""
         began = clock.now()
         self._now = lambda: clock.now() - began
-        for obj in (*cluster.objects(Job), *cluster.objects(Pod)):
+        kinds = (*GROUP_KINDS, Job, Pod)
+        for obj in (each for kind in kinds for each in cluster.objects(kind)):
             self._on_change(Change(0, None, obj))
-        cluster.subscribe([Job, Pod], self._on_change)
+        cluster.subscribe(kinds, self._on_change)
 
     def on_decision(self, decision: Decision) -> None:
         if decision.node:
@@ -99,11 +108,17 @@ class RunTimeline(Observer):
             self._append(EventKind.RELEASED, uid)
 
     def _on_change(self, change: Change) -> None:
-        if isinstance(change.subject, Pod):
-            self._on_pod(change.subject, change.new is None)
-        if not isinstance(change.subject, Job):
-            return
-        job, gone = change.subject, change.new is None
+        gone = change.new is None
+        match change.subject:
+            case Pod() as pod:
+                self._on_pod(pod, gone)
+            case Job() as job:
+                self._on_job(job, gone)
+            case PodGroup() | SigsPodGroup() | KubePodGroup() as group:
+                self._groups[ref_of(group).uid] = group
+                self._update_group(ref_of(group))
+
+    def _on_job(self, job: Job, gone: bool) -> None:
         name, phase = _key(job), job.status.state.phase
         gang = self.gangs.get(name)
         if gang is None:
@@ -134,12 +149,22 @@ class RunTimeline(Observer):
 
     def _add_pod(self, pod: Pod) -> None:
         owner = next((each.name for each in pod.metadata.owner_references if each.kind == "Job"), None)
-        gang = f"{pod.metadata.namespace}/{owner}" if owner else _key(pod)
-        requests = Resource(on_node_requests(pod))
+        requests, ref = Resource(on_node_requests(pod)), group_of(pod)
+        gang = f"{pod.metadata.namespace}/{owner}" if owner else _key(pod) if ref is None else _group_key(ref)
         if gang not in self.gangs:
             queue = pod.metadata.annotations.get(QUEUE_NAME) or DEFAULT_QUEUE
-            self.gangs[gang] = GangSummary(gang, queue, 1, 1, requests)
+            self.gangs[gang] = GangSummary(gang, queue, 1, 0, Resource())
+            if ref is not None:
+                self._update_group(ref)
             self.events.append(TimelineEvent(self._now(), EventKind.ARRIVED, gang))
+        if owner is None:
+            summary = self.gangs[gang]
+            summary.finished, summary.phase = inf, ""
+            self._left[gang] += 1
+            if _key(pod) not in self._names:
+                self._names.add(_key(pod))
+                summary.pods += 1
+                summary.wanted.add(requests)
         self.members[pod.metadata.uid] = GangPod(_key(pod), gang, requests)
         self._append(EventKind.MADE, pod.metadata.uid)
 
@@ -150,7 +175,24 @@ class RunTimeline(Observer):
             self._evicted.add(uid)
         if what in (EventKind.SUCCEEDED, EventKind.GONE):
             self._ended.add(uid)
-        self.events.append(TimelineEvent(self._now(), what, self.members[uid].gang, uid))
+        gang = self.gangs[self.members[uid].gang]
+        self.events.append(TimelineEvent(self._now(), what, gang.name, uid))
+        if what is EventKind.GONE:
+            self._failed.add(gang.name)
+        if uid in self._ended and gang.name in self._left:
+            self._left[gang.name] -= 1
+            if not self._left[gang.name]:
+                gang.phase = "Failed" if gang.name in self._failed else "Completed"
+                gang.finished = self._now()
+                self.events.append(TimelineEvent(gang.finished, EventKind.FINISHED, gang.name))
+
+    def _update_group(self, ref: GroupRef) -> None:
+        """Set queue and minimum of the gang of a pod group, if that has pods already."""
+        gang, group = self.gangs.get(_group_key(ref)), self._groups.get(ref.uid)
+        if gang is not None and group is not None:
+            job = JobInfo(ref.namespace, ref.name)
+            apply_group(job, group, Priorities(), DEFAULT_QUEUE)
+            gang.queue, gang.minimum = job.queue, max(job.min_available, 1)
 
 
 def gang_of(job: Job) -> GangSummary:
@@ -166,6 +208,10 @@ def gang_of(job: Job) -> GangSummary:
         wanted.add(Resource(on_node_requests(pod)).times(task.replicas))
     pods = sum(task.replicas for task in job.spec.tasks)
     return GangSummary(_key(job), job.spec.queue, job.spec.min_available, pods, wanted)
+
+
+def _group_key(ref: GroupRef) -> str:
+    return f"podgroup {ref.uid}"  # no job or pod has a blank in its key
 
 
 def _key(obj: Job | Pod) -> str:
