@@ -19,6 +19,7 @@ VECTORS = Path(__file__).parent / "vectors"
 
 #: The suites, with the number of their cases.
 SUITES = {
+    "dra_allocation_137": 375,
     "dynamic_resources": 686,
     "dynamic_resources_cel": 316,
     "dynamic_resources_sequence": 60,
@@ -65,7 +66,7 @@ def test_answers_equal_those_of_kube_scheduler(suite: str) -> None:
     assert not problems, "\n" + "\n".join(problems[:20])
 
 
-@pytest.mark.parametrize("suite", SUITES_WITH_MARKS)
+@pytest.mark.parametrize("suite", [suite for suite in SUITES_WITH_MARKS if suite.values != ("dynamic_resources",)])
 def test_answers_of_1_36_with_the_texts_of_1_37_equal_those_of_1_37(suite: str) -> None:
     cases = [case for case in read(str(VECTORS / f"{suite}.jsonl.gz")) if case.expect136 is None]
     problems = [problem for case in map(in_1_37, cases) if case is not None for problem in differences(case)]
@@ -73,11 +74,13 @@ def test_answers_of_1_36_with_the_texts_of_1_37_equal_those_of_1_37(suite: str) 
 
 
 def in_1_37(case: Case) -> Case | None:
-    """Return the case as one of 1.37; None with image volumes or a resize in place, which 1.37 counts otherwise."""
+    """Return the case as one of 1.37; None if that decides otherwise: image volumes, resizes, lists of attributes."""
     pod = cast("dict[str, Any]", case.input.get("pod", {}))
     if any("image" in volume for volume in pod.get("spec", {}).get("volumes", ())):
         return None
     if case.kind == "resources" and pod.get("status", {}).keys() & {"containerStatuses", "initContainerStatuses"}:
+        return None
+    if case.kind == "cel" and "unsupported attribute value" in str(case.expect.get("error")):
         return None
     gates = {**cast("dict[str, bool]", case.input.get("featureGates", {})), "StorageCapacityScoring": False}
     expect = with_texts_of_1_37(case.expect) if case.kind in ("single", "preemption") else case.expect

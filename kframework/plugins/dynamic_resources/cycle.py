@@ -265,7 +265,7 @@ class ClaimsInCycle:
         if chosen_by_claim is None:
             return None
         allocations = {
-            claim.metadata.name: build_allocation(claim, chosen, node.name, share_id)
+            claim.metadata.name: build_allocation(claim, chosen, node.name, share_id, self._devices.gates)
             for claim, chosen in zip(claims, chosen_by_claim, strict=True)
         }
         extended_claims = [claim for claim in claims if claim.metadata.name == UNCREATED]

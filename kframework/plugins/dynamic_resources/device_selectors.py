@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from kframework.cel.checker import Environment
 from kframework.cel.environment import build_environment
 from kframework.cel.errors import CelError
 from kframework.cel.evaluation import Evaluation
@@ -13,7 +14,7 @@ from kframework.cel.functions import generic_method
 from kframework.cel.library.quantity import CelQuantity
 from kframework.cel.library.semver import Semver
 from kframework.cel.program import CelProgram, compile_program
-from kframework.cel.types import ANY, BOOL, STRING, Type, map_of
+from kframework.cel.types import ANY, BOOL, DYN, STRING, Type, map_of
 from kframework.cel.values import DomainMap, is_element, type_name
 
 #: Many devices have few distinct sizes and versions: each is parsed once, and the results are immutable.
@@ -26,9 +27,10 @@ class CelDevice:
 
     `attributes` are as in the API, `{"index": {"int": 3}}`, and `capacity` are quantities by name. A name without a
     domain is in the driver's. `failure` is the error of an attribute, if any: then no selector can be evaluated.
+    `list_attribute` is the first attribute with a list, if any: 1.36 can evaluate no selector then.
     """
 
-    __slots__ = ("__weakref__", "failure", "variables")
+    __slots__ = ("__weakref__", "failure", "list_attribute", "variables")
 
     def __init__(
         self,
@@ -38,6 +40,7 @@ class CelDevice:
         allow_multiple_allocations: bool,
     ) -> None:
         self.failure: CelError | None = None
+        self.list_attribute: str = next((name for name, each in attributes.items() if _list_kind(each)), "")
         by_domain: tuple[DomainMap, DomainMap] = DomainMap(), DomainMap()
         try:
             for name, attribute in attributes.items():
@@ -65,13 +68,22 @@ def _attribute(name: str, attribute: Mapping[str, object]) -> object:
         value = attribute.get(kind)
         if isinstance(value, type):
             return value
-    version = attribute.get("version")
-    if not isinstance(version, str):
+    kind = _list_kind(attribute)
+    values = attribute.get(kind) if kind else [attribute.get("version")]
+    if not isinstance(values, list | tuple) or values == [None]:
         raise CelError(f"attribute {name}: unsupported attribute value")
+    if kind not in ("", "versions"):
+        return list(values)
     try:
-        return _version(version)
+        versions = [_version(str(value)) for value in values]
     except CelError as error:
         raise CelError(f"attribute {name}: parse semantic version: {error.text}") from None
+    return versions if kind else versions[0]
+
+
+def _list_kind(attribute: Mapping[str, object]) -> str:
+    """Return the field with a list of values; empty if the attribute has a single value."""
+    return next((kind for kind in ("ints", "bools", "strings", "versions") if attribute.get(kind)), "")
 
 
 MAX_VALUES = 48  # ResourceSliceMaxAttributeValuesPerDevice
@@ -90,19 +102,25 @@ def _includes(target: object, value: object) -> bool:
 
 _DEVICE = Type("kubernetes.DRADevice")
 
-#: The environment of every expression, the `device` variable, and the one function of the device library.
-ENVIRONMENT: Final = build_environment(
-    variables={"device": _DEVICE},
-    fields={
-        _DEVICE: {
-            "driver": STRING,
-            "allowMultipleAllocations": BOOL,
-            "attributes": map_of(STRING, map_of(STRING, ANY)),
-            "capacity": map_of(STRING, map_of(STRING, Type("kubernetes.Quantity"))),
-        }
-    },
-    overloads=generic_method("includes", "dyn, dyn -> bool", apply=_includes),
-)
+
+def _environment(value: Type) -> Environment:
+    """Return the environment of every expression, the `device` variable, and the one function of the device library."""
+    return build_environment(
+        variables={"device": _DEVICE},
+        fields={
+            _DEVICE: {
+                "driver": STRING,
+                "allowMultipleAllocations": BOOL,
+                "attributes": map_of(STRING, map_of(STRING, value)),
+                "capacity": map_of(STRING, map_of(STRING, Type("kubernetes.Quantity"))),
+            }
+        },
+        overloads=generic_method("includes", "dyn, dyn -> bool", apply=_includes),
+    )
+
+
+#: By the type of attributes: since 1.37 macros such as `exists` take them, as they may be lists.
+_ENVIRONMENTS: Final = {attribute: _environment(attribute) for attribute in (ANY, DYN)}
 
 
 class CompiledSelector:
@@ -129,10 +147,10 @@ class CompiledSelector:
         raise CelError(text, None, self.expression)
 
 
-def compile_selector(expression: str) -> CompiledSelector:
-    """Compile a selector as Kubernetes 1.36 does; raises CelError."""
-    return CompiledSelector(compile_program(expression, ENVIRONMENT, _problem))
+def compile_selector(expression: str, attribute: Type = DYN) -> CompiledSelector:
+    """Compile a selector as Kubernetes does, for attributes of this type (ANY in 1.36); raises CelError."""
 
+    def check(type: Type) -> str:
+        return "" if type in (BOOL, ANY, attribute) else f"must evaluate to bool or the unknown type, not {type}"
 
-def _problem(type: Type) -> str:
-    return "" if type in (BOOL, ANY) else f"must evaluate to bool or the unknown type, not {type}"
+    return CompiledSelector(compile_program(expression, _ENVIRONMENTS[attribute], check))

@@ -23,6 +23,7 @@ from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.log import Log
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore, Stores
+from kframework.values.feature_gates import FeatureGates
 
 
 class NodePools:
@@ -31,7 +32,8 @@ class NodePools:
     `log` lists the rows whose pools changed; if all may have changed, `epoch` grows instead.
     """
 
-    def __init__(self, nodes: NodeTable, inventory: Inventory) -> None:
+    def __init__(self, nodes: NodeTable, inventory: Inventory, gates: FeatureGates) -> None:
+        self._is_1_36 = gates.is_1_36
         self.log: Log[int] = Log(nodes.capacity)
         self.epoch: int = 0
         self._nodes = nodes
@@ -45,7 +47,10 @@ class NodePools:
         """Return the pools that a node can access, in order; AllocationError for an invalid selector."""
         pools = self._pools.get(node.row)
         if pools is None:
-            pools = self._pools[node.row] = self._inventory.pools(node)
+            pools = self._inventory.pools(node)
+            if not self._is_1_36:  # 1.36 rejects the node if a pool of mere counters is invalid
+                pools = [pool for pool in pools if pool.devices or pool.incomplete]
+            self._pools[node.row] = pools
         return pools
 
     def refresh(self) -> None:
@@ -75,8 +80,9 @@ class Devices:
         self._claims = handle.objects(ResourceClaim)
         self.allocated: AllocatedDevices = self._claims.index(AllocatedDevices)
         self.inventory: Inventory = handle.objects(ResourceSlice).index(Inventory)
-        self.pools: NodePools = NodePools(self.nodes, self.inventory)
-        self.selection: SelectorEvaluator = SelectorEvaluator()
+        self.pools: NodePools = NodePools(self.nodes, self.inventory, handle.feature_gates)
+        self.gates: FeatureGates = handle.feature_gates
+        self.selection: SelectorEvaluator = SelectorEvaluator(self.gates)
 
     @cached_property
     def holders(self) -> DeviceHolders:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from kframework.objects import (
     AllocationResult,
     DeviceAllocationConfiguration,
     DeviceAllocationResult,
+    DeviceClaimConfiguration,
     DeviceRequestAllocationResult,
     NodeSelector,
     NodeSelectorRequirement,
@@ -17,14 +20,21 @@ from kframework.objects import (
 )
 from kframework.plugins.dynamic_resources.allocator import ChosenDevice
 from kframework.plugins.dynamic_resources.errors import AllocationError
+from kframework.plugins.dynamic_resources.requests import RequestOption
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 
 def build_allocation(
-    claim: ResourceClaim, chosen: Sequence[ChosenDevice], node_name: str, share_id: Callable[[], str]
+    claim: ResourceClaim,
+    chosen: Sequence[ChosenDevice],
+    node_name: str,
+    share_id: Callable[[], str],
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> AllocationResult:
     """Return the allocation of a claim on a node; AllocationError if the reachable nodes cannot be expressed."""
+    configuration = _configuration_1_36 if gates.is_1_36 else _configuration_1_37
     devices = DeviceAllocationResult(
-        results=tuple(_device_result(each, share_id) for each in chosen), config=tuple(_configuration(claim, chosen))
+        results=tuple(_device_result(each, share_id) for each in chosen), config=tuple(configuration(claim, chosen))
     )
     return AllocationResult(devices=devices, node_selector=_node_selector(claim, chosen, node_name))
 
@@ -45,27 +55,45 @@ def _device_result(chosen: ChosenDevice, share_id: Callable[[], str]) -> DeviceR
     )
 
 
-def _configuration(claim: ResourceClaim, chosen: Sequence[ChosenDevice]) -> Iterator[DeviceAllocationConfiguration]:
-    """Yield the configuration for drivers: that of each class once, for all its requests, then that of the claim.
-
-    Configuration of the claim for two requests is repeated, as in kube-scheduler 1.36.
-    """
+def _configuration_1_36(
+    claim: ResourceClaim, chosen: Sequence[ChosenDevice]
+) -> Iterator[DeviceAllocationConfiguration]:
+    """Yield the configuration for drivers: that of each class once, that of the claim for each of its requests."""
     options = list(dict.fromkeys(each.option for each in chosen))
+    yield from _class_configuration(options)
+    for config in claim.spec.devices.config:
+        for _ in range(len(_configured(config, options)) if config.requests else 1):
+            yield DeviceAllocationConfiguration(source="FromClaim", requests=config.requests, opaque=config.opaque)
+
+
+def _configuration_1_37(
+    claim: ResourceClaim, chosen: Sequence[ChosenDevice]
+) -> Iterator[DeviceAllocationConfiguration]:
+    """Yield the configuration for drivers, each once; it names no requests if it is for all of the claim."""
+    options = list(dict.fromkeys(each.option for each in chosen))
+    everything = {request.name for request in claim.spec.devices.requests}
+    for each in _class_configuration(options):
+        requests = {option.request for option in options if option.name in each.requests}
+        yield replace(each, requests=()) if requests == everything else each
+    for config in claim.spec.devices.config:
+        configured = _configured(config, options)
+        if configured or not config.requests:
+            is_for_all = {option.request for option in configured} == everything
+            requests_named = () if is_for_all else config.requests
+            yield DeviceAllocationConfiguration(source="FromClaim", requests=requests_named, opaque=config.opaque)
+
+
+def _class_configuration(options: Sequence[RequestOption]) -> Iterator[DeviceAllocationConfiguration]:
+    """Yield the configuration of each class, for all its requests."""
     for name in dict.fromkeys(option.device_class.metadata.name for option in options):
         of_class = [option for option in options if option.device_class.metadata.name == name]
+        requests = tuple(option.name for option in of_class)
         for config in of_class[0].device_class.spec.config:
-            requests = tuple(option.name for option in of_class)
             yield DeviceAllocationConfiguration(source="FromClass", requests=requests, opaque=config.opaque)
-    for config_of_claim in claim.spec.devices.config:
-        configured = [
-            option
-            for option in options
-            if option.request in config_of_claim.requests or option.name in config_of_claim.requests
-        ]
-        for _ in range(len(configured) if config_of_claim.requests else 1):
-            yield DeviceAllocationConfiguration(
-                source="FromClaim", requests=config_of_claim.requests, opaque=config_of_claim.opaque
-            )
+
+
+def _configured(config: DeviceClaimConfiguration, options: Sequence[RequestOption]) -> list[RequestOption]:
+    return [each for each in options if each.request in config.requests or each.name in config.requests]
 
 
 def _node_selector(claim: ResourceClaim, chosen: Sequence[ChosenDevice], node_name: str) -> NodeSelector | None:

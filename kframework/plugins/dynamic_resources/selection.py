@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
@@ -13,6 +13,7 @@ from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.requests import RequestOption, claim_key
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.state.nodes import NodeInfo
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 if TYPE_CHECKING:
     from kframework.plugins.dynamic_resources.device_selectors import CelDevice, CompiledSelector
@@ -20,14 +21,21 @@ if TYPE_CHECKING:
 #: The number of compiled expressions kept with their answers about existing devices, most recently used.
 MAX_EXPRESSIONS = 1024
 
+_RUNTIME_ERROR = "CEL runtime error: "
+_MISSING_KEY_HINT = (
+    ". consider using CEL optional chaining (.? followed by orValue())"
+    " or guarding the check with has() for optional fields"
+)
+
 _OPENING, _CLOSING = frozenset("([{"), frozenset(")]}")
 
 
 class SelectorEvaluator:
     """An evaluator of selectors on devices; answers about identical devices are cached while both exist."""
 
-    def __init__(self) -> None:
-        self._expression = lru_cache(maxsize=MAX_EXPRESSIONS)(_Expression)
+    def __init__(self, gates: FeatureGates = DEFAULT_GATES) -> None:
+        self._is_1_36 = gates.is_1_36
+        self._expression = lru_cache(maxsize=MAX_EXPRESSIONS)(partial(_Expression, is_1_36=gates.is_1_36))
 
     def matches(self, option: RequestOption, device: PoolDevice, node: NodeInfo) -> bool:
         """Return whether class and request match a device that the node can access.
@@ -66,23 +74,34 @@ class SelectorEvaluator:
             answer = self._evaluate(selector.cel.expression if selector.cel is not None else "", device)
             if isinstance(answer, AllocationError):
                 name = f"class {owner.metadata.name}" if isinstance(owner, DeviceClass) else f"claim {claim_key(owner)}"
-                raise AllocationError(f"{name}: selector #{index}: {answer}")
+                raise AllocationError(f"{name}: {self._format_failure(index, device, str(answer))}")
             if not answer:
                 return False
         return True
 
+    def _format_failure(self, index: int, device: PoolDevice, failure: str) -> str:
+        """Return the text about a selector that failed; since 1.37 it names the device, and helps with missing keys."""
+        if self._is_1_36 or not failure.startswith(_RUNTIME_ERROR):
+            return f"selector #{index}: {failure}"
+        hint = _MISSING_KEY_HINT if "no such key:" in failure else ""
+        return f"selector #{index} on device {'/'.join(device.id)}: {failure}{hint}"
+
     def _evaluate(self, expression: str, device: PoolDevice) -> bool | AllocationError:
-        return self._expression(expression).evaluate(device.cel_device)
+        seen = device.cel_device
+        if self._is_1_36 and seen.list_attribute:
+            return AllocationError(f"{_RUNTIME_ERROR}attribute {seen.list_attribute}: unsupported attribute value")
+        return self._expression(expression).evaluate(seen)
 
 
 class _Expression:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, *, is_1_36: bool) -> None:
         from kframework.cel.errors import CelError  # loaded with the first selector: most clusters have none
+        from kframework.cel.types import ANY, DYN
         from kframework.plugins.dynamic_resources.device_selectors import compile_selector
 
         self._compiled: CompiledSelector | AllocationError
         try:
-            self._compiled = compile_selector(text)
+            self._compiled = compile_selector(text, ANY if is_1_36 else DYN)
         except CelError as error:
             self._compiled = AllocationError(f"CEL compile error: {error.text}")
         self._answers: WeakKeyDictionary[CelDevice, bool | AllocationError] = WeakKeyDictionary()
@@ -102,7 +121,7 @@ def _evaluate_selector(selector: CompiledSelector, device: CelDevice) -> bool | 
     try:
         return selector.matches(device)
     except CelError as error:
-        return AllocationError(f"CEL runtime error: {error.text}")
+        return AllocationError(f"{_RUNTIME_ERROR}{error.text}")
 
 
 def _has_access(node: NodeInfo, device: PoolDevice) -> bool:

@@ -88,7 +88,7 @@ class _RecordingApi:
 
 def reserve_claims(engine: PodEngine, pod: PendingPod, state: CycleState, node_name: str) -> ClaimReservation | None:
     """Return the reservation of a pod's claims on a node; None if it has no claims."""
-    plugin = _find_plugin(engine)
+    plugin = find_plugin(engine)
     if plugin is None:
         return None
     own = CycleState(state)
@@ -97,7 +97,8 @@ def reserve_claims(engine: PodEngine, pod: PendingPod, state: CycleState, node_n
     return own.get(RESERVED)
 
 
-def _find_plugin(engine: PodEngine) -> DynamicResources | None:
+def find_plugin(engine: PodEngine) -> DynamicResources | None:
+    """Return the DynamicResources of the profile; None if it has none."""
     plugins = engine.profiles[PROFILE].plugins.values()
     return next((plugin for plugin in plugins if isinstance(plugin, DynamicResources)), None)
 

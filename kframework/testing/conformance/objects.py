@@ -8,6 +8,7 @@ from typing import Literal
 import msgspec
 
 from kframework.cel.errors import CelError
+from kframework.cel.types import ANY, DYN
 from kframework.objects import (
     ApiStruct,
     LabelSelector,
@@ -200,6 +201,7 @@ class DeviceSelectorQuestion(ApiStruct, frozen=True, kw_only=True):
     """The expression and the device."""
 
     expression: str
+    emulated_version: str = MINORS[0]
     device: RecordedDevice
 
 
@@ -218,11 +220,15 @@ def device_of(recorded: RecordedDevice) -> CelDevice:
 
 
 def _evaluate_device_selector(question: DeviceSelectorQuestion) -> dict[str, object]:
+    is_1_36 = FeatureGates(question.emulated_version).is_1_36
     try:
-        selector = compile_selector(question.expression)
+        selector = compile_selector(question.expression, ANY if is_1_36 else DYN)
     except CelError as error:
         return {"compile": "error", "error": str(error)}
+    device = device_of(question.device)
+    if is_1_36 and device.list_attribute:
+        return {"compile": "ok", "error": f"attribute {device.list_attribute}: unsupported attribute value"}
     try:
-        return {"compile": "ok", "result": selector.matches(device_of(question.device))}
+        return {"compile": "ok", "result": selector.matches(device)}
     except CelError as error:
         return {"compile": "ok", "error": str(error)}

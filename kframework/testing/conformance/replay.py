@@ -12,7 +12,8 @@ import msgspec
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
 from kframework.objects.problem import format_path
-from kframework.testing.conformance import objects, sequence, single
+from kframework.testing.conformance import allocation, objects, sequence, single
+from kframework.testing.conformance.allocation import AllocationQuestion, RecordedAllocation
 from kframework.testing.conformance.cases import Case, Fact, Uncompared
 from kframework.testing.conformance.recorded import RecordedCycle
 from kframework.values.feature_gates import MINORS
@@ -78,6 +79,7 @@ _COMPARERS: Mapping[str, _Comparer] = {
     "single": _compare_cycles(single.SingleInput, RecordedCycle, single.compare),
     "preemption": _compare_cycles(single.SingleInput, RecordedCycle, single.compare),
     "sequence": _compare_cycles(sequence.SequenceInput, sequence.SequenceResult, sequence.compare),
+    "allocation": _compare_cycles(AllocationQuestion, RecordedAllocation, allocation.compare),
     "resources": _compare_objects(objects.ResourcesQuestion, objects.compare_resources),
     "selector": _compare_objects(objects.SelectorQuestion, objects.compare_selector),
     "quantity": _compare_objects(objects.QuantityQuestion, objects.compare_quantity),

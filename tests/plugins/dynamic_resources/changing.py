@@ -68,6 +68,7 @@ def searched_afresh(
     """Search for claims on a node with nothing remembered; raises AllocationError."""
     views = [SliceView(each) for each in state.objects(ResourceSlice)]
     pools = gather_pools(node, [each for each in views if each.node_name in ("", node.name)], _of_pool(views))
+    pools = [pool for pool in pools if pool.devices or pool.incomplete]
     asked, selection = claims_options(claims, state.objects(DeviceClass)), SelectorEvaluator()
     search = DeviceSearch(claims, asked, pools, held, lambda each, device: selection.matches(each, device, node))
     chosen = search.run(None)

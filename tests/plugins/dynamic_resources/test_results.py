@@ -14,6 +14,7 @@ from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.requests import request_options
 from kframework.plugins.dynamic_resources.results import build_allocation
 from kframework.plugins.dynamic_resources.slices import SliceView
+from kframework.values.feature_gates import FeatureGates
 from tests.plugins.dynamic_resources.worlds import InUse
 
 ONE: dict[str, Any] = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
@@ -29,6 +30,7 @@ def allocated(
     devices: int = 2,
     device: dict[str, Any] | None = None,
     spec: Any = None,
+    minor: str = "1.37",
     **said: Any,
 ) -> AllocationResult:
     """Allocate what a claim asks for on the node n1."""
@@ -50,7 +52,7 @@ def allocated(
     asked = [[request_options(claim, request, classes) for request in claim.spec.devices.requests]]
     found = DeviceSearch([claim], asked, [Pool(view.pool, (view,))], InUse(), lambda *_: True).run(1000)
     assert found is not None
-    return build_allocation(claim, found[0], "n1", lambda: "fresh")
+    return build_allocation(claim, found[0], "n1", lambda: "fresh", FeatureGates(minor))
 
 
 def plain(result: AllocationResult) -> dict[str, Any]:
@@ -85,29 +87,42 @@ def test_a_share_has_an_id_and_what_it_consumes() -> None:
     )
 
 
-def test_a_class_is_quoted_once_and_then_the_claim() -> None:
+@pytest.mark.parametrize(
+    ("minor", "last"), [("1.36", [("FromClaim", ["a", "c"])] * 2), ("1.37", [("FromClaim", ["a", "c"])])]
+)
+def test_configuration_of_classes_is_written_once_and_that_of_the_claim_as_the_minor_does(
+    minor: str, last: list[tuple[str, list[str]]]
+) -> None:
     requests = [
         {"name": name, "exactly": {**ONE, "deviceClassName": within}}
         for name, within in (("a", "gpu"), ("b", "big"), ("c", "gpu"))
     ]
     said = [{**CONFIG, "requests": wanted} for wanted in ([], ["b"], ["a", "c"], ["other"])]
-    written = plain(allocated(requests, devices=3, config=said))["devices"]["config"]
+    written = plain(allocated(requests, devices=3, config=said, minor=minor))["devices"]["config"]
     assert [(each["source"], each.get("requests", [])) for each in written] == [
         ("FromClass", ["a", "c"]),
         ("FromClass", ["b"]),
         ("FromClaim", []),
         ("FromClaim", ["b"]),
-        ("FromClaim", ["a", "c"]),
-        ("FromClaim", ["a", "c"]),
+        *last,
     ]
     assert all(each["opaque"] == CONFIG["opaque"] for each in written)
+
+
+def test_configuration_for_all_requests_names_none_since_1_37() -> None:
+    requests = [{"name": name, "exactly": ONE} for name in ("a", "b")]
+    written = plain(allocated(requests, devices=2, config=[{**CONFIG, "requests": ["a", "b"]}]))["devices"]["config"]
+    assert [(each["source"], each.get("requests", [])) for each in written] == [("FromClass", []), ("FromClaim", [])]
 
 
 @pytest.mark.parametrize("named", ["r", "r/s"])
 def test_a_way_is_meant_by_its_name_and_its_parents(named: str) -> None:
     request = {"name": "r", "firstAvailable": [{"name": "s", **ONE}, {"name": "t", **ONE}]}
-    written = plain(allocated([request], config=[{**CONFIG, "requests": [named]}, {**CONFIG, "requests": ["r/t"]}]))
+    config = [{**CONFIG, "requests": [named]}, {**CONFIG, "requests": ["r/t"]}]
+    written = plain(allocated([request], config=config, minor="1.36"))
     assert [each["requests"] for each in written["devices"]["config"]] == [["r/s"], [named]]
+    written = plain(allocated([request], config=config))
+    assert [each.get("requests", []) for each in written["devices"]["config"]] == [[], []]
 
 
 @pytest.mark.parametrize(

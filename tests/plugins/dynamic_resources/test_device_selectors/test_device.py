@@ -19,9 +19,9 @@ def test_attributes_are_by_domain_the_drivers_where_none_is_named() -> None:
 @pytest.mark.parametrize(
     ("attribute", "problem"),
     [
-        ({"strings": ["a"]}, "attribute tags: unsupported attribute value"),
         ({}, "attribute tags: unsupported attribute value"),
         ({"version": "1.2"}, "attribute tags: parse semantic version: No Major.Minor.Patch elements found"),
+        ({"versions": ["1.2.3", "1"]}, "attribute tags: parse semantic version: No Major.Minor.Patch elements found"),
     ],
 )
 def test_an_attribute_that_cannot_be_read_fails_every_selector(attribute: dict[str, object], problem: str) -> None:
@@ -36,3 +36,10 @@ def test_so_does_a_capacity() -> None:
 def test_a_value_of_the_first_kind_that_is_there_counts() -> None:
     device = CelDevice("a", {"x": {"int": None, "bool": False, "string": None}}, {}, False)
     assert answer("device.attributes['a'].x == false", device) is True
+
+
+@pytest.mark.parametrize("attribute", [{"strings": ["a"]}, {"ints": [1]}, {"bools": [True]}, {"versions": ["1.2.3"]}])
+def test_attribute_with_a_list_is_a_list(attribute: dict[str, object]) -> None:
+    device = CelDevice("a", {"tags": attribute}, {}, False)
+    assert device.list_attribute == "tags"
+    assert answer("device.attributes['a'].tags.size() == 1", device) is True

@@ -15,6 +15,7 @@ from kframework.plugins.dynamic_resources.inventory import Inventory
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.testing import make_node
+from kframework.values.feature_gates import FeatureGates
 from tests.plugins.dynamic_resources.changing import UNREADABLE, ChangingCluster
 
 FAST = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}]}
@@ -30,14 +31,14 @@ def a_slice(name: str, version: int = 1, **said: Any) -> ResourceSlice:
 class World:
     """Two nodes, slices, and the pools that the nodes reach."""
 
-    def __init__(self, *slices: ResourceSlice) -> None:
+    def __init__(self, *slices: ResourceSlice, minor: str = "1.36") -> None:
         self.nodes = NodeTable()
         self.slices = ObjectStore[ResourceSlice]()
         for name in ("n1", "n2"):
             self.nodes.put(make_node(name))
         for each in slices:
             self.put(each)
-        self.pools = NodePools(self.nodes, Inventory(self.slices))
+        self.pools = NodePools(self.nodes, Inventory(self.slices), FeatureGates(minor))
         self.log = self.pools.log.reader()
         self.reached()
         self.log.read_new()
@@ -130,5 +131,12 @@ def test_after_any_changes_they_are_as_if_gathered_anew(seed: int) -> None:
                 afresh = inventory.pools(node)
             except AllocationError:
                 continue
-            assert list(pools.for_node(node)) == afresh
+            assert list(pools.for_node(node)) == [pool for pool in afresh if pool.devices or pool.incomplete]
         cluster.change()
+
+
+@pytest.mark.parametrize(("minor", "pools"), [("1.36", ["p"]), ("1.37", [])])
+def test_pool_of_mere_counters_counts_only_in_1_36(minor: str, pools: list[str]) -> None:
+    counters = [{"name": "set", "counters": {"slots": {"value": "1"}}}]
+    here = World(a_slice("p", allNodes=True, devices=[], sharedCounters=counters), minor=minor)
+    assert here.reached()["n1"] == pools

@@ -17,6 +17,7 @@ from kframework.plugins.dynamic_resources.selection import SelectorEvaluator
 from kframework.plugins.dynamic_resources.slices import PoolDevice, SliceView
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node
+from kframework.values.feature_gates import FeatureGates
 
 MODEL = "device.attributes['d'].model == 'a100'"
 LARGE = "device.capacity['d'].memory.compareTo(quantity('10Gi')) > 0"
@@ -71,6 +72,8 @@ def test_which_devices_are_chosen(said: dict[str, Any], what: RequestOption, cho
     assert selects(SelectorEvaluator(), what, device(**said)) is chosen
 
 
+#: Since 1.37 a failure names the device.
+ON_DEVICE = " on device d/p/x"
 BAD_TERM = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": ["a"]}]}
 
 
@@ -79,8 +82,12 @@ BAD_TERM = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": [
     [
         (A100, asked("true", "nonsense"), "claim n/c: selector #1: CEL compile error: "),
         (A100, asked(of_class=("device.driver",)), "class gpu: selector #0: CEL compile error: "),
-        (A100, asked("device.attributes['d'].size == 1"), "claim n/c: selector #0: CEL runtime error: "),
-        ({**A100, "attributes": {"v": {"version": "1"}}}, asked("true"), "claim n/c: selector #0: CEL runtime error: "),
+        (A100, asked("device.attributes['d'].size == 1"), f"claim n/c: selector #0{ON_DEVICE}: CEL runtime error: "),
+        (
+            {**A100, "attributes": {"v": {"version": "1"}}},
+            asked("true"),
+            f"claim n/c: selector #0{ON_DEVICE}: CEL runtime error: ",
+        ),
         ({"nodeSelector": {"nodeSelectorTerms": [BAD_TERM]}}, asked(), ""),
     ],
 )
@@ -90,6 +97,22 @@ def test_what_cannot_be_said(said: dict[str, Any], what: RequestOption, text: st
         with pytest.raises(AllocationError) as refused:
             selects(by, what, one)
         assert str(refused.value).startswith(text)
+
+
+def test_failure_names_the_device_and_helps_with_missing_keys_since_1_37() -> None:
+    missing = asked("device.attributes['d'].size == 1")
+    with pytest.raises(AllocationError, match=r"^claim n/c: selector #0: CEL runtime error: no such key: size$"):
+        selects(SelectorEvaluator(FeatureGates("1.36")), missing, device(**A100))
+    with pytest.raises(AllocationError, match=r"#0 on device d/p/x: CEL .* no such key: size\. consider using CEL opt"):
+        selects(SelectorEvaluator(), missing, device(**A100))
+
+
+def test_devices_with_lists_can_be_selected_since_1_37() -> None:
+    tagged = device(**A100 | {"attributes": {"tags": {"strings": ["red", "blue"]}}})
+    red = asked("device.attributes['d'].tags.exists(tag, tag == 'red')")
+    assert selects(SelectorEvaluator(), red, tagged)
+    with pytest.raises(AllocationError, match="attribute tags: unsupported attribute value"):
+        selects(SelectorEvaluator(FeatureGates("1.36")), asked("true"), tagged)
 
 
 def test_an_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
