@@ -111,7 +111,6 @@ if TYPE_CHECKING:  # isort: off
         Json as Json,
         YamlLocation as YamlLocation,
         parse_configuration_documents as parse_configuration_documents,
-        parse_documents as parse_documents,
         read_source as read_source,
     )
     from kframework.config.duration import Duration as Duration

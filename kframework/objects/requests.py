@@ -13,7 +13,7 @@ from functools import lru_cache
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.meta import ResourceList
 from kframework.objects.node import Node
-from kframework.objects.pod import Container, ContainerStatus, Pod, PodSpec
+from kframework.objects.pod import Container, ContainerStatus, Pod, PodSpec, PodStatus
 from kframework.objects.quantity import nano
 
 #: The requests assumed in scoring for a container without any: milli-CPU and bytes.
@@ -57,6 +57,11 @@ def non_zero_requests(pod: Pod, usage: Usage | None = None) -> tuple[int, int]:
         defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in total}
     rounded = _rounded(usage(pod, defaults) if defaults else total)
     return rounded.get("cpu", 0), rounded.get("memory", 0)
+
+
+def reports_resources(status: PodStatus) -> bool:
+    """Return whether a status reports the pod's actual resources, as after an in-place resize."""
+    return bool(status.container_statuses or status.init_container_statuses) or status.resources is not None
 
 
 def reports_other_requests(pod: Pod) -> bool:

@@ -11,11 +11,11 @@ from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
 from kframework.objects import Node, Pod, PodStatus
-from kframework.objects.requests import max_of_totals, sum_of_maxima
+from kframework.objects.requests import max_of_totals, reports_resources, sum_of_maxima
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner, reports_resources
+from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates

@@ -226,17 +226,9 @@ class PodInfo:
 _facts = attrgetter(*(name for name in PodInfo.__slots__ if name != "row"))
 
 
-def reports_resources(status: PodStatus) -> bool:
-    """Return whether a status reports the pod's actual resources, as after an in-place resize."""
-    return bool(status.container_statuses or status.init_container_statuses) or status.resources is not None
-
-
 def _is_preemption(condition: PodCondition) -> bool:
-    return (
-        condition.type == "DisruptionTarget"
-        and condition.status == "True"
-        and condition.reason == "PreemptionByScheduler"
-    )
+    facts = (condition.type, condition.status, condition.reason)
+    return facts == ("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
 class PodKind:
