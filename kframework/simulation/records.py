@@ -127,7 +127,7 @@ class Progress(msgspec.Struct, frozen=True):
     pods: int
 
 
-#: The maximum number of attempts of a pod while no time passes and nothing moves.
+#: The maximum number of attempts of a pod while no time passes and no pod moves.
 MAX_ATTEMPTS = 1_000
 
 
@@ -163,7 +163,7 @@ class Records(RunObserver, Observer):
         self.moved_at: float = clock.now()
         self.on_attempt: Callable[[Decision], None] = lambda decision: None
         self.on_livelock: Callable[[LivelockError], None] = lambda error: None
-        #: The attempts of each pod, by uid, since time passed or anything moved.
+        #: The attempts of each pod, by uid, since time passed or a pod moved.
         self._attempts = Counter[str]()
         self._attempted_at = 0.0
         self._cluster = cluster
@@ -202,7 +202,8 @@ class Records(RunObserver, Observer):
         old, new = change.old, change.new
         if old is None or new is None or _has_moved(old, new):
             self.moved_at = self._clock.now()
-            self._attempts.clear()
+            if isinstance(new, Pod):
+                self._attempts.clear()
         if old is None and new is not None:
             self._pods += _is_unbound_pod(new)
 

@@ -471,6 +471,8 @@ class QueuedPod:
         "pending_plugins",
         "pod",
         "requeued_by",
+        "skipped_at",
+        "skips",
         "sort_key",
         "timestamp",
         "unschedulable_count",
@@ -485,6 +487,9 @@ class QueuedPod:
         self.consecutive_errors: int = 0
         self.initial_attempt: float | None = None
         self.backoff_expiry: float | None = None
+        #: How often the pod skipped its backoff in this second of the clock.
+        self.skips: int = 0
+        self.skipped_at: int = 0
         self.unschedulable_plugins: frozenset[str] = NO_PLUGINS
         self.pending_plugins: frozenset[str] = NO_PLUGINS
         self.gating_plugin: str = ""

@@ -32,6 +32,10 @@ FLUSH_INTERVAL = 30.0
 
 _TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, name="UnschedulableTimeout")
 
+#: How often a pod may skip its backoff within a second. kube-scheduler has no limit: where the attempts of a pod cause
+#: the events that requeue it, it tries the pod without end.
+MAX_SKIPS = 16
+
 #: Moves that end a backoff: the event that requeued the pod happened before.
 _RESUME_EVENTS = frozenset({"BackoffComplete", "PopFromBackoffQ"})
 
@@ -87,7 +91,8 @@ class SchedulingQueue:
     def pop(self) -> QueuedPod | None:
         """Return the next pod, None if there is none; `done` or `put_back` must follow exactly once.
 
-        If no pod is active, the first pod backing off after a rejection is returned early (KEP-5142).
+        If no pod is active, the first pod backing off after a rejection is returned early (KEP-5142), unless it was
+        too often in this second.
         """
         queued = self._pop_queued()
         while queued is not None and queued.pod.uid in self.in_flight:
@@ -105,10 +110,21 @@ class SchedulingQueue:
     def _pop_queued(self) -> QueuedPod | None:
         queued = self._active.pop()
         if queued is None:
-            queued = self._backing_off.pop()
+            queued = self._backing_off.peek()
+            if queued is not None and not self._may_skip_backoff(queued):
+                queued = next(filter(self._may_skip_backoff, self._backing_off.iterate_sorted()), None)
             if queued is not None:
+                self._backing_off.remove(queued.pod.uid)
                 self._record_move("active", queued, "PopFromBackoffQ")
         return queued
+
+    def _may_skip_backoff(self, queued: QueuedPod) -> bool:
+        """Count that a pod is about to skip its backoff; return whether it may."""
+        second = math.floor(self._now())
+        if queued.skipped_at != second:
+            queued.skipped_at, queued.skips = second, 0
+        queued.skips += 1
+        return queued.skips <= MAX_SKIPS
 
     def put_back(self, queued: QueuedPod) -> None:
         """Requeue a pod whose attempt failed; it waits for its rejectors, without any it only backs off."""
@@ -133,9 +149,9 @@ class SchedulingQueue:
         strategies = {
             self._queueing_strategy(event, queued) for event in self.in_flight.events_since_pop(queued.pod.uid)
         }
-        if QueueingStrategy.IMMEDIATELY in strategies:
+        if QueueingStrategy.IMMEDIATELY in strategies and self._may_skip_backoff(queued):
             self._enter_active(queued, "ScheduleAttemptFailure")
-        elif QueueingStrategy.AFTER_BACKOFF in strategies:
+        elif strategies - {QueueingStrategy.SKIP}:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
             self._unschedulable.put(queued, queued.rejectors)
@@ -219,7 +235,7 @@ class SchedulingQueue:
             return False
         self._unschedulable.pop(queued.pod.uid)
         self._gated.pop(queued.pod.uid)
-        if strategy is QueueingStrategy.IMMEDIATELY:
+        if strategy is QueueingStrategy.IMMEDIATELY and self._may_skip_backoff(queued):
             self._enter_active(queued, event.label)
         else:
             self._requeue(queued, event.label)

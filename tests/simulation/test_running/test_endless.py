@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from kframework import Plugin, Wait, hookimpl, unschedulable
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
 from kframework.in_memory.kubelet import RUN_SECONDS
+from kframework.objects import Namespace, ObjectMeta
 from kframework.simulation.records import LivelockError
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
@@ -42,6 +43,26 @@ def test_simulation_without_progress_ends_with_an_error_that_names_the_pod_and_t
         Simulation([make_node("a"), make_pod("p")], plugins=[Restless]) as simulation,
         pytest.raises(LivelockError, match=r"pod default/p was tried 1,000 times .* ForceActivate requeued it"),
     ):
+        simulation.run()
+
+
+class Littering(Plugin):
+    """Requeues the pod that it rejects, and creates an object each time."""
+
+    name = "Littering"
+
+    @hookimpl
+    def filter(self, state, pod, node):  # type: ignore[no-untyped-def]
+        self.handle.spawn(self.litter(len(list(self.handle.objects(Namespace)))))
+        self.handle.activate([pod])
+        return unschedulable("no")
+
+    async def litter(self, number: int) -> None:
+        await self.handle.api.create(Namespace(metadata=ObjectMeta(name=f"litter-{number}")))
+
+
+def test_new_objects_are_no_progress() -> None:
+    with Simulation([make_node("a"), make_pod("p")], plugins=[Littering]) as simulation, pytest.raises(LivelockError):
         simulation.run()
 
 

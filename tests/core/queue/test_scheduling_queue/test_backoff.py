@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.queue.scheduling_queue import Backoff
-from tests.core.queue.rig import START, queued
+from kframework.core.queue.scheduling_queue import MAX_SKIPS, Backoff
+from tests.core.queue.rig import NODE_ADD, START, Rig, queued
 
 
 @pytest.mark.parametrize(
@@ -79,3 +79,38 @@ def test_backoff_expiry_is_computed_once_per_failure() -> None:
     assert backoff.expiry(is_backing_off) == START + 1
     is_backing_off.backoff_expiry = None
     assert backoff.expiry(is_backing_off) == START + 10
+
+
+@pytest.mark.parametrize("rejection", [{"rejectors": ("Fit",)}, {"pending": ("Fit",)}])
+@pytest.mark.parametrize("in_flight", [False, True])
+def test_pod_skips_its_backoff_so_often_within_a_second(rejection: dict[str, tuple[str, ...]], in_flight: bool) -> None:
+    rig = Rig()
+    rig.add("pod")
+
+    def attempts() -> int:
+        count = 0
+        while rig.pop() is not None:
+            count += 1
+            if in_flight:
+                rig.queue.move_on_event(NODE_ADD)
+            rig.put_back("pod", *rejection.get("rejectors", ()), pending=rejection.get("pending", ()))
+            rig.queue.move_on_event(NODE_ADD)
+        return count
+
+    assert attempts() == 1 + MAX_SKIPS
+    assert rig.place() == "backoff"
+    rig.now += 1
+    assert attempts() == MAX_SKIPS
+
+
+def test_pod_that_skipped_its_backoff_too_often_blocks_no_other() -> None:
+    rig = Rig()
+    rig.add("busy")
+    while rig.pop() is not None:
+        rig.put_back("busy", "Fit")
+        rig.queue.move_on_event(NODE_ADD)
+    rig.add("other")
+    assert rig.pop() == "other"
+    rig.put_back("other", "Fit")
+    rig.queue.move_on_event(NODE_ADD)
+    assert rig.pop() == "other"

@@ -22,6 +22,7 @@ def test_events_are_dropped_when_no_older_pod_is_in_flight() -> None:
     rig.add(*(f"pod-{number}" for number in range(PODS)))
     most = 0
     for cycle in range(CYCLES):
+        rig.now += 0.1
         queued = queue.pop()
         assert queued is not None
         in_flight.append(queued)
