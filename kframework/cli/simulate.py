@@ -39,9 +39,23 @@ if TYPE_CHECKING:
     from kframework.core.cycle.records import Observer
     from kframework.core.pod_engine import PodEngine
     from kframework.scheduler.scheduler import EngineFactory
+    from kframework.simulation.source_script import SourceFile
 
 #: The approximate number of attempts with timed plugins for a report.
 _TIMED_ATTEMPTS = 5_000
+
+
+SourceOption = Annotated[
+    list[str],
+    typer.Option(
+        "--source",
+        metavar="PLUGIN/NAME=FILE",
+        default_factory=list,
+        show_default=False,
+        help="Play the values of a plugin's source from a file instead of fetching them: lines such as"
+        " {at: 30, values: {a: 1}}, with the seconds since the start. Repeatable.",
+    ),
+]
 
 
 @expand_options
@@ -58,6 +72,7 @@ def command(
     output: OutputOption = None,
     seed: Seed = None,
     version: VersionOptions,
+    source: SourceOption,
     trace: Trace = None,
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the result and the reasons to this file, as an HTML page.")
@@ -80,12 +95,14 @@ def command(
     that you wrote; everything happens in memory.
     """
     from kframework.observe.journal import Journal
+    from kframework.simulation.controllers import STANDARD_CONTROLLERS
     from kframework.simulation.simulation import Simulation
 
     refuse_reading_stdin_twice(filenames, config)
     if pdb and STDIN in (*filenames, config):
         raise typer.BadParameter("the debugger reads stdin; name files", param_hint="'--pdb'")
-    read = [*filenames, *filter(None, (config, devices))]
+    sources = list(map(_source_file, source))
+    read = [*filenames, *filter(None, (config, devices)), *(each.partition("=")[2] for each in source)]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record_options.record)
     if watch:
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
@@ -115,6 +132,7 @@ def command(
                 plugins=plugins,
                 observers=[*observers, *recorded.observers],
                 engine=recorded.engine,
+                controllers=[*STANDARD_CONTROLLERS, *(each.create_controller for each in sources)],
                 workload_controllers=controllers.split(","),
                 on_progress=closing.enter_context(progress(alone=is_alone)),
                 timed_share=max(
@@ -123,6 +141,8 @@ def command(
                 ),
             )
         )
+        for each in sources:
+            each.replace_source(simulation.scheduler.profiles)
         try:
             simulation.run(duration)
             code = 0
@@ -135,6 +155,16 @@ def command(
     print_outcomes(result, output)
     summarise(result)
     raise typer.Exit(code)
+
+
+def _source_file(option: str) -> SourceFile:
+    from kframework.simulation.source_script import SourceFile
+
+    source, _, file = option.partition("=")
+    plugin, _, name = source.partition("/")
+    if not (plugin and name and file):
+        raise typer.BadParameter(f"{option!r} is not PLUGIN/NAME=FILE", param_hint="'--source'")
+    return SourceFile(plugin, name, file)
 
 
 def _watch(

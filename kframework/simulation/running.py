@@ -215,8 +215,15 @@ class Script:
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = ()
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, actions: Iterable[TimedAction]) -> None:
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        clock: Clock,
+        actions: Iterable[TimedAction],
+        is_settled: Callable[[], bool] = lambda: True,
+    ) -> None:
         self.on_idle: Callable[[], None] = lambda: None
+        self._is_settled = is_settled
         self._cluster = cluster
         self._clock = clock
         self._began = clock.now()
@@ -224,8 +231,8 @@ class Script:
 
     @property
     def idle(self) -> bool:
-        """Whether no action is left."""
-        return not self._actions
+        """Whether no action is left, and the scheduler has what they published."""
+        return not self._actions and self._is_settled()
 
     async def run(self) -> None:
         """Run each action at its time."""

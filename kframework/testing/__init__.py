@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # isort: off
         delete as delete,
         patch as patch,
     )
-    from kframework.testing.scenario import SourceScript as SourceScript
+    from kframework.simulation.source_script import SourceScript as SourceScript
     from kframework.testing.spans import Spans as Spans
     from kframework.testing.stubs import (
         StubClock as StubClock,

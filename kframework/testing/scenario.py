@@ -13,7 +13,7 @@ milliseconds. The same scenario always ends the same way.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 
 import anyio.to_thread
@@ -23,7 +23,6 @@ from kframework.config.load import parse
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.plugin import Plugin
-from kframework.framework.source import Source
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
@@ -31,6 +30,7 @@ from kframework.scheduler.read_only import with_read_only_objects
 from kframework.simulation.controllers import ControllerFactory, claim_controller, volume_controller
 from kframework.simulation.running import IDLE_LIMIT, Action, Script, TimedAction
 from kframework.simulation.simulation import Simulation
+from kframework.simulation.source_script import SourceScript, replace_source
 from kframework.state.pods import QueuedPod
 from kframework.testing.single_plugin import format_profile
 
@@ -130,18 +130,22 @@ class Scenario:
 
     def _simulation(self) -> Simulation:
         volumes: tuple[ControllerFactory, ...] = (volume_controller,) if self._volume_controller else ()
+        script = partial(Script, actions=self._actions, is_settled=self._is_settled)
         simulation = Simulation(
             self._objects,
             parse(self._config, "config"),
             plugins=self._plugins,
             observers=self._observers,
             engine=with_read_only_objects(PodEngine.of),
-            controllers=[Kubelet, claim_controller, *volumes, partial(Script, actions=self._actions)],
+            controllers=[Kubelet, claim_controller, *volumes, script],
             workload_controllers=(),
         )
-        for script in self._scripts:
-            _replace_source(script, simulation)
+        for source in self._scripts:
+            replace_source(source, simulation.scheduler.profiles)
         return simulation
+
+    def _is_settled(self) -> bool:
+        return all(source.is_settled() for source in self._scripts)
 
 
 class ScenarioResult(msgspec.Struct, frozen=True):
@@ -207,71 +211,3 @@ class ScenarioResult(msgspec.Struct, frozen=True):
         namespace, _, short = name.rpartition("/")
         about = [e for e in self.events if (e.regarding.namespace, e.regarding.name) == (namespace or "default", short)]
         return [(event.reason, event.note) for event in about]
-
-
-def _replace_source(script: SourceScript, simulation: Simulation) -> None:
-    """Replace a source of a plugin by a script, in every profile; ValueError if no plugin declares it."""
-    declared = list(simulation.scheduler.profiles.sources())
-    sources = [source for source in declared if (source.plugin, source.name) == (script.plugin, script.name)]
-    if not sources:
-        names = ", ".join(f"{source.plugin}/{source.name}" for source in declared) or "none"
-        raise ValueError(f"no plugin declares the source {script.plugin}/{script.name}; declared: {names}")
-    for source in sources:
-        script.replace_fetch(source)
-
-
-#: An action of a script, for `Scenario.at`.
-ScriptAction = Callable[[object], None]
-
-
-class SourceScript:
-    """A script for the values of a plugin's source; its methods return actions for `Scenario.at`.
-
-    `values` are its first values, None: nothing. While it has values, it publishes them as often as the source is
-    declared to be fetched. After a failure it publishes at the next fetch.
-    """
-
-    def __init__(self, plugin: str, name: str, values: Mapping[str, object] | None = None) -> None:
-        self.plugin = plugin
-        self.name = name
-        self._first = values
-        self._values: Mapping[str, object] | None = None
-        self._error = ""
-        self._changed: asyncio.Event
-
-    def publish(self, values: Mapping[str, object]) -> ScriptAction:
-        """Publish these values as the source's complete data."""
-        return lambda _: self._set(values, "")
-
-    def fail(self, error: str) -> ScriptAction:
-        """Fail on every fetch."""
-        return lambda _: self._set(None, error)
-
-    def stop_publishing(self) -> ScriptAction:
-        """Stop publishing, so that the last values become stale."""
-        return lambda _: self._set(None, "")
-
-    def _set(self, values: Mapping[str, object] | None, error: str) -> None:
-        self._values, self._error = values, error
-        self._changed.set()
-
-    def replace_fetch(self, source: Source[object]) -> None:
-        """Replace the fetch of this source, from the beginning."""
-        self._values, self._error, self._changed = self._first, "", asyncio.Event()
-        every = source.settings.every
-
-        async def fetch() -> AsyncGenerator[Mapping[str, object]]:
-            while True:
-                self._changed.clear()
-                if self._error:
-                    raise ConnectionError(self._error)
-                if self._values is not None:
-                    yield self._values
-                try:
-                    async with asyncio.timeout(every if self._values is not None else None):
-                        await self._changed.wait()
-                except TimeoutError:
-                    continue  # publishes the same values again
-
-        source.fetch = fetch
-        source.settings = msgspec.structs.replace(source.settings, timeout=None)

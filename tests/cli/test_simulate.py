@@ -451,3 +451,37 @@ def test_controllers_of_workloads_can_be_switched_off(
 ) -> None:
     result = run("simulate", "-f", cluster / "1-nodes.yaml", "-f", "-", "--controllers", names, stdin=DEPLOYMENT)
     assert (result.code, result.errors[-1][: len(printed)]) == (code, printed)
+
+
+LOAD = """
+from kframework import Plugin, hookimpl, unschedulable
+
+class Load(Plugin):
+    name = "Load"
+
+    def __init__(self, args, handle):
+        super().__init__(args, handle)
+        self.load = handle.source("load", float, self.fetch, every=60, stale_after=120)
+
+    async def fetch(self):
+        raise ConnectionError("no route")
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return unschedulable("too busy") if self.load.get(node.name, 0.0) > 0.5 else None
+"""
+
+
+def test_values_of_a_source_are_played_from_a_file(run: Command, cluster: Path, file: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "load.py"
+    plugin.write_text(LOAD)
+    file.write_text('{at: 0, values: {node-a: 0.9}}\n{"at": 90, "values": {"node-a": 0.1}}\n')
+    options = ("simulate", "-f", cluster, "--plugin", f"{plugin}:Load")
+    result = run(*options, "--source", f"Load/load={file}")
+    assert result.code == 0
+    assert result.out.splitlines()[1].split() == ["shop", "web", "node-a", "Running", "2"]
+    assert result.errors[-1].endswith(" in 1m30s of virtual time")
+    assert run(*options, "--source", f"Load/lode={file}").errors == [
+        f"error: {file}: no plugin declares the source Load/lode; declared: Load/load"
+    ]
+    assert "'load' is not PLUGIN/NAME=FILE" in run(*options, "--source", "load").errors[0]
