@@ -90,7 +90,6 @@ class PodTemplate:
 
     @property
     def content_hash(self) -> int:
-        """A hash of spec and context."""
         return self.cached("content_hash", lambda spec: hash((_encode(spec), self.context)))
 
     @property
@@ -348,7 +347,6 @@ class TemplateInterner:
         return template
 
     def label_class(self, namespace: str, labels: Mapping[str, str], terminating: bool) -> LabelClass:
-        """Return the one class of all pods with this namespace and these labels, being deleted or not."""
         known = self._class_of.get(labels)
         if known is not None and known.namespace == namespace and known.terminating == terminating:
             return known
@@ -360,7 +358,6 @@ class TemplateInterner:
         return result
 
     def kind(self, template: PodTemplate, label_class: LabelClass, owners: tuple[OwnerReference, ...]) -> PodKind:
-        """Return the shared kind of all pods to be scheduled that have these in common."""
         key = (template, label_class, owners)
         result = self._kinds.get(key)
         if result is None:
