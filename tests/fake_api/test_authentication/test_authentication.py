@@ -20,9 +20,9 @@ NO_ACCOUNTS = ServiceAccountTokens(MemoryCluster(SystemClock()), SystemClock())
 AUTHENTICATOR = Authenticator(NO_ACCOUNTS, {"secret": ANN})
 
 
-@pytest.mark.parametrize("said", ["Bearer secret", "bearer  secret "])
-def test_token_identifies_the_user(said: str) -> None:
-    assert AUTHENTICATOR.authenticate(CIMultiDict(Authorization=said)) == User(
+@pytest.mark.parametrize("header", ["Bearer secret", "bearer  secret "])
+def test_token_identifies_the_user(header: str) -> None:
+    assert AUTHENTICATOR.authenticate(CIMultiDict(Authorization=header)) == User(
         "ann", ("dev", "system:authenticated"), "7"
     )
 
@@ -59,7 +59,7 @@ def test_token_file_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "secret,ann,7\nsecret\n",
@@ -70,10 +70,10 @@ def test_token_file_is_read(tmp_path: Path) -> None:
         ("\udcff", "cannot read tokens"),
     ],
 )
-def test_invalid_token_file_is_a_config_error(tmp_path: Path, text: str, said: str) -> None:
+def test_invalid_token_file_is_a_config_error(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "tokens.csv"
     file.write_text(text, errors="surrogateescape")
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=message):
         read_tokens(file)
 
 

@@ -36,7 +36,7 @@ def heartbeats(document: ApiDocument) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    ("said", "seconds", "expected"),
+    ("heartbeat", "seconds", "expected"),
     [
         (CREATED, 299, CREATED),
         (CREATED, 300, "2026-01-01T00:05:00Z"),
@@ -48,20 +48,20 @@ def heartbeats(document: ApiDocument) -> list[object]:
         (None, 900, None),
     ],
 )
-def test_heartbeats_are_renewed_every_five_minutes(said: str | None, seconds: float, expected: str | None) -> None:
+def test_heartbeats_are_renewed_every_five_minutes(heartbeat: str | None, seconds: float, expected: str | None) -> None:
     clock = Hands()
-    shown = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat=said)))
+    document = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat=heartbeat)))
     clock.seconds = seconds
-    assert heartbeats(shown) == [expected]
-    assert heartbeats(with_heartbeats(clock, shown)) == [expected]
+    assert heartbeats(document) == [expected]
+    assert heartbeats(with_heartbeats(clock, document)) == [expected]
 
 
 def test_each_condition_has_its_own_heartbeat() -> None:
     clock = Hands()
-    shown = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
+    document = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
     clock.seconds = 620
-    assert heartbeats(shown) == ["2026-01-01T00:10:00Z", "2026-01-01T00:06:00Z"]
-    assert {**shown.data, "status": None} == {**ApiDocument.from_struct(node()).data, "status": None}
+    assert heartbeats(document) == ["2026-01-01T00:10:00Z", "2026-01-01T00:06:00Z"]
+    assert {**document.data, "status": None} == {**ApiDocument.from_struct(node()).data, "status": None}
 
 
 def test_lost_node_has_no_heartbeats() -> None:
@@ -89,26 +89,26 @@ def test_lease_renewals_are_staggered_within_ten_seconds() -> None:
 
 
 @pytest.mark.parametrize(
-    ("heartbeat", "heard"),
+    ("heartbeat", "last_heard"),
     [("2026-01-01T00:20:00Z", 1200), (None, 0), ("yesterday", 0)],
 )
-def test_lost_node_renews_no_lease(heartbeat: str | None, heard: int) -> None:
+def test_lost_node_renews_no_lease(heartbeat: str | None, last_heard: int) -> None:
     renewed = last_renewal(node("Unknown", heartbeat), VIRTUAL_EPOCH + 5000)
-    assert 0 <= VIRTUAL_EPOCH + heard - renewed < 10
+    assert 0 <= VIRTUAL_EPOCH + last_heard - renewed < 10
 
 
 def test_heartbeat_has_an_api_servers_format() -> None:
     clock = Hands()
-    shown = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat="2026-01-01T01:00:00+01:00")))
+    document = with_heartbeats(clock, ApiDocument.from_struct(node(heartbeat="2026-01-01T01:00:00+01:00")))
     clock.seconds = 301
-    assert heartbeats(shown) == [rfc3339(VIRTUAL_EPOCH + 300)]
+    assert heartbeats(document) == [rfc3339(VIRTUAL_EPOCH + 300)]
 
 
 def test_heartbeats_continue_from_a_renewed_one() -> None:
     clock = Hands()
-    shown = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
+    document = with_heartbeats(clock, ApiDocument.from_struct(node(more="2026-01-01T00:01:00Z")))
     recorded = []
     for seconds in (0, 359, 360, 361, 599.9, 600):
         clock.seconds = seconds
-        recorded.append([str(each)[14:19] for each in heartbeats(shown)])
+        recorded.append([str(each)[14:19] for each in heartbeats(document)])
     assert recorded == [["00:00", "01:00"], ["05:00", "01:00"], *[["05:00", "06:00"]] * 3, ["10:00", "06:00"]]

@@ -27,7 +27,7 @@ def test_one_event_is_shown_in_two_versions() -> None:
     newer, core = resource_of(Event), resource_of(CoreEvent)
     assert newer.body(document) is document.body
     assert newer.storage_kind is core.storage_kind
-    shown = core.data(document)
-    assert msgspec.json.decode(core.body(document)) == shown
-    assert (shown["apiVersion"], shown["message"], shown["reportingComponent"]) == ("v1", "Hello", "me")
-    assert core.from_view(shown) == document.data
+    view = core.data(document)
+    assert msgspec.json.decode(core.body(document)) == view
+    assert (view["apiVersion"], view["message"], view["reportingComponent"]) == ("v1", "Hello", "me")
+    assert core.from_view(view) == document.data

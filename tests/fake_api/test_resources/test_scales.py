@@ -23,7 +23,7 @@ WEB: Json = {
 
 
 @pytest.mark.parametrize(
-    ("said", "shown"),
+    ("selector", "expected"),
     [
         ({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}, "a=b,c"),
         ({"b": "2", "a": "1"}, "a=1,b=2"),
@@ -32,9 +32,9 @@ WEB: Json = {
         ({"matchExpressions": [{"key": "c", "operator": "Near"}]}, None),
     ],
 )
-def test_scale_selector_is_one_line(said: object, shown: str | None) -> None:
-    scale = to_scale(ScalePaths(), {"metadata": {}, "spec": {"selector": said}})
-    assert scale["status"] == {"replicas": 0} | ({"selector": shown} if shown else {})
+def test_scale_selector_is_one_line(selector: object, expected: str | None) -> None:
+    scale = to_scale(ScalePaths(), {"metadata": {}, "spec": {"selector": selector}})
+    assert scale["status"] == {"replicas": 0} | ({"selector": expected} if expected else {})
 
 
 def test_replicas_are_at_the_paths_of_the_definition() -> None:

@@ -79,9 +79,9 @@ async def test_logs_need_a_pod() -> None:
 @pytest.mark.parametrize("method", ["GET", "POST"])
 async def test_commands_are_rejected(method: str, part: str) -> None:
     answer = await LocalApi(pod("c")).send(method, f"{PODS}/web/{part}", command="ls")
-    said = read(answer.body)
-    assert (said["code"], said["reason"]) == (501, "NotImplemented")
-    assert said["message"] == f"nothing is executed here: pod web has no process for {part}"
+    status = read(answer.body)
+    assert (status["code"], status["reason"]) == (501, "NotImplemented")
+    assert status["message"] == f"nothing is executed here: pod web has no process for {part}"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ NODE = Write("DELETE", "", "v1", "nodes", "", namespaced=False)
 
 
 @pytest.mark.parametrize(
-    ("rule", "write", "wanted"),
+    ("rule", "write", "expected"),
     [
         ({}, CREATE_POD, True),
         ({}, NODE, True),
@@ -38,8 +38,8 @@ NODE = Write("DELETE", "", "v1", "nodes", "", namespaced=False)
         ({"operations": 5}, CREATE_POD, False),
     ],
 )
-def test_rules_match_writes(rule: dict[str, Any], write: Write, wanted: bool) -> None:
-    assert Webhook({"rules": [ANY | rule]}).matches(write, {}, []) == wanted
+def test_rules_match_writes(rule: dict[str, Any], write: Write, expected: bool) -> None:
+    assert Webhook({"rules": [ANY | rule]}).matches(write, {}, []) == expected
 
 
 def selecting(**labels: str) -> dict[str, object]:
@@ -47,7 +47,7 @@ def selecting(**labels: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("said", "namespace", "labels", "wanted"),
+    ("fields", "namespace", "labels", "expected"),
     [
         ({"namespaceSelector": selecting(a="b")}, {"a": "b"}, {}, True),
         ({"namespaceSelector": selecting(a="b")}, {"a": "c"}, {}, False),
@@ -59,10 +59,10 @@ def selecting(**labels: str) -> dict[str, object]:
     ],
 )
 def test_selectors_match_writes(
-    said: dict[str, Any], namespace: dict[str, str] | None, labels: dict[str, str], wanted: bool
+    fields: dict[str, Any], namespace: dict[str, str] | None, labels: dict[str, str], expected: bool
 ) -> None:
     objects: list[dict[str, object]] = [{"metadata": {"labels": labels}}, {"metadata": {}}]
-    assert Webhook({"rules": [ANY]} | said).matches(CREATE_POD, namespace, objects) == wanted
+    assert Webhook({"rules": [ANY]} | fields).matches(CREATE_POD, namespace, objects) == expected
 
 
 def test_webhook_configurations_are_exempt() -> None:

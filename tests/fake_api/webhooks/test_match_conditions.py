@@ -10,7 +10,7 @@ from kframework.fake_api.webhooks.match_conditions import UndecidedError, condit
 
 
 @pytest.mark.parametrize(
-    ("expression", "said"),
+    ("expression", "problem"),
     [
         ("true", ""),
         (" request.kind.kind == 'Pod' && request.userInfo.groups.exists(g, g == 'x') ", ""),
@@ -22,9 +22,9 @@ from kframework.fake_api.webhooks.match_conditions import UndecidedError, condit
         ("int('x') == 1", "program instantiation failed: type conversion error from 'string' to 'int'"),
     ],
 )
-def test_condition_compiles(expression: str, said: str) -> None:
+def test_condition_compiles(expression: str, problem: str) -> None:
     actual = condition_problem(expression)
-    assert actual.startswith(said) and bool(actual) == bool(said)
+    assert actual.startswith(problem) and bool(actual) == bool(problem)
 
 
 def sent(**changes: Any) -> dict[str, Any]:

@@ -37,12 +37,12 @@ def test_fields_missing_in_v1_survive_a_round_trip() -> None:
         "spec": {"maxReplicas": 3, "metrics": [pods, cpu(40)], "behavior": {"scaleUp": {}}},
         "status": {"conditions": [{"type": "AbleToScale"}], "currentMetrics": [current], "currentReplicas": 1},
     }
-    shown = to_v1(scaler)
-    assert shown["spec"] == {"maxReplicas": 3, "targetCPUUtilizationPercentage": 40}
-    assert shown["status"] == {"currentReplicas": 1, "currentCPUUtilizationPercentage": 7}
-    annotations = shown["metadata"]["annotations"]  # type: ignore[index]  # plain data
+    converted = to_v1(scaler)
+    assert converted["spec"] == {"maxReplicas": 3, "targetCPUUtilizationPercentage": 40}
+    assert converted["status"] == {"currentReplicas": 1, "currentCPUUtilizationPercentage": 7}
+    annotations = converted["metadata"]["annotations"]  # type: ignore[index]  # plain data
     assert json.loads(annotations["autoscaling.alpha.kubernetes.io/metrics"]) == [pods]
-    assert from_v1(shown) == scaler
+    assert from_v1(converted) == scaler
 
 
 @pytest.mark.parametrize("written", ["", "{", "7", "[" * 100_000])

@@ -19,8 +19,8 @@ def test_yaml_and_json_are_equivalent(body: bytes) -> None:
 
 
 def test_json_stays_as_it_is() -> None:
-    said = b' {"a": 1, "a": 2}'
-    assert to_json(said) is said
+    body = b' {"a": 1, "a": 2}'
+    assert to_json(body) is body
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,9 @@ def test_invalid_body_is_rejected(body: bytes, why: str) -> None:
 
 
 def test_yaml_is_sorted_by_name() -> None:
-    said = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"name": "a", "args": ["yes", "1", "ü: x"]}]}}
+    body = {"kind": "Pod", "apiVersion": "v1", "spec": {"containers": [{"name": "a", "args": ["yes", "1", "ü: x"]}]}}
     assert (
-        to_yaml(msgspec.json.encode(said)).decode()
+        to_yaml(msgspec.json.encode(body)).decode()
         == """\
 apiVersion: v1
 kind: Pod

@@ -66,10 +66,10 @@ def test_invalid_managed_fields_are_an_error(wrong: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "expected"), [([], True), ([{}], True), (None, False), ([{}, {}], False), (ENTRIES, False)]
+    ("entries", "expected"), [([], True), ([{}], True), (None, False), ([{}, {}], False), (ENTRIES, False)]
 )
-def test_empty_list_resets_managed_fields(said: object, expected: bool) -> None:
-    assert is_reset({"metadata": {} if said is None else {"managedFields": said}}) == expected
+def test_empty_list_resets_managed_fields(entries: object, expected: bool) -> None:
+    assert is_reset({"metadata": {} if entries is None else {"managedFields": entries}}) == expected
 
 
 def test_owner_is_formatted() -> None:

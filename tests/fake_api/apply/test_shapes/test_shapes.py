@@ -65,7 +65,7 @@ NAMELESS = (
 
 
 @pytest.mark.parametrize(
-    ("said", "complaint"),
+    ("fields", "expected"),
     [
         ({"nodeNam": "n"}, [".spec.nodeNam: field not declared in schema"]),
         (
@@ -81,8 +81,8 @@ NAMELESS = (
         ({"nodeSelector": {"any": "thing"}}, []),
     ],
 )
-def test_problems_are_formatted(said: Json, complaint: list[str]) -> None:
-    assert list(problems(resource_shape(resource_of(Pod)), pod(**said))) == complaint
+def test_problems_are_formatted(fields: Json, expected: list[str]) -> None:
+    assert list(problems(resource_shape(resource_of(Pod)), pod(**fields))) == expected
 
 
 def test_untyped_values_can_be_applied() -> None:

@@ -25,7 +25,7 @@ WRITTEN = (
 
 
 @pytest.mark.parametrize(
-    ("schema", "said"),
+    ("schema", "parts"),
     [
         (ruled(object_schema(size=NUMBER), "self.size > 1"), []),
         (
@@ -82,7 +82,7 @@ WRITTEN = (
         ),
     ],
 )
-def test_rules_are_checked(schema: dict[str, Any], said: list[str]) -> None:
+def test_rules_are_checked(schema: dict[str, Any], parts: list[str]) -> None:
     causes = list(map(str, compilation_causes(schema, "schema")))
-    assert len(causes) == bool(said)
-    assert all(part in causes[0] for part in said)
+    assert len(causes) == bool(parts)
+    assert all(part in causes[0] for part in parts)

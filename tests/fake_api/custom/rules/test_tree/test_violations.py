@@ -30,7 +30,7 @@ SIZES = object_schema(spec=ruled(object_schema(least=NUMBER, most=NUMBER), "self
 
 
 @pytest.mark.parametrize(
-    ("schema", "value", "said"),
+    ("schema", "value", "messages"),
     [
         (SIZES, {"spec": {"least": 1, "most": 2}}, []),
         (
@@ -90,15 +90,15 @@ SIZES = object_schema(spec=ruled(object_schema(least=NUMBER, most=NUMBER), "self
         ),
     ],
 )
-def test_rules_are_checked(schema: dict[str, Any], value: object, said: list[str]) -> None:
-    complaints = actual(schema, value)
-    assert len(complaints) == len(said)
-    for problem, part in zip(complaints, said, strict=True):
+def test_rules_are_checked(schema: dict[str, Any], value: object, messages: list[str]) -> None:
+    found = actual(schema, value)
+    assert len(found) == len(messages)
+    for problem, part in zip(found, messages, strict=True):
         assert part in problem
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"fieldPath": ".size"}, "spec.size: Invalid value: failed rule: false"),
         ({"reason": "FieldValueForbidden", "message": "never"}, "spec: Forbidden: never"),
@@ -111,17 +111,17 @@ def test_rules_are_checked(schema: dict[str, Any], value: object, said: list[str
         ({"messageExpression": "self.name"}, "spec: Invalid value: failed rule: false"),
     ],
 )
-def test_violation_has_a_message(more: dict[str, Any], said: str) -> None:
+def test_violation_has_a_message(more: dict[str, Any], message: str) -> None:
     assert actual(
         object_schema(spec=ruled(object_schema(size=NUMBER, name=TEXT), "false", **more)), {"spec": {"size": 3}}
-    ) == [said]
+    ) == [message]
 
 
 GROWING = object_schema(spec=object_schema(size=ruled(NUMBER, "self >= oldSelf", message="may only grow")))
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "messages"),
     [
         (None, {"spec": {"size": 1}}, []),
         ({"spec": {}}, {"spec": {"size": 1}}, []),
@@ -130,8 +130,8 @@ GROWING = object_schema(spec=object_schema(size=ruled(NUMBER, "self >= oldSelf",
         ({"spec": {"size": 2}}, {"spec": {}}, []),
     ],
 )
-def test_transition_rules_compare_old_and_new(old: object, new: object, said: list[str]) -> None:
-    assert actual(GROWING, new, old) == said
+def test_transition_rules_compare_old_and_new(old: object, new: object, messages: list[str]) -> None:
+    assert actual(GROWING, new, old) == messages
 
 
 def test_list_elements_are_correlated_by_keys() -> None:
@@ -142,17 +142,17 @@ def test_list_elements_are_correlated_by_keys() -> None:
     assert actual(object_schema(ports=listed), moved, old) == ["ports[2].size: Invalid value: 5: fixed"]
 
 
-@pytest.mark.parametrize(("old", "said"), [(None, ["born small"]), ({"size": 1}, [])])
-def test_optional_old_self_may_be_absent(old: object, said: list[str]) -> None:
+@pytest.mark.parametrize(("old", "messages"), [(None, ["born small"]), ({"size": 1}, [])])
+def test_optional_old_self_may_be_absent(old: object, messages: list[str]) -> None:
     rule = "self.size > 5 || (oldSelf.hasValue() && oldSelf.value().size <= 5)"
-    complaints = actual(
+    found = actual(
         ruled(object_schema(size=NUMBER), rule, optionalOldSelf=True, message="born small"), {"size": 2}, old
     )
-    assert [each.rpartition(": ")[2] for each in complaints] == said
+    assert [each.rpartition(": ")[2] for each in found] == messages
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "messages"),
     [
         ({"spec": {"a": 9, "b": 1}}, {"spec": {"a": 9, "b": 2}}, []),
         ({"spec": {"a": 9, "b": 1}}, {"spec": {"a": 8, "b": 1}}, ["spec.a: Invalid value: 8: failed rule: self < 5"]),
@@ -161,7 +161,7 @@ def test_optional_old_self_may_be_absent(old: object, said: list[str]) -> None:
         ({"kind": "x"}, {"kind": "x"}, ["kind: Invalid value: \"x\": failed rule: self == 'y'"]),
     ],
 )
-def test_unchanged_violation_may_stay(old: object, new: object, said: list[str]) -> None:
+def test_unchanged_violation_may_stay(old: object, new: object, messages: list[str]) -> None:
     small = ruled(NUMBER, "self < 5")
     names = {
         "apiVersion": TEXT,
@@ -174,7 +174,7 @@ def test_unchanged_violation_may_stay(old: object, new: object, said: list[str])
             new,
             old,
         )
-        == said
+        == messages
     )
 
 
@@ -182,12 +182,12 @@ def test_rules_are_skipped_for_invalid_values() -> None:
     tree = compile_rules(SIZES)
     assert tree is not None
     value = {"spec": {"least": 3, "most": 2}}
-    said = (
+    message = (
         "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; "
         "correct the existing errors to complete validation"
     )
     for problem in (required("spec.name"), too_long("spec.name", 3)):
-        assert list(map(str, violations(tree, value, None, [problem]))) == [said]
+        assert list(map(str, violations(tree, value, None, [problem]))) == [message]
     assert [each.field for each in violations(tree, value, None, [invalid("spec.name", "x", "is no name")])] == ["spec"]
 
 
@@ -196,5 +196,5 @@ def test_all_rules_of_an_object_share_a_budget() -> None:
     words = {"type": "array", "items": TEXT}
     items = ruled(object_schema(words=words), "self.words.all(a, self.words.all(b, a == b))")
     value = {"list": [{"words": ["a"] * 400}] * 25}
-    complaints = actual(object_schema(list={"type": "array", "items": items}), value)
-    assert len(complaints) == 1 and "running out of cost budget, no further validation rules" in complaints[0]
+    found = actual(object_schema(list={"type": "array", "items": items}), value)
+    assert len(found) == 1 and "running out of cost budget, no further validation rules" in found[0]

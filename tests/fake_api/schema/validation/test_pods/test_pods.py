@@ -14,7 +14,7 @@ def spec(*containers: Any, **more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("told", "found"),
+    ("spec", "expected"),
     [
         (spec(), []),
         ({}, ["spec.containers: Required value"]),
@@ -86,10 +86,10 @@ def spec(*containers: Any, **more: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_invalid_value_has_causes(told: dict[str, Any], found: list[str]) -> None:
-    causes = list(map(str, spec_causes(told, "spec")))
-    assert len(causes) == len(found), causes
-    assert all(text.startswith(beginning) for text, beginning in zip(causes, found, strict=True)), causes
+def test_invalid_value_has_causes(spec: dict[str, Any], expected: list[str]) -> None:
+    causes = list(map(str, spec_causes(spec, "spec")))
+    assert len(causes) == len(expected), causes
+    assert all(text.startswith(beginning) for text, beginning in zip(causes, expected, strict=True)), causes
 
 
 def test_valid_spec_is_validated_once() -> None:

@@ -17,7 +17,7 @@ def workload(labels: Any = None, pod: Any = None, **spec: Any) -> dict[str, Any]
 
 
 @pytest.mark.parametrize(
-    ("kind", "told", "found"),
+    ("kind", "data", "expected"),
     [
         ("Deployment", workload(), []),
         (
@@ -52,12 +52,12 @@ def workload(labels: Any = None, pod: Any = None, **spec: Any) -> dict[str, Any]
         ),
     ],
 )
-def test_invalid_workload_has_causes(kind: str, told: dict[str, Any], found: list[str]) -> None:
-    assert list(map(str, object_causes(told, "apps/v1", kind))) == found
+def test_invalid_workload_has_causes(kind: str, data: dict[str, Any], expected: list[str]) -> None:
+    assert list(map(str, object_causes(data, "apps/v1", kind))) == expected
 
 
 @pytest.mark.parametrize(
-    ("kind", "told", "found"),
+    ("kind", "data", "expected"),
     [
         ("Job", workload(pod={"restartPolicy": "Never"}), []),
         (
@@ -70,5 +70,5 @@ def test_invalid_workload_has_causes(kind: str, told: dict[str, Any], found: lis
         ),
     ],
 )
-def test_invalid_job_has_causes(kind: str, told: dict[str, Any], found: list[str]) -> None:
-    assert list(map(str, object_causes(told, "batch/v1", kind))) == found
+def test_invalid_job_has_causes(kind: str, data: dict[str, Any], expected: list[str]) -> None:
+    assert list(map(str, object_causes(data, "batch/v1", kind))) == expected
