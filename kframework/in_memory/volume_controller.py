@@ -51,7 +51,6 @@ from kframework.objects.claims import (
     volume_class,
 )
 from kframework.objects.kinds import object_reference, owner_reference
-from kframework.objects.label_selectors import SelectorError
 
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _HOSTNAME = "kubernetes.io/hostname"
@@ -179,10 +178,7 @@ class VolumeController(MemoryController):
         claim = self._assign_default_class(claim)
         storage_class = self._cluster.find(StorageClass, claim_class(claim))
         waits = storage_class is not None and storage_class.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-        try:
-            wanted = ClaimRequirements(claim)
-        except SelectorError:
-            return False
+        wanted = ClaimRequirements(claim)
         if claim.spec.volume_name:
             volume = self._requested_volume(claim, wanted)
         else:

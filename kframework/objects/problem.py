@@ -11,6 +11,13 @@ from kframework.errors import nearest_name
 #: Keys of mappings and indices of lists, from the outermost on.
 FieldPath = tuple[str | int, ...]
 
+
+class MapKey(str):
+    """A step of a path into a mapping with keys of the user's; paths show it in brackets."""
+
+    __slots__ = ()
+
+
 _SHOWN = 100  # characters of a value that a message quotes
 
 
@@ -36,7 +43,7 @@ def format_path(path: FieldPath) -> str:
 
 
 def _is_plain_name(step: str | int) -> bool:
-    return isinstance(step, str) and "." not in step and "/" not in step
+    return isinstance(step, str) and not isinstance(step, MapKey) and "." not in step and "/" not in step
 
 
 def invalid(path: FieldPath, value: object, detail: str) -> Problem:
@@ -65,5 +72,5 @@ def not_supported(path: FieldPath, value: str, supported: Sequence[str]) -> Prob
 
 def shown(value: object) -> str:
     """Write a value into a message: as JSON, cut off where it would fill the line."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    text = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

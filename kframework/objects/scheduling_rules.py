@@ -5,27 +5,33 @@ A value that breaks one counts for nothing in a scheduler: a pod whose `whenUnsa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from msgspec import to_builtins
 
 from kframework.objects.meta import LabelSelector, LabelSelectorRequirement
-from kframework.objects.node import NodeSelectorRequirement, NodeSelectorTerm, Taint
+from kframework.objects.node import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Taint
 from kframework.objects.pod import (
     NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
     PodAntiAffinity,
+    PodResourceClaim,
     PodSpec,
     Toleration,
     TopologySpreadConstraint,
 )
 from kframework.objects.problem import FieldPath, Problem, duplicate, forbidden, invalid, not_supported, required
-from kframework.objects.quantity import QuantityError, nano
-from kframework.objects.syntax import label_value, qualified_name
+from kframework.objects.resource_rules import list_problems, pod_resources_problems, resources_problems
+from kframework.objects.syntax import dns_label, dns_subdomain, label_value, port_number, qualified_name
 
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
+EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _ACTIONS = ("DoNotSchedule", "ScheduleAnyway")
 _POLICIES = ("Honor", "Ignore")
-_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
 _REQUIRED, _PREFERRED = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
@@ -35,57 +41,132 @@ _POSITIVE = "must be greater than zero"
 
 def pod_spec_problems(spec: PodSpec) -> Iterator[Problem]:
     if spec.preemption_policy is not None:
-        yield from _choice(("preemptionPolicy",), spec.preemption_policy, _PREEMPTION_POLICIES)
-    for key, value in spec.node_selector.items():
-        yield from (invalid(("nodeSelector",), key, each) for each in qualified_name(key))
-        yield from (invalid(("nodeSelector",), value, each) for each in label_value(value))
-    for index, toleration in enumerate(spec.tolerations):
-        yield from _prefixed(("tolerations", index), _toleration_problems(toleration))
+        yield from choice(("preemptionPolicy",), spec.preemption_policy, PREEMPTION_POLICIES)
+    yield from labels_problems(("nodeSelector",), spec.node_selector)
+    yield from tolerations_problems(("tolerations",), spec.tolerations)
     if spec.affinity is not None:
         if spec.affinity.node_affinity is not None:
-            yield from _prefixed(("affinity", "nodeAffinity"), _node_affinity_problems(spec.affinity.node_affinity))
+            yield from prefixed(("affinity", "nodeAffinity"), _node_affinity_problems(spec.affinity.node_affinity))
         for field, affinity in (
             ("podAffinity", spec.affinity.pod_affinity),
             ("podAntiAffinity", spec.affinity.pod_anti_affinity),
         ):
             if affinity is not None:
-                yield from _prefixed(("affinity", field), _pod_affinity_problems(affinity))
-    yield from _prefixed(("topologySpreadConstraints",), _spread_problems(spec.topology_spread_constraints))
+                yield from prefixed(("affinity", field), _pod_affinity_problems(affinity))
+    yield from prefixed(("topologySpreadConstraints",), _spread_problems(spec.topology_spread_constraints))
     for index, gate in enumerate(spec.scheduling_gates):
         yield from (invalid(("schedulingGates", index), gate.name, each) for each in qualified_name(gate.name))
         if gate in spec.scheduling_gates[:index]:
             yield duplicate(("schedulingGates", index), gate.name)
-    for name, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
+    if spec.scheduling_gates and spec.node_name:
+        yield forbidden(("nodeName",), "cannot be set until all schedulingGates have been cleared")
+    for field, value, messages in (
+        ("nodeName", spec.node_name, dns_subdomain),
+        ("priorityClassName", spec.priority_class_name, dns_subdomain),
+        ("runtimeClassName", spec.runtime_class_name, dns_subdomain),
+        ("serviceAccountName", spec.service_account_name, dns_subdomain),
+        ("hostname", spec.hostname, dns_label),
+    ):
+        if value or (field == "runtimeClassName" and value is not None):
+            yield from (invalid((field,), value, each) for each in messages(value))
+    if spec.restart_policy:
+        yield from choice(("restartPolicy",), spec.restart_policy, _RESTART_POLICIES)
+    if (deadline := spec.active_deadline_seconds) is not None and not 1 <= deadline < 2**31:
+        yield invalid(("activeDeadlineSeconds",), deadline, "must be between 1 and 2147483647, inclusive")
+    yield from negative_problems((), terminationGracePeriodSeconds=spec.termination_grace_period_seconds)
+    yield from prefixed(("resourceClaims",), _claim_problems(spec.resource_claims))
+    yield from list_problems(("overhead",), spec.overhead)
+    if spec.resources is not None:
+        yield from prefixed(("resources",), pod_resources_problems(spec, spec.resources))
+    yield from _container_problems(spec)
+    for index, volume in enumerate(spec.volumes):
+        if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
+            yield required(("volumes", index, "persistentVolumeClaim", "claimName"))
+
+
+def _container_problems(spec: PodSpec) -> Iterator[Problem]:
+    host_ports: set[tuple[str, str, int]] = set()
+    for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
-            for field, amounts in (("limits", container.resources.limits), ("requests", container.resources.requests)):
-                for resource, amount in amounts.items():
-                    if "/" in resource and not _is_whole(amount):
-                        path = (name, index, "resources", field, resource)
-                        yield invalid(path, amount, "must be an integer")
+            yield from prefixed((field, index, "resources"), resources_problems(container.resources))
+            for number, port in enumerate(container.ports):
+                path = (field, index, "ports", number)
+                for name, value in (("containerPort", port.container_port), ("hostPort", port.host_port)):
+                    yield from (invalid((*path, name), value, each) for each in port_number(value) if value)
+                if port.protocol:
+                    yield from choice((*path, "protocol"), port.protocol, _PROTOCOLS)
+                used = port.protocol or "TCP", port.host_ip, port.host_port
+                if port.host_port and used in host_ports and field == "containers":
+                    yield duplicate((*path, "hostPort"), f"{used[0]}/{used[1]}/{used[2]}")
+                host_ports.add(used)
+                if spec.host_network and port.host_port not in (0, port.container_port) and field == "containers":
+                    detail = "must match `containerPort` when `hostNetwork` is true"
+                    yield invalid((*path, "hostPort"), port.host_port, detail)
+
+
+def _claim_problems(claims: Sequence[PodResourceClaim]) -> Iterator[Problem]:
+    names: set[str] = set()
+    for index, claim in enumerate(claims):
+        if not claim.name:
+            yield required((index, "name"))
+        elif claim.name in names:
+            yield duplicate((index, "name"), claim.name)
+        else:
+            yield from (invalid((index, "name"), claim.name, each) for each in dns_label(claim.name))
+        names.add(claim.name)
+        sources = {
+            "resourceClaimName": claim.resource_claim_name,
+            "resourceClaimTemplateName": claim.resource_claim_template_name,
+        }
+        given = {field: name for field, name in sources.items() if name is not None}
+        if len(given) > 1:
+            detail = "at most one of `resourceClaimName` or `resourceClaimTemplateName` may be specified"
+            yield invalid((index,), to_builtins(claim), detail)
+        elif not given:
+            detail = "must specify one of: `resourceClaimName`, `resourceClaimTemplateName`"
+            yield invalid((index,), to_builtins(claim), detail)
+        for field, name in given.items():
+            yield from (invalid((index, field), name, each) for each in dns_subdomain(name))
 
 
 def taint_problems(taints: Sequence[Taint]) -> Iterator[Problem]:
+    seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
         yield from (invalid((index, "key"), taint.key, each) for each in qualified_name(taint.key))
-        yield from _choice((index, "effect"), taint.effect, _EFFECTS)
+        yield from (invalid((index, "value"), taint.value, each) for each in label_value(taint.value))
+        yield from choice((index, "effect"), taint.effect, EFFECTS)
+        if (taint.key, taint.effect) in seen:
+            found = duplicate((index,), to_builtins(taint))
+            yield replace(found, message=f"{found.message}: taints must be unique by key and effect pair")
+        seen.add((taint.key, taint.effect))
 
 
-def _prefixed(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
+def labels_problems(path: FieldPath, labels: Mapping[str, str]) -> Iterator[Problem]:
+    for key, value in labels.items():
+        yield from (invalid(path, key, each) for each in qualified_name(key))
+        yield from (invalid(path, value, each) for each in label_value(value))
+
+
+def negative_problems(path: FieldPath, **numbers: int | None) -> Iterator[Problem]:
+    for field, number in numbers.items():
+        if number is not None and number < 0:
+            yield invalid((*path, field), number, "must be greater than or equal to 0")
+
+
+def prefixed(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
     return (each.below(path) for each in problems)
 
 
-def _choice(path: FieldPath, value: str, supported: Sequence[str]) -> Iterator[Problem]:
+def choice(path: FieldPath, value: str, supported: Sequence[str]) -> Iterator[Problem]:
     if not value:
         yield required(path)
     elif value not in supported:
         yield not_supported(path, value, supported)
 
 
-def _is_whole(amount: str | int | float) -> bool:
-    try:
-        return nano(amount) % 1_000_000_000 == 0
-    except QuantityError:
-        return True  # it does not parse, which is reported elsewhere
+def tolerations_problems(path: FieldPath, tolerations: Iterable[Toleration]) -> Iterator[Problem]:
+    for index, toleration in enumerate(tolerations):
+        yield from prefixed((*path, index), _toleration_problems(toleration))
 
 
 def _toleration_problems(toleration: Toleration) -> Iterator[Problem]:
@@ -104,7 +185,7 @@ def _toleration_problems(toleration: Toleration) -> Iterator[Problem]:
     elif operator != "Exists":
         yield not_supported(("operator",), operator, ("Equal", "Exists"))
     if toleration.effect:
-        yield from _choice(("effect",), toleration.effect, _EFFECTS)
+        yield from choice(("effect",), toleration.effect, EFFECTS)
 
 
 def _weight_problems(weight: int) -> Iterator[Problem]:
@@ -112,17 +193,21 @@ def _weight_problems(weight: int) -> Iterator[Problem]:
         yield invalid(("weight",), weight, "must be in the range 1-100")
 
 
+def node_selector_problems(path: FieldPath, selector: NodeSelector) -> Iterator[Problem]:
+    path = (*path, "nodeSelectorTerms")
+    if not selector.node_selector_terms:
+        yield required(path, "must have at least one node selector term")
+    for index, term in enumerate(selector.node_selector_terms):
+        yield from prefixed((*path, index), _node_term_problems(term))
+
+
 def _node_affinity_problems(affinity: NodeAffinity) -> Iterator[Problem]:
     needed = affinity.required_during_scheduling_ignored_during_execution
     if needed is not None:
-        path = (_REQUIRED, "nodeSelectorTerms")
-        if not needed.node_selector_terms:
-            yield required(path, "must have at least one node selector term")
-        for index, term in enumerate(needed.node_selector_terms):
-            yield from _prefixed((*path, index), _node_term_problems(term))
+        yield from node_selector_problems((_REQUIRED,), needed)
     for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from _prefixed((_PREFERRED, index), _weight_problems(wish.weight))
-        yield from _prefixed((_PREFERRED, index, "preference"), _node_term_problems(wish.preference))
+        yield from prefixed((_PREFERRED, index), _weight_problems(wish.weight))
+        yield from prefixed((_PREFERRED, index, "preference"), _node_term_problems(wish.preference))
 
 
 def _node_term_problems(term: NodeSelectorTerm) -> Iterator[Problem]:
@@ -136,6 +221,9 @@ def _node_term_problems(term: NodeSelectorTerm) -> Iterator[Problem]:
             yield required((*path, "values"), detail)
         if field.key != "metadata.name":
             yield invalid((*path, "key"), field.key, "not a valid field selector key")
+            continue
+        for number, value in enumerate(field.values):
+            yield from (invalid((*path, "values", number), value, each) for each in dns_subdomain(value))
 
 
 Requirement = LabelSelectorRequirement | NodeSelectorRequirement
@@ -146,8 +234,10 @@ def _requirement_problems(
 ) -> Iterator[Problem]:
     for index, requirement in enumerate(requirements):
         path = ("matchExpressions", index)
-        yield from _prefixed(path, check(requirement))
+        yield from prefixed(path, check(requirement))
         yield from (invalid((*path, "key"), requirement.key, each) for each in qualified_name(requirement.key))
+        for number, value in enumerate(requirement.values):
+            yield from (invalid((*path, "values", number), value, each) for each in label_value(value))
 
 
 def _label_operands(requirement: Requirement) -> Iterator[Problem]:
@@ -169,26 +259,39 @@ def _set_operands(requirement: Requirement) -> Iterator[Problem]:
         yield invalid(("operator",), requirement.operator, "not a valid selector operator")
 
 
-def _selector_problems(selector: LabelSelector | None) -> Iterator[Problem]:
+def selector_problems(selector: LabelSelector | None) -> Iterator[Problem]:
     if selector is not None:
-        for key, value in selector.match_labels.items():
-            yield from (invalid(("matchLabels",), key, each) for each in qualified_name(key))
-            yield from (invalid(("matchLabels",), value, each) for each in label_value(value))
+        yield from labels_problems(("matchLabels",), selector.match_labels)
         yield from _requirement_problems(selector.match_expressions, _set_operands)
 
 
 def _pod_affinity_problems(affinity: PodAffinity | PodAntiAffinity) -> Iterator[Problem]:
     for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
-        yield from _prefixed((_REQUIRED, index), _pod_term_problems(term))
+        yield from prefixed((_REQUIRED, index), _pod_term_problems(term))
     for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from _prefixed((_PREFERRED, index), _weight_problems(wish.weight))
-        yield from _prefixed((_PREFERRED, index, "podAffinityTerm"), _pod_term_problems(wish.pod_affinity_term))
+        yield from prefixed((_PREFERRED, index), _weight_problems(wish.weight))
+        yield from prefixed((_PREFERRED, index, "podAffinityTerm"), _pod_term_problems(wish.pod_affinity_term))
 
 
 def _pod_term_problems(term: PodAffinityTerm) -> Iterator[Problem]:
-    yield from _prefixed(("labelSelector",), _selector_problems(term.label_selector))
-    yield from _prefixed(("namespaceSelector",), _selector_problems(term.namespace_selector))
+    yield from prefixed(("labelSelector",), selector_problems(term.label_selector))
+    yield from prefixed(("namespaceSelector",), selector_problems(term.namespace_selector))
+    for name in term.namespaces:
+        yield from (invalid(("namespace",), name, each) for each in dns_label(name))
+    yield from _label_keys_problems("matchLabelKeys", term.match_label_keys, term.label_selector)
+    yield from _label_keys_problems("mismatchLabelKeys", term.mismatch_label_keys, term.label_selector)
+    for index, key in enumerate(term.match_label_keys):
+        if key in term.mismatch_label_keys:
+            yield invalid(("matchLabelKeys", index), key, "exists in both matchLabelKeys and mismatchLabelKeys")
     yield from _topology_key_problems(term.topology_key)
+
+
+def _label_keys_problems(field: str, keys: Sequence[str], selector: LabelSelector | None) -> Iterator[Problem]:
+    if keys and selector is None:
+        yield forbidden((field,), "must not be specified when labelSelector is not set")
+    else:
+        for index, key in enumerate(keys):
+            yield from (invalid((field, index), key, each) for each in qualified_name(key))
 
 
 def _topology_key_problems(key: str) -> Iterator[Problem]:
@@ -201,7 +304,7 @@ def _topology_key_problems(key: str) -> Iterator[Problem]:
 def _spread_problems(constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Problem]:
     pairs = [(constraint.topology_key, constraint.when_unsatisfiable) for constraint in constraints]
     for index, constraint in enumerate(constraints):
-        yield from _prefixed((index,), _constraint_problems(constraint))
+        yield from prefixed((index,), _constraint_problems(constraint))
         if pairs[index] in pairs[index + 1 :]:
             yield duplicate((index, "{topologyKey, whenUnsatisfiable}"), f"{{{', '.join(pairs[index])}}}")
 
@@ -210,7 +313,7 @@ def _constraint_problems(constraint: TopologySpreadConstraint) -> Iterator[Probl
     if constraint.max_skew <= 0:
         yield invalid(("maxSkew",), constraint.max_skew, _POSITIVE)
     yield from _topology_key_problems(constraint.topology_key)
-    yield from _choice(("whenUnsatisfiable",), constraint.when_unsatisfiable, _ACTIONS)
+    yield from choice(("whenUnsatisfiable",), constraint.when_unsatisfiable, _ACTIONS)
     if constraint.min_domains is not None:
         if constraint.min_domains <= 0:
             yield invalid(("minDomains",), constraint.min_domains, _POSITIVE)
@@ -222,5 +325,6 @@ def _constraint_problems(constraint: TopologySpreadConstraint) -> Iterator[Probl
         ("nodeTaintsPolicy", constraint.node_taints_policy),
     ):
         if policy is not None:
-            yield from _choice((field,), policy, _POLICIES)
-    yield from _prefixed(("labelSelector",), _selector_problems(constraint.label_selector))
+            yield from choice((field,), policy, _POLICIES)
+    yield from _label_keys_problems("matchLabelKeys", constraint.match_label_keys, constraint.label_selector)
+    yield from prefixed(("labelSelector",), selector_problems(constraint.label_selector))

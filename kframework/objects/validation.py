@@ -11,6 +11,7 @@ import msgspec
 
 from kframework.objects.codec import locate_decode_error, without_nulls
 from kframework.objects.identity import cached_by_identity
+from kframework.objects.kind_rules import RULED_KINDS, object_problems
 from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
 from kframework.objects.node import Node, NodeStatus
 from kframework.objects.pod import Pod, PodSpec, PodStatus
@@ -18,7 +19,7 @@ from kframework.objects.problem import FieldPath, Problem
 from kframework.objects.quantity import QuantityError, nano
 from kframework.objects.resource_claims import ResourceClaim, ResourceClaimSpec, ResourceClaimTemplate
 from kframework.objects.resource_slices import Counter, ResourceSlice
-from kframework.objects.scheduling_rules import pod_spec_problems, taint_problems
+from kframework.objects.scheduling_rules import pod_spec_problems
 from kframework.objects.storage import CSIStorageCapacity, PersistentVolume, PersistentVolumeClaim
 from kframework.objects.workloads import (
     CronJob,
@@ -51,9 +52,12 @@ def find_problem(subject: ApiObject) -> Problem | None:
             return Problem(path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
     if isinstance(subject, Pod):
         return _pod_spec_problem(subject.spec) or _pod_quantity_problem(subject.spec, subject.status)
+    if isinstance(subject, RULED_KINDS):
+        problem = next(object_problems(subject), None)
+        if problem is not None:
+            return problem
     if isinstance(subject, Node):
-        tainted = next(taint_problems(subject.spec.taints), None)
-        return _node_quantity_problem(subject.status) if tainted is None else tainted.below(("spec", "taints"))
+        return _node_quantity_problem(subject.status)
     try:
         found = find_pod_spec(subject)
     except TemplateError as error:

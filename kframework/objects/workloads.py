@@ -273,6 +273,7 @@ class PodDisruptionBudgetSpec(ApiStruct, frozen=True, kw_only=True):
     min_available: int | str | None = None
     max_unavailable: int | str | None = None
     selector: LabelSelector | None = None
+    unhealthy_pod_eviction_policy: str | None = None
 
 
 class PodDisruptionBudgetStatus(ApiStruct, frozen=True, kw_only=True):

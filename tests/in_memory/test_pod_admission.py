@@ -271,11 +271,6 @@ SIDECAR = container({"cpu": "1"}, {"cpu": "1"}, name="s", restartPolicy="Always"
             "minimum memory usage per Container is 1Gi, but request is 512Mi",
         ),
         (
-            {"min": {"cpu": "2"}},
-            [container({"cpu": "2"}, {"cpu": "1"})],
-            "minimum cpu usage per Container is 2, but limit is 1",
-        ),
-        (
             {"maxLimitRequestRatio": {"cpu": "2"}},
             [container({"cpu": "1"}, {"cpu": "2500m"})],
             "cpu max limit to request ratio per Container is 2, but provided ratio is 2.500000",

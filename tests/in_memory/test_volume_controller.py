@@ -135,13 +135,6 @@ async def test_reserved_volume_that_does_not_match_is_skipped(wrong: Mapping[str
         assert actual is not None and actual.metadata.name == "disk"
 
 
-async def test_claim_with_an_invalid_selector_is_skipped() -> None:
-    odd = claim("odd", "now", selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
-    async with running(odd, claim(of="now"), NOW) as cluster:
-        assert volume_of(cluster, "odd") is None
-        assert volume_of(cluster) is not None
-
-
 async def test_volume_of_another_claim_is_left_alone() -> None:
     async with running(claim(of="x", volumeName="disk"), volume(of="x", kept_for=reference("other"))) as cluster:
         assert volume_of(cluster) is None

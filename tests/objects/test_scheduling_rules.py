@@ -65,6 +65,18 @@ def limits(amount: object, resource: str = "nvidia.com/gpu") -> dict[str, Any]:
     return {"containers": [{"name": "c", "image": "i", "resources": {"limits": {resource: amount}}}]}
 
 
+def resources(requests: dict[str, str], limits: dict[str, str]) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "i", "resources": {"requests": requests, "limits": limits}}]}
+
+
+def resource_claims(*claims: dict[str, str]) -> dict[str, Any]:
+    return {"resourceClaims": claims}
+
+
+def ports(**fields: object) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 80, **fields}]}]}
+
+
 def found(spec: dict[str, Any]) -> list[str]:
     return [f"{format_path(each.path)}: {each.message}" for each in pod_spec_problems(msgspec.convert(spec, PodSpec))]
 
@@ -177,7 +189,140 @@ POD_WISH = f"affinity.podAntiAffinity.{PREFERRED}[0]"
         (expression(key=""), f'{POD_TERM}.labelSelector.matchExpressions[0].key: Invalid value: "": name part must be'),
         (pod_wish(0), f"{POD_WISH}.weight: Invalid value: 0: must be in the range 1-100"),
         (pod_wish(5, topologyKey=""), f"{POD_WISH}.podAffinityTerm.topologyKey: Required value: can not be empty"),
+        (pod_term(namespaces=["A"]), f'{POD_TERM}.namespace: Invalid value: "A": a lowercase RFC 1123 label'),
+        (
+            pod_term(labelSelector=None, matchLabelKeys=["a"]),
+            f"{POD_TERM}.matchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
+        ),
+        (
+            pod_term(labelSelector=None, mismatchLabelKeys=["a"]),
+            f"{POD_TERM}.mismatchLabelKeys: Forbidden: must not be specified when labelSelector is not set",
+        ),
+        (pod_term(matchLabelKeys=["-"]), f'{POD_TERM}.matchLabelKeys[0]: Invalid value: "-": name part must'),
+        (
+            pod_term(matchLabelKeys=["x"], mismatchLabelKeys=["x"]),
+            f'{POD_TERM}.matchLabelKeys[0]: Invalid value: "x": exists in both matchLabelKeys and mismatchLabelKeys',
+        ),
+        (
+            expression(values=["b c"]),
+            f'{POD_TERM}.labelSelector.matchExpressions[0].values[0]: Invalid value: "b c": a valid label must be',
+        ),
+        (node_term(values=["b c"]), f'{NODE_TERM}.matchExpressions[0].values[0]: Invalid value: "b c": a valid label'),
+        (node_field(values=["N_1"]), f'{NODE_TERM}.matchFields[0].values[0]: Invalid value: "N_1": a lowercase RFC'),
+        (
+            spread(labelSelector=None, matchLabelKeys=["a"]),
+            "topologySpreadConstraints[0].matchLabelKeys: Forbidden: must not be specified when labelSelector is not",
+        ),
+        (spread(matchLabelKeys=["a b"]), 'topologySpreadConstraints[0].matchLabelKeys[0]: Invalid value: "a b": name'),
+        # the pod itself
+        (
+            {"nodeName": "n", "schedulingGates": [{"name": "g"}]},
+            "nodeName: Forbidden: cannot be set until all schedulingGates have been cleared",
+        ),
+        ({"nodeName": "N 1"}, 'nodeName: Invalid value: "N 1": a lowercase RFC 1123 subdomain must'),
+        ({"priorityClassName": "High"}, 'priorityClassName: Invalid value: "High": a lowercase RFC 1123 subdomain'),
+        ({"runtimeClassName": ""}, 'runtimeClassName: Invalid value: "": a lowercase RFC 1123 subdomain'),
+        ({"runtimeClassName": "a_b"}, 'runtimeClassName: Invalid value: "a_b": a lowercase RFC 1123 subdomain'),
+        ({"serviceAccountName": "Bot"}, 'serviceAccountName: Invalid value: "Bot": a lowercase RFC 1123 subdomain'),
+        ({"hostname": "a.b"}, 'hostname: Invalid value: "a.b": must not contain dots'),
+        ({"restartPolicy": "always"}, 'restartPolicy: Unsupported value: "always": supported values: "Always", "OnF'),
+        (
+            {"activeDeadlineSeconds": 0},
+            "activeDeadlineSeconds: Invalid value: 0: must be between 1 and 2147483647, inclusive",
+        ),
+        (
+            {"terminationGracePeriodSeconds": -1},
+            "terminationGracePeriodSeconds: Invalid value: -1: must be greater than or equal to 0",
+        ),
+        ({"overhead": {"cpu": "-1"}}, 'overhead[cpu]: Invalid value: "-1": must be greater than or equal to 0'),
+        (
+            {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": ""}}]},
+            "volumes[0].persistentVolumeClaim.claimName: Required value",
+        ),
+        # resource claims
+        (resource_claims({"resourceClaimName": "a"}), "resourceClaims[0].name: Required value"),
+        (
+            resource_claims({"name": "a", "resourceClaimName": "x"}, {"name": "a", "resourceClaimName": "y"}),
+            'resourceClaims[1].name: Duplicate value: "a"',
+        ),
+        (
+            resource_claims({"name": "A", "resourceClaimName": "x"}),
+            'resourceClaims[0].name: Invalid value: "A": a lowercase RFC 1123 label must',
+        ),
+        (
+            resource_claims({"name": "a"}),
+            'resourceClaims[0]: Invalid value: {"name":"a"}: must specify one of: `resourceClaimName`, `resource',
+        ),
+        (
+            resource_claims({"name": "a", "resourceClaimName": "x", "resourceClaimTemplateName": "y"}),
+            'resourceClaims[0]: Invalid value: {"name":"a","resourceClaimName":"x","resourceClaimTemplateName":"y"}',
+        ),
+        (
+            resource_claims({"name": "a", "resourceClaimName": "X"}),
+            'resourceClaims[0].resourceClaimName: Invalid value: "X": a lowercase RFC 1123 subdomain',
+        ),
+        (
+            resource_claims({"name": "a", "resourceClaimTemplateName": "X"}),
+            'resourceClaims[0].resourceClaimTemplateName: Invalid value: "X": a lowercase RFC 1123 subdomain',
+        ),
+        # ports
+        (ports(containerPort=70000), "containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1"),
+        (ports(hostPort=70000), "containers[0].ports[0].hostPort: Invalid value: 70000: must be between 1 and 65535"),
+        (ports(hostPort=-1), "containers[0].ports[0].hostPort: Invalid value: -1: must be between 1 and 65535"),
+        (ports(protocol="tcp"), 'containers[0].ports[0].protocol: Unsupported value: "tcp": supported values: "SCTP"'),
+        (
+            {"hostNetwork": True, **ports(hostPort=81)},
+            "containers[0].ports[0].hostPort: Invalid value: 81: must match `containerPort` when `hostNetwork` is true",
+        ),
+        (
+            {"containers": [{"name": "c", "image": "i", "ports": [{"containerPort": 1, "hostPort": 80}] * 2}]},
+            'containers[0].ports[1].hostPort: Duplicate value: "TCP//80"',
+        ),
         # resources
+        (
+            limits("1", "cpus"),
+            'containers[0].resources.limits[cpus]: Invalid value: "cpus": must be a standard resource',
+        ),
+        (
+            limits("1", "pods"),
+            'containers[0].resources.limits[pods]: Invalid value: "pods": must be a standard resource',
+        ),
+        (
+            limits("1", "a b/c"),
+            'containers[0].resources.limits[a b/c]: Invalid value: "a b/c": prefix part a lowercase',
+        ),
+        (
+            limits("1", "requests.example.com/gpu"),
+            'containers[0].resources.limits[requests.example.com/gpu]: Invalid value: "requests.example.com/gpu": does',
+        ),
+        (
+            limits("-1", "memory"),
+            'containers[0].resources.limits[memory]: Invalid value: "-1": must be greater than or',
+        ),
+        (
+            limits("3Mi", "hugepages-2Mi"),
+            'containers[0].resources.limits[hugepages-2Mi]: Invalid value: "3Mi": 3Mi is not positive integer multiple',
+        ),
+        (
+            resources({"cpu": "2"}, {"cpu": "1"}),
+            'containers[0].resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+        ),
+        (
+            resources({"nvidia.com/gpu": "1"}, {"nvidia.com/gpu": "2"}),
+            'containers[0].resources.requests: Invalid value: "1": must be equal to nvidia.com/gpu limit of 2',
+        ),
+        (
+            {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}},
+            'resources.requests: Invalid value: "2": must be less than or equal to cpu limit of 1',
+        ),
+        (
+            {"resources": {"requests": {"cpu": "1"}}, **resources({"cpu": "2"}, {})},
+            'resources.requests[cpu]: Invalid value: "1": must be greater than or equal to aggregate container',
+        ),
+        (
+            {"resources": {"limits": {"cpu": "1"}}, **resources({}, {"cpu": "2"})},
+            'resources.containers[0][cpu].limits: Invalid value: "2": must be less than or equal to pod limits of 1',
+        ),
         (limits("500m"), f'containers[0].resources.limits[nvidia.com/gpu]: Invalid value: "500m": {INTEGER}'),
         (limits(1.5), f"containers[0].resources.limits[nvidia.com/gpu]: Invalid value: 1.5: {INTEGER}"),
     ],

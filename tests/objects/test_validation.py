@@ -56,7 +56,10 @@ def problem(subject: ApiObject) -> tuple[str, str] | None:
 @pytest.mark.parametrize(("struct", "path"), QUANTITIES)
 def test_quantities(struct: type[ApiObject], path: str) -> None:
     assert problem(built(struct, path, {"cpu": 0, "example.com/foo": "1Gi"})) is None
-    assert problem(built(struct, path, {"cpu": "-1m"})) == (f"{path}.cpu", "'-1m' is negative")
+    negative = (f"{path}.cpu", "'-1m' is negative")
+    if struct is Pod and path.startswith("spec"):
+        negative = (f"{path}[cpu]", 'Invalid value: "-1m": must be greater than or equal to 0')
+    assert problem(built(struct, path, {"cpu": "-1m"})) == negative
     found = problem(built(struct, path, {"cpu": "1", "example.com/foo": "lots"}))
     assert found is not None
     assert found[0] == f"{path}[example.com/foo]"

@@ -181,8 +181,8 @@ def test_first_arguments_of_an_action_are_used() -> None:
         ),
         ("actions: 'enqueue,'", 'f.conf:1: actions: "enqueue," lacks a name before or after a comma'),
         ("- actions", 'f.conf:1: expected a mapping, got ["actions"]\nf.conf:1: actions: Required value'),
-        ("actions: allocate\ntiers:\n  plugins: []", 'f.conf:2: tiers: expected a list, got {"plugins": []}'),
-        ("actions: allocate\ntiers:\n- - name: gang", 'f.conf:3: tiers[0]: expected a mapping, got [{"name": "gang"}]'),
+        ("actions: allocate\ntiers:\n  plugins: []", 'f.conf:2: tiers: expected a list, got {"plugins":[]}'),
+        ("actions: allocate\ntiers:\n- - name: gang", 'f.conf:3: tiers[0]: expected a mapping, got [{"name":"gang"}]'),
         ("actions: allocate\ntiers:\n- plugins:\n  - gang", "f.conf:4: tiers[0].plugins[0]: expected a mapping"),
         ("actions: allocate\ntiers:\n- plugins:\n  - {}", "f.conf:4: tiers[0].plugins[0].name: Required value"),
         (

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from kframework.client.api_errors import cause_reason, join_messages
 from kframework.errors import ClusterError
-from kframework.objects.problem import Problem
+from kframework.objects.problem import Problem, format_path
 
 
 class Cause(NamedTuple):
@@ -34,8 +34,9 @@ class InvalidObjectError(ClusterError):
 
 
 def field_cause(problem: Problem, path: str) -> Cause:
-    steps = (f"[{step}]" if isinstance(step, int) or "/" in step else f".{step}" for step in problem.path)
-    return Cause(path + "".join(steps), problem.message, cause_reason(problem.message))
+    below = format_path(problem.path)
+    separator = "" if below.startswith("[") or not (path and below) else "."
+    return Cause(f"{path}{separator}{below}", problem.message, cause_reason(problem.message))
 
 
 def required(field: str, detail: str = "") -> Cause:

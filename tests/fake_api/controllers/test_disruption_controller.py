@@ -19,7 +19,6 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import (
     ApiObject,
     LabelSelector,
-    LabelSelectorRequirement,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -128,17 +127,6 @@ def budget_counts(memory: MemoryCluster) -> tuple[int, int, int, int]:
             ],
             (5, 5, 4, 1),
         ),
-        # What cannot be understood allows nothing.
-        (budget(highest="most"), pods(3), (0, 0, 0, 0)),
-        (budget(lowest="2"), pods(3), (0, 0, 0, 0)),
-        (
-            budget(
-                highest=1,
-                selector=LabelSelector(match_expressions=(LabelSelectorRequirement(key="a", operator="Like"),)),
-            ),
-            pods(3),
-            (0, 0, 0, 0),
-        ),
     ],
 )
 async def test_budget_status_allows_disruptions(
@@ -212,7 +200,7 @@ async def test_many_changes_are_handled_in_one_pass() -> None:
         assert memory.version <= version + 50 + 2
 
 
-_numbers = st.integers(0, 12) | st.integers(0, 120).map(lambda number: f"{number}%")
+_numbers = st.integers(0, 12) | st.integers(0, 100).map(lambda number: f"{number}%")
 
 
 @given(

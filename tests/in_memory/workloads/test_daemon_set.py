@@ -149,7 +149,6 @@ async def test_pods_follow_nodes() -> None:
         (rolling(unavailable="50%"), 4, 2),
         (rolling(surge=1, unavailable=0), 5, 4),
         (rolling(surge="50%", unavailable=0), 6, 4),
-        (rolling(surge=0, unavailable=0), 4, 3),
     ],
 )
 async def test_rollout_respects_its_limits(strategy: UpdateStrategy, most: int, fewest: int) -> None:

@@ -53,7 +53,7 @@ def progress(memory: MemoryCluster) -> tuple[str, str]:
         (4, 1, 0, 5, 4),
         (4, 0, 1, 4, 3),
         (3, "25%", "25%", 4, 3),
-        (4, 0, 0, 4, 3),
+        (4, 0, "10%", 4, 3),
         (2, "100%", 0, 4, 2),
     ],
 )
@@ -115,7 +115,9 @@ async def test_paused_deployment_is_scaled_but_not_rolled_out() -> None:
 async def test_stuck_rollout_is_scaled_proportionally_and_times_out() -> None:
     async with run_controllers(deployment(10, surge=3, unavailable=2, min_ready_seconds=3)) as memory:
         await asyncio.sleep(10)
-        await change(memory, 60, minReadySeconds=10_000, template=to_builtins(template("app:2")))
+        of_no_node = to_builtins(template("app:2"))
+        of_no_node["spec"]["nodeName"] = ""
+        await change(memory, 60, template=of_no_node)
         assert sizes(memory) == [8, 5]
         await change(memory, 60, replicas=15)
         assert sizes(memory) == [11, 7]

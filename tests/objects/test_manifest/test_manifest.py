@@ -243,7 +243,11 @@ CPU_4X = """
             "Node: metadata: expected a mapping, got a list",
         ),
         (LABEL_5, 8, "Pod default/p: metadata.labels[x.y/z]: expected a string, got an integer; put it in quotes"),
-        (CPU_MINUS_1, 12, "Pod ns/p: spec.containers[0].resources.requests.cpu: -1 is negative"),
+        (
+            CPU_MINUS_1,
+            12,
+            'Pod ns/p: spec.containers[0].resources.requests[cpu]: Invalid value: "-1": must be greater than or equal',
+        ),
         (CPU_4X, 3, "Node n1: status.allocatable.cpu: '4x' is not a quantity"),
     ],
 )

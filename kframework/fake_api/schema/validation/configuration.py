@@ -1,4 +1,4 @@
-"""Validation of Secrets, roles and their bindings, rollouts, budgets, autoscalers, Ingresses and nodes."""
+"""Validation of Secrets, roles and their bindings, autoscalers, Ingresses and nodes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kframework.client.request_attributes import RBAC_GROUP
 from kframework.fake_api.schema.causes import Cause, forbidden, invalid, required, unsupported
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, number, text, value
-from kframework.objects.syntax import dns_label, dns_subdomain, percentage, port_name, port_number
+from kframework.objects.syntax import dns_label, dns_subdomain, port_name, port_number
 
 #: The keys that a Secret of a type must have.
 _SECRET_KEYS = {
@@ -69,49 +69,6 @@ def binding_causes(binding: Data, kind: str) -> Iterator[Cause]:
                     yield unsupported(f"{path}.apiGroup", group, (RBAC_GROUP,))
             case other:
                 yield unsupported(f"{path}.kind", other, ("ServiceAccount", "User", "Group"))
-
-
-def strategy_causes(strategy: Data) -> Iterator[Cause]:
-    """Yield problems of a Deployment's strategy."""
-    path, rolling = "spec.strategy.rollingUpdate", mapping(strategy, "rollingUpdate")
-    match strategy.get("type"):
-        case "Recreate":
-            if strategy.get("rollingUpdate") is not None:
-                yield forbidden(path, "may not be specified when strategy `type` is 'Recreate'")
-        case "RollingUpdate":
-            surge, unavailable = rolling.get("maxSurge"), rolling.get("maxUnavailable")
-            yield from _share_causes(unavailable, f"{path}.maxUnavailable")
-            yield from _share_causes(surge, f"{path}.maxSurge")
-            if {surge, unavailable} <= {0, "0%"}:
-                yield invalid(f"{path}.maxUnavailable", unavailable, "may not be 0 when `maxSurge` is 0")
-            yield from _excess_causes(unavailable, f"{path}.maxUnavailable")
-        case other if other is not None:
-            yield unsupported("spec.strategy", strategy, ("Recreate", "RollingUpdate"))
-
-
-def budget_causes(spec: Data) -> Iterator[Cause]:
-    lowest, highest, policy = (
-        spec.get(each) for each in ("minAvailable", "maxUnavailable", "unhealthyPodEvictionPolicy")
-    )
-    if lowest is not None and highest is not None:
-        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
-    for field, share in (("minAvailable", lowest), ("maxUnavailable", highest)):
-        yield from _share_causes(share, f"spec.{field}")
-        yield from _excess_causes(share, f"spec.{field}")
-    if policy not in (None, "AlwaysAllow", "IfHealthyBudget"):
-        yield unsupported("spec.unhealthyPodEvictionPolicy", policy, ("AlwaysAllow", "IfHealthyBudget"))
-
-
-def _share_causes(share: object, path: str) -> Iterator[Cause]:
-    if isinstance(share, str):
-        yield from (invalid(path, share, each) for each in percentage(share))
-    elif isinstance(share, int) and share < 0:
-        yield invalid(path, share, "must be greater than or equal to 0")
-
-
-def _excess_causes(share: object, path: str) -> Iterator[Cause]:
-    if isinstance(share, str) and not percentage(share) and int(share[:-1]) > 100:
-        yield invalid(path, share, "must not be greater than 100%")
 
 
 #: The field of each type of metric.

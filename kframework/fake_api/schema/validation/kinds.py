@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-import msgspec
-
 from kframework.fake_api.schema.causes import (
     Cause,
     duplicate,
     field_cause,
-    forbidden,
     invalid,
     required,
     too_many,
@@ -21,32 +18,29 @@ from kframework.fake_api.schema.validation.claims import claim_causes
 from kframework.fake_api.schema.validation.configuration import (
     autoscaler_causes,
     binding_causes,
-    budget_causes,
     ingress_causes,
     node_causes,
     role_causes,
     secret_causes,
-    strategy_causes,
 )
 from kframework.fake_api.schema.validation.pods import (
     PROTOCOLS,
     job_causes,
     metadata_causes,
     name_causes,
-    negative_number_causes,
     pod_causes,
     workload_causes,
 )
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
 from kframework.in_memory.workloads.schedules import CronScheduleError, load_time_zone, parse_schedule
-from kframework.objects.node import Taint
-from kframework.objects.scheduling_rules import taint_problems
+from kframework.objects.codec import convert
+from kframework.objects.kind_rules import RULED_KINDS, object_problems
+from kframework.objects.kinds import find_kind
 from kframework.objects.syntax import config_key, dns_label, dns_subdomain, port_name, port_number, qualified_name
 
 #: Names of Jobs append eleven characters to that of their CronJob.
 _MAX_NAME_LENGTH = 52
-_CONCURRENCY_POLICIES = ("Allow", "Forbid", "Replace")
 #: A part of a time zone's name.
 _ZONE_PART = re.compile(r"(?!-|\.\.?$)[A-Za-z._0-9+-]{1,14}", re.ASCII)
 
@@ -63,17 +57,13 @@ def cron_job_causes(data: Data) -> Iterator[Cause]:
             yield invalid("spec.schedule", when, str(error))
         if "TZ" in when:
             yield invalid("spec.schedule", when, "cannot use TZ or CRON_TZ in schedule, use timeZone field instead")
-    yield from negative_number_causes(spec, ["startingDeadlineSeconds"])
     yield from _time_zone_causes(spec.get("timeZone"))
-    if (policy := spec.get("concurrencyPolicy")) not in (None, *_CONCURRENCY_POLICIES):
-        yield unsupported("spec.concurrencyPolicy", policy, _CONCURRENCY_POLICIES)
     template = mapping(spec, "jobTemplate")
     yield from job_causes(template, "spec.jobTemplate.spec")
     if (selector := value(template, "spec.selector")) is not None:
         yield invalid("spec.jobTemplate.spec.selector", selector, "`selector` will be auto-generated")
     if value(template, "spec.manualSelector") is True:
         yield unsupported("spec.jobTemplate.spec.manualSelector", True, ("nil", "false"))
-    yield from negative_number_causes(spec, ["successfulJobsHistoryLimit", "failedJobsHistoryLimit"])
     if len(name(data)) > _MAX_NAME_LENGTH:
         yield invalid("metadata.name", name(data), f"must be no more than {_MAX_NAME_LENGTH} characters")
 
@@ -147,8 +137,6 @@ def _match_condition_causes(conditions: list[Data], path: str) -> Iterator[Cause
 
 
 WORKLOAD_KINDS = ("DaemonSet", "Deployment", "ReplicaSet", "StatefulSet")
-#: Greater priorities are reserved for system classes.
-_HIGHEST_PRIORITY = 1_000_000_000
 
 
 def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
@@ -160,8 +148,6 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
             yield from service_causes(data)
         case "apps/v1", _ if kind in WORKLOAD_KINDS:
             yield from workload_causes(data, kind)
-            if kind == "Deployment":
-                yield from strategy_causes(mapping(data, "spec.strategy"))
         case "batch/v1", "Job":
             yield from job_causes(data)
         case "batch/v1", "CronJob":
@@ -172,21 +158,10 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
                     yield from (invalid(f"{field}[{key}]", key, each) for each in config_key(key))
             if kind == "Secret":
                 yield from secret_causes(data)
-        case "scheduling.k8s.io/v1", "PriorityClass":
-            priority = data.get("value")
-            if name(data).startswith("system-"):
-                message = "priority class names with 'system-' prefix are reserved for system use only"
-                yield forbidden("metadata.name", message)
-            elif isinstance(priority, int) and priority > _HIGHEST_PRIORITY:
-                yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
         case "admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration" | "ValidatingWebhookConfiguration":
             yield from webhook_causes(data)
         case "v1", "Node":
-            taints = msgspec.convert(mapping(data, "spec").get("taints") or [], list[Taint])
-            yield from (field_cause(problem, "spec.taints") for problem in taint_problems(taints))
             yield from node_causes(mapping(data, "spec"))
-        case "policy/v1", "PodDisruptionBudget":
-            yield from budget_causes(mapping(data, "spec"))
         case "autoscaling/v2", "HorizontalPodAutoscaler":
             yield from autoscaler_causes(mapping(data, "spec"))
         case "networking.k8s.io/v1", "Ingress":
@@ -201,6 +176,9 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
             yield from claim_causes(mapping(data, "spec.spec"), "spec.spec")
         case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
             yield required("provisioner")
+    known = find_kind(api_version, kind)
+    if known is not None and issubclass(known.struct, RULED_KINDS):
+        yield from (field_cause(problem, "") for problem in object_problems(convert(data, known)))
 
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

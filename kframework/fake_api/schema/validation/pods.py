@@ -22,13 +22,12 @@ from kframework.fake_api.wire.plain_data import entries, mapping, text, value
 from kframework.objects.identity import cached_by_identity
 from kframework.objects.label_selectors import label_selector
 from kframework.objects.meta import LabelSelector
-from kframework.objects.pod import PodSpec
-from kframework.objects.quantity import Quantity, QuantityError
+from kframework.objects.pod import PodSpec, Resources
+from kframework.objects.resource_rules import missing_resources_problems
 from kframework.objects.scheduling_rules import pod_spec_problems
-from kframework.objects.syntax import dns_label, env_name, label_value, port_name, port_number, qualified_name
+from kframework.objects.syntax import dns_label, env_name, label_value, port_name, qualified_name
 
 _CHOICES = {
-    "restartPolicy": ("Always", "OnFailure", "Never"),
     "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
 }
 _PULLS = ("Always", "IfNotPresent", "Never")
@@ -73,11 +72,6 @@ def spec_causes(spec: Data, path: str, claims: Iterable[Data] = ()) -> Iterator[
         if field in spec and spec[field] not in supported:
             yield unsupported(f"{path}.{field}", spec[field], supported)
     yield from (field_cause(problem, path) for problem in pod_spec_problems(msgspec.convert(spec, PodSpec)))
-    deadline, grace = spec.get("activeDeadlineSeconds"), spec.get("terminationGracePeriodSeconds")
-    if isinstance(deadline, int) and not 1 <= deadline < 2**31:
-        yield invalid(f"{path}.activeDeadlineSeconds", deadline, "must be between 1 and 2147483647, inclusive")
-    if isinstance(grace, int) and grace < 0:
-        yield invalid(f"{path}.terminationGracePeriodSeconds", grace, "must be greater than or equal to 0")
 
 
 def name_causes(
@@ -117,7 +111,8 @@ def container_causes(container: Data, path: str, volumes: set[str], names: set[s
         elif at in seen:
             yield invalid(f"{location}.mountPath", at, "must be unique")
         seen.add(at)
-    yield from resources_causes(mapping(container, "resources"), f"{path}.resources")
+    resources = msgspec.convert(mapping(container, "resources"), Resources)
+    yield from (field_cause(each, f"{path}.resources") for each in missing_resources_problems(resources))
     for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
         if isinstance(handler := container.get(probe), dict) and not handler.keys() & _HANDLERS:
             yield required(f"{path}.{probe}", "must specify a handler type")
@@ -131,11 +126,6 @@ def _port_causes(ports: list[Data], path: str) -> Iterator[Cause]:
         number = port.get("containerPort", 0)
         if not number:
             yield required(f"{location}.containerPort")
-        for field in ("containerPort", "hostPort"):
-            if isinstance(number := port.get(field, 0), int) and number:
-                yield from (invalid(f"{location}.{field}", number, each) for each in port_number(number))
-        if (protocol := port.get("protocol")) not in (None, *PROTOCOLS):
-            yield unsupported(f"{location}.protocol", protocol, PROTOCOLS)
 
 
 def _environment_causes(variables: list[Data], path: str) -> Iterator[Cause]:
@@ -154,25 +144,6 @@ def _environment_causes(variables: list[Data], path: str) -> Iterator[Cause]:
             yield invalid(f"{location}.valueFrom", "", "may not have more than one field specified at a time")
         if variable.get("value"):
             yield invalid(f"{location}.valueFrom", "", "may not be specified when `value` is not empty")
-
-
-def resources_causes(resources: Data, path: str) -> Iterator[Cause]:
-    limits = mapping(resources, "limits")
-    for field in ("limits", "requests"):
-        for name, quantity in mapping(resources, field).items():
-            amount, limit = _quantity(quantity), _quantity(limits.get(name))
-            if amount is not None and amount.sign < 0:
-                yield invalid(f"{path}.{field}[{name}]", str(quantity), "must be greater than or equal to 0")
-            if field == "requests" and amount is not None and limit is not None and amount.cmp(limit) > 0:
-                message = f"must be less than or equal to {name} limit of {limits[name]}"
-                yield invalid(f"{path}.requests", str(quantity), message)
-
-
-def _quantity(quantity: object) -> Quantity | None:
-    try:
-        return None if quantity is None else Quantity.parse(str(quantity))
-    except QuantityError:
-        return None
 
 
 #: Limit of all annotations of an object, in bytes.
@@ -201,15 +172,10 @@ def labels_causes(metadata: Data, path: str) -> Iterator[Cause]:
 
 
 _MISMATCH = "`selector` does not match template `labels`"
-_NUMBERS = (
-    *("replicas", "minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"),
-    *("parallelism", "completions", "backoffLimit", "ttlSecondsAfterFinished"),
-)
 
 
 def workload_causes(data: Data, kind: str) -> Iterator[Cause]:
     spec = mapping(data, "spec")
-    yield from negative_number_causes(spec, _NUMBERS)
     template = mapping(spec, "template")
     selector = spec.get("selector")
     if not isinstance(selector, dict):
@@ -219,29 +185,12 @@ def workload_causes(data: Data, kind: str) -> Iterator[Cause]:
     elif not _selects(selector, mapping(template, "metadata.labels")):
         yield invalid("spec.template.metadata.labels", mapping(template, "metadata.labels"), _MISMATCH)
     yield from _template_causes(template, "spec.template", entries(spec, "volumeClaimTemplates"))
-    if (policy := value(template, "spec.restartPolicy")) not in (None, "Always"):
-        yield unsupported("spec.template.spec.restartPolicy", policy, ("Always",))
-    if value(template, "spec.activeDeadlineSeconds") is not None:
-        name = "ReplicaSet" if kind == "Deployment" else kind
-        yield forbidden("spec.template.spec.activeDeadlineSeconds", f"activeDeadlineSeconds in {name} is not Supported")
 
 
 def job_causes(data: Data, path: str = "spec") -> Iterator[Cause]:
     spec = mapping(data, "spec")
-    yield from negative_number_causes(spec, _NUMBERS, path)
     template = mapping(spec, "template")
     yield from _template_causes(template, f"{path}.template")
-    policy = value(template, "spec.restartPolicy")
-    if policy == "Always":
-        yield required(f"{path}.template.spec.restartPolicy", 'valid values: "OnFailure", "Never"')
-    if spec.get("completionMode") == "Indexed" and spec.get("completions") is None:
-        yield required(f"{path}.completions", "when completion mode is Indexed")
-
-
-def negative_number_causes(spec: Data, fields: Iterable[str], path: str = "spec") -> Iterator[Cause]:
-    for field in fields:
-        if isinstance(number := spec.get(field), int) and number < 0:
-            yield invalid(f"{path}.{field}", number, "must be greater than or equal to 0")
 
 
 def _selects(selector: Data, labels: Data) -> bool:

@@ -34,7 +34,7 @@ async def test_valid_resize_is_accepted(resized: LocalApi) -> None:
     ("path", "containers", "why"),
     [
         ("", [sized("1500m")], f"spec: Forbidden: {MAIN}"),
-        ("/resize", [sized("1", memory="1Gi", gpu="1")], "spec: Forbidden: only cpu and memory resources are mutable"),
+        ("/resize", [sized("1", **{"ephemeral-storage": "1Gi"})], "spec: Forbidden: only cpu and memory resources are"),
         ("/resize", [sized("3")], 'spec.containers[0].resources.requests: Invalid value: "3": must be less than'),
         ("/resize", [{"name": "d", "image": "i"}], "spec.containers: Forbidden: containers may not be"),
         (

@@ -34,9 +34,9 @@ def spec(*containers: Any, **more: Any) -> dict[str, Any]:
         (
             spec({"ports": [{"containerPort": 70000}, {"name": "HTTP", "containerPort": 1, "protocol": "tcp"}]}),
             [
-                "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535",
                 'spec.containers[0].ports[1].name: Invalid value: "HTTP": must contain only alpha-numeric characters',
                 'spec.containers[0].ports[1].name: Invalid value: "HTTP": must contain at least one letter (a-z)',
+                "spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535",
                 'spec.containers[0].ports[1].protocol: Unsupported value: "tcp": supported values: "SCTP"',
             ],
         ),
