@@ -490,7 +490,7 @@ def test_shape_of_volumes_needs_its_gate() -> None:
     args = VolumeBindingArgs(shape=(UtilizationShapePoint(utilization=0, score=0),))
     (problem,) = args.problems(FeatureGates("1.36"))
     assert str(problem) == (
-        'shape: Invalid value: [{"utilization": 0, "score": 0}]: unexpected field `shape`,'
+        'shape: Invalid value: [{"utilization":0,"score":0}]: unexpected field `shape`,'
         " remove it or turn on the feature gate StorageCapacityScoring"
     )
     assert list(args.problems(FeatureGates("1.36", {"StorageCapacityScoring": True}))) == []
