@@ -254,7 +254,6 @@ async def await_in_order(number: int, work: Awaitable[T]) -> T:
 
 
 def run_virtual(main: Callable[[], Coroutine[object, object, T]]) -> T:
-    """Run a coroutine function on virtual time and return its result."""
     results: list[T] = []
 
     async def run() -> None:

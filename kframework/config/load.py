@@ -203,7 +203,6 @@ def _with_default_name(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]
 
 
 def _profile(block: ProfileBlock, place: YamlLocation) -> ProfileConfiguration:
-    """Return the profile with the default plugins merged in; the args stay as written."""
     args = {
         entry.name: RawArgs(entry.args or {}, place / "pluginConfig" / index / "args")
         for index, entry in enumerate(block.plugin_config)

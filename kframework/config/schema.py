@@ -126,7 +126,6 @@ class _Generator(GenerateJsonSchema):
         return described
 
     def is_instance_schema(self, schema: core_schema.IsInstanceSchema) -> JsonSchemaValue:
-        """Describe a Kubernetes object as it is written."""
         struct = schema["cls"]
         if not (isinstance(struct, type) and issubclass(struct, msgspec.Struct)):
             return super().is_instance_schema(schema)

@@ -154,7 +154,6 @@ class Handle(Protocol):
     @property
     def feature_gates(self) -> FeatureGates:
         """The minor of Kubernetes that the scheduler imitates, with its feature gates; they never change."""
-        ...
 
     @property
     def nodes(self) -> NodeTable:

@@ -125,9 +125,6 @@ def suggest_each_and_all(suggestions: Iterable[Suggestion]) -> Suggestions:
     return (*changes, changes)
 
 
-# -- nodes -------------------------------------------------------------------------------------------------------------
-
-
 def uncordon(node: str) -> Suggestion:
     """Suggest to make a cordoned node schedulable again."""
 
@@ -180,9 +177,6 @@ def free_resource(node: str, resource: str, amount: int, examples: Sequence[PodI
     )
 
 
-# -- other pods --------------------------------------------------------------------------------------------------------
-
-
 def delete_pod(pod: PodInfo) -> Suggestion:
     """Suggest deleting a pod, or moving it elsewhere."""
     target = Target(pod=pod.key, uid=pod.uid, node=pod.node_name)
@@ -202,9 +196,6 @@ def delete_any(pods: Iterable[PodInfo]) -> Iterator[Suggestion]:
 def sort_by_importance(pods: Iterable[PodInfo]) -> list[PodInfo]:
     """Sort pods, the least important first."""
     return sorted(pods, key=lambda pod: (pod.priority, pod.key))
-
-
-# -- the pending pod ---------------------------------------------------------------------------------------------------
 
 
 def tolerate(taint: Taint) -> Suggestion:
@@ -277,9 +268,6 @@ def _with_request(resources: Resources, resource: str, amount: int) -> Resources
     requests = {**resources.requests, **lowered} if resource in resources.requests else resources.requests
     bound_to_limit = resource in resources.limits and resource not in ("cpu", "memory", "ephemeral-storage")
     return Resources(requests=requests, limits={**resources.limits, **lowered} if bound_to_limit else resources.limits)
-
-
-# -- text --------------------------------------------------------------------------------------------------------------
 
 
 def format_amount(resource: str, amount: int) -> str:

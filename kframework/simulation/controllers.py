@@ -43,16 +43,13 @@ class Controller(Protocol):
     @property
     def kinds(self) -> Sequence[type[ApiObject]]:
         """The kinds that it follows."""
-        ...
 
     @property
     def idle(self) -> bool:
         """Whether nothing is left to do until something changes."""
-        ...
 
     async def run(self) -> None:
         """Follow the cluster until cancelled."""
-        ...
 
 
 #: Creates a controller for a cluster.

@@ -22,11 +22,9 @@ class Tables(Protocol):
 
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Put a pending pod on its chosen node before the API knows."""
-        ...
 
     def forget(self, uid: str) -> PodInfo | None:
         """Take an assumed pod back."""
-        ...
 
 
 class Statement:

@@ -17,25 +17,20 @@ class WaitingPod(Protocol):
     @property
     def pod(self) -> PendingPod:
         """The pod that waits."""
-        ...
 
     @property
     def node_name(self) -> str:
         """The node that is reserved for it."""
-        ...
 
     @property
     def pending_plugins(self) -> Sequence[str]:
         """The plugins that have not allowed the pod yet, in configured order."""
-        ...
 
     def allow(self, plugin: str) -> bool:
         """End this plugin's wait: the pod continues when no plugin waits any more; False: already decided."""
-        ...
 
     def reject(self, plugin: str, message: str) -> bool:
         """Send the pod back, on behalf of this plugin; False: already decided."""
-        ...
 
 
 class ReservedPod(WaitingPod):

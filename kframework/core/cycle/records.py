@@ -109,7 +109,6 @@ class HookTracer(Protocol):
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
         """Return a context manager for calling this attempt's hooks, or None if the attempt is not traced."""
-        ...
 
 
 @runtime_checkable

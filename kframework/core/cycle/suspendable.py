@@ -73,22 +73,17 @@ class ExtenderClient(Protocol):
     @property
     def needs_scoring(self) -> bool:
         """Whether an extender filters or prioritizes, so that more than one node must be found for it."""
-        ...
 
     def __len__(self) -> int:
         """Count them."""
-        ...
 
     def filter(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Awaitable[Filtered]:
         """Return which of these nodes the extenders accept."""
-        ...
 
     def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Awaitable[Mapping[str, int]]:
         """Return the scores to add to the totals of these nodes, by name; failing extenders are ignored."""
-        ...
 
     def preempt(
         self, pod: PendingPod, candidates: Sequence[Candidate], nodes: NodeTable
     ) -> Awaitable[Sequence[Candidate]]:
         """Return the remaining candidates, possibly with other victims."""
-        ...

@@ -33,7 +33,6 @@ class Series(Protocol):
 
     def lines(self) -> Iterator[str]:
         """Yield the lines of one series after the other, and "" where finding the next one may take longer."""
-        ...
 
     def reset(self) -> None:
         """Reset all series."""

@@ -111,19 +111,16 @@ class _Connection(asyncio.Protocol):
         self.waiting: bool = True
 
     def start_request(self) -> None:
-        """A request is there: no time is kept while it is answered."""
         self.waiting = self._idle = False
         self._cancel(self._deadline)
 
     def end_request(self) -> None:
-        """The request is answered: the next one has its time, less of it once it has begun."""
         if not self._lost:
             self.waiting = self._idle = True
             self._set_deadline(IDLE_TIMEOUT)
             self._connections.add(self._handler, self)
 
     def abort(self) -> None:
-        """Close the connection immediately, discarding unsent data."""
         self._connections.discard(self._handler)
         self._transport.abort()
 
