@@ -251,7 +251,7 @@ class BatchEngine(Engine, SessionEffects):
         )
 
     def _create_session(
-        self, kind: type[S], uid: str, random: Random, consequences: SessionEffects, deciding: LoadedProgram
+        self, kind: type[S], uid: str, random: Random, effects: SessionEffects, deciding: LoadedProgram
     ) -> S:
         return kind(
             uid,
@@ -266,7 +266,7 @@ class BatchEngine(Engine, SessionEffects):
             self._hypernodes,
             deciding.scores,
             random,
-            consequences,
+            effects,
         )
 
     # -- messages ----------------------------------------------------------------------------------------------------

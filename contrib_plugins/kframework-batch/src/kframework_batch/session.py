@@ -79,7 +79,7 @@ class Session(SessionView):
         hypernodes: HyperNodes,
         scores: ScoreCache,
         random: Random,
-        consequences: SessionEffects,
+        effects: SessionEffects,
     ) -> None:
         self.log: SessionLog = SessionLog(uid, clock)
         super().__init__(uid, self.log.at, cluster, jobs, queues, leaving, core, hypernodes)
@@ -96,7 +96,7 @@ class Session(SessionView):
         self._known_jobs = [job for job in jobs if job.has_group]
         #: The phases of the jobs before any action, by uid.
         self.phases: dict[str, str] = {job.uid: job.phase for job in self._known_jobs}
-        self._effects = consequences
+        self._effects = effects
         self._statement = cluster.statement()
 
     def run(self) -> Generator[None, None, None]:

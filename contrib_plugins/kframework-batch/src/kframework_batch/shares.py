@@ -124,21 +124,21 @@ def _steps(moments: Sequence[float], row: Sequence[float], scale: _Scale) -> str
 INCOMPLETE_GANGS = "(half gangs)"
 
 
-def comparison_chart(courses: Mapping[str, ShareHistory], until: float) -> str:
-    """Draw courses one above the other on one scale of time, up to `until` in seconds, as SVG."""
-    queues = sorted({queue for course in courses.values() for queue in course.working})
+def comparison_chart(histories: Mapping[str, ShareHistory], until: float) -> str:
+    """Draw histories one above the other on one scale of time, up to `until` in seconds, as SVG."""
+    queues = sorted({queue for history in histories.values() for queue in history.working})
     charts = []
-    for title, course in courses.items():
+    for title, history in histories.items():
         # All queues are in every chart, so that each has its colour in all of them.
-        nothing = [0.0] * len(course.times)
-        rows = {INCOMPLETE_GANGS: course.half} | {queue: course.working.get(queue, nothing) for queue in queues}
+        nothing = [0.0] * len(history.times)
+        rows = {INCOMPLETE_GANGS: history.half} | {queue: history.working.get(queue, nothing) for queue in queues}
         lasting = {name: [*row, *row[-1:]] for name, row in rows.items()}
-        charts.append(share_chart([*course.times, until], lasting, title))
+        charts.append(share_chart([*history.times, until], lasting, title))
     sizes = [_size(chart) for chart in charts]
     width, height = max(width for width, _ in sizes), sum(height for _, height in sizes)
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}">',
-        f"<title>{escape(' and '.join(courses))}: what worked for queues, and what half gangs held</title>",
+        f"<title>{escape(' and '.join(histories))}: what worked for queues, and what half gangs held</title>",
     ]
     top = 0
     for chart, (own_width, own_height) in zip(charts, sizes, strict=True):

@@ -87,11 +87,11 @@ def compare(
     with ExitStack() as closing:
         # Opened first, so that the simulation does not run if its result cannot be drawn.
         file = closing.enter_context(open(picture, "w", encoding="utf-8")) if picture is not None else None
-        pods, pods_course = run_pods(trace, configuration, plugins, settings, duration)
-        sessions, sessions_course = run_sessions(trace, settings, duration)
+        pods, pods_history = run_pods(trace, configuration, plugins, settings, duration)
+        sessions, sessions_history = run_sessions(trace, settings, duration)
         if file is not None:
-            courses = {_title(PODS, pods): pods_course, _title(SESSIONS, sessions): sessions_course}
-            file.write(comparison_chart(courses, max(pods.seconds, sessions.seconds)))
+            histories = {_title(PODS, pods): pods_history, _title(SESSIONS, sessions): sessions_history}
+            file.write(comparison_chart(histories, max(pods.seconds, sessions.seconds)))
     if output is TableFormat.JSON:
         print_json({PODS: pods, SESSIONS: sessions})
     else:

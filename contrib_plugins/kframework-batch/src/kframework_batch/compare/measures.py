@@ -1,4 +1,4 @@
-"""A run measured moment by moment: completion, waiting, fairness, utilisation, and what half gangs held uselessly."""
+"""A run measured event by event: completion, waiting, fairness, utilisation, and what half gangs held uselessly."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class QueueMeasures(msgspec.Struct, frozen=True):
 
 
 class ShareHistory(msgspec.Struct):
-    """The shares over time: from each moment on what worked for every queue, and what half gangs held."""
+    """The shares over time: from each event on what worked for every queue, and what half gangs held."""
 
     times: list[float]
     working: dict[str, list[float]]
@@ -77,18 +77,18 @@ class RunAnalysis:
         self._spans: defaultdict[str, float] = defaultdict(float)
 
     def run(self, until: float) -> None:
-        for moment in self._timeline.events:
-            if moment.at > until:
+        for event in self._timeline.events:
+            if event.at > until:
                 break
-            self._advance(moment.at)
-            if moment.gang not in self.gang_states:
-                self.gang_states[moment.gang] = GangState(self._timeline.gangs[moment.gang], moment.at, 0)
-            standing = self.gang_states[moment.gang]
-            self._count(standing, -1)
-            self._apply(moment, standing)
-            if standing.is_complete and standing.complete_at is None:
-                standing.complete_at = moment.at
-            self._count(standing, 1)
+            self._advance(event.at)
+            if event.gang not in self.gang_states:
+                self.gang_states[event.gang] = GangState(self._timeline.gangs[event.gang], event.at, 0)
+            state = self.gang_states[event.gang]
+            self._count(state, -1)
+            self._apply(event, state)
+            if state.is_complete and state.complete_at is None:
+                state.complete_at = event.at
+            self._count(state, 1)
             self._record_shares()
         self._advance(until)
 
@@ -107,33 +107,33 @@ class RunAnalysis:
             if each.gang.finished > until:
                 yield from [until - each.arrived] * (each.gang.pods - len(each.names))
 
-    def _apply(self, moment: TimelineEvent, standing: GangState) -> None:
-        uid = moment.pod
-        match moment.kind:
+    def _apply(self, event: TimelineEvent, state: GangState) -> None:
+        uid = event.pod
+        match event.kind:
             case EventKind.ARRIVED:
-                standing.left = standing.gang.wanted.get(self._resource, 0)
+                state.left = state.gang.wanted.get(self._resource, 0)
             case EventKind.FINISHED:
-                standing.left = 0
+                state.left = 0
             case EventKind.MADE:
                 name = self._timeline.members[uid].name
-                self._waiting[uid] = moment.at if name in standing.names else standing.arrived
-                standing.names.add(name)
+                self._waiting[uid] = event.at if name in state.names else state.arrived
+                state.names.add(name)
             case EventKind.PLACED:
-                standing.held_by_pod[uid] = self._requested(uid)
+                state.held_by_pod[uid] = self._requested(uid)
             case EventKind.BOUND:
-                standing.held_by_pod[uid] = self._requested(uid)
-                standing.bound.add(uid)
+                state.held_by_pod[uid] = self._requested(uid)
+                state.bound.add(uid)
                 if uid in self._waiting:
-                    self._waits.append(moment.at - self._waiting.pop(uid))
+                    self._waits.append(event.at - self._waiting.pop(uid))
             case EventKind.RELEASED:
-                if uid not in standing.bound:
-                    standing.remove_pod(uid)
+                if uid not in state.bound:
+                    state.remove_pod(uid)
             case EventKind.SUCCEEDED:
-                standing.remove_pod(uid)
-                standing.succeeded += 1
-                standing.left = max(standing.left - self._requested(uid), 0)
+                state.remove_pod(uid)
+                state.succeeded += 1
+                state.left = max(state.left - self._requested(uid), 0)
             case EventKind.GONE:
-                standing.remove_pod(uid)
+                state.remove_pod(uid)
                 self._waiting.pop(uid, None)
             case EventKind.EVICTED:
                 self.evictions += 1
@@ -141,14 +141,14 @@ class RunAnalysis:
     def _requested(self, uid: str) -> int:
         return self._timeline.members[uid].requests.get(self._resource, 0)
 
-    def _count(self, standing: GangState, sign: int) -> None:
+    def _count(self, state: GangState, sign: int) -> None:
         """Count what a gang holds and still wants, or take it out of the count before it changes."""
-        held, queue = sign * sum(standing.held_by_pod.values()), standing.gang.queue
-        if standing.is_complete:
+        held, queue = sign * sum(state.held_by_pod.values()), state.gang.queue
+        if state.is_complete:
             self._working[queue] += held
         else:
             self._half += held
-        self._demand[queue] += sign * standing.left
+        self._demand[queue] += sign * state.left
 
     def _advance(self, at: float) -> None:
         span, self._now = (at - self._now) / self._capacity, at
@@ -164,15 +164,15 @@ class RunAnalysis:
             self._spans[queue] += span * self._capacity
 
     def _record_shares(self) -> None:
-        course = self.history
-        if not course.times or course.times[-1] < self._now:
-            course.times.append(self._now)
-            course.half.append(0.0)
-            for row in course.working.values():
+        history = self.history
+        if not history.times or history.times[-1] < self._now:
+            history.times.append(self._now)
+            history.half.append(0.0)
+            for row in history.working.values():
                 row.append(row[-1])
-        course.half[-1] = self._half / self._capacity
+        history.half[-1] = self._half / self._capacity
         for queue, amount in self._working.items():
-            row = course.working.setdefault(queue, [0.0] * len(course.times))
+            row = history.working.setdefault(queue, [0.0] * len(history.times))
             row[-1] = amount / self._capacity
 
 
@@ -235,16 +235,16 @@ def measure(
     replay.run(until)
     gangs = {name: timeline.gangs[name] for name in replay.gang_states}
     ends = {name: gang.finished for name, gang in gangs.items() if gang.phase == "Completed" and gang.finished <= until}
-    standings = replay.gang_states
+    states = replay.gang_states
     queues = tuple(replay.queues())
     unit = 1000 if resource == "cpu" else 1
     measures = Measures(
-        jobs=len(standings),
+        jobs=len(states),
         completed=len(ends),
-        never_ran=sum(each.complete_at is None for each in standings.values()),
-        completion=TimePercentiles.from_values(end - standings[name].arrived for name, end in ends.items()),
+        never_ran=sum(each.complete_at is None for each in states.values()),
+        completion=TimePercentiles.from_values(end - states[name].arrived for name, end in ends.items()),
         last=max(ends.values(), default=None),
-        gang_waiting=TimePercentiles.from_values(each.waited(until) for each in standings.values()),
+        gang_waiting=TimePercentiles.from_values(each.waited(until) for each in states.values()),
         pod_waiting=TimePercentiles.from_values(replay.pod_waits(until)),
         fairness=jain([queue.held / queue.due for queue in queues]),
         queues=queues,
