@@ -56,16 +56,8 @@ class PodTemplate:
     """
 
     __slots__ = (
-        "__weakref__",
-        "_memo",
-        "context",
-        "fit",
-        "has_terms",
-        "host_ports",
-        "non_zero",
-        "on_node",
-        "scoring",
-        "spec",
+        *("__weakref__", "_memo", "context", "fit", "has_terms", "host_ports", "non_zero", "on_node", "scoring"),
+        *("spec"),
     )
 
     def __init__(self, spec: PodSpec, context: SpecContext = ()) -> None:
@@ -110,21 +102,8 @@ class PodInfo:
     """
 
     __slots__ = (
-        "claim_statuses",
-        "claims",
-        "disrupted",
-        "generation",
-        "label_class",
-        "name",
-        "node_name",
-        "nominated_node_name",
-        "priority",
-        "resized",
-        "row",
-        "start_time",
-        "template",
-        "terminating",
-        "uid",
+        *("claim_statuses", "claims", "disrupted", "generation", "label_class", "name", "node_name"),
+        *("nominated_node_name", "priority", "resized", "row", "start_time", "template", "terminating", "uid"),
     )
 
     def __init__(self, pod: Pod, interner: TemplateInterner, previous: PodInfo | None = None) -> None:
@@ -459,21 +438,9 @@ class QueuedPod:
     """
 
     __slots__ = (
-        "attempts",
-        "backoff_expiry",
-        "consecutive_errors",
-        "gate_message",
-        "gating_plugin",
-        "initial_attempt",
-        "pending_plugins",
-        "pod",
-        "requeued_by",
-        "skipped_at",
-        "skips",
-        "sort_key",
-        "timestamp",
-        "unschedulable_count",
-        "unschedulable_plugins",
+        *("attempts", "backoff_expiry", "consecutive_errors", "gate_message", "gating_plugin", "initial_attempt"),
+        *("pending_plugins", "pod", "requeued_by", "skipped_at", "skips", "sort_key", "timestamp"),
+        *("unschedulable_count", "unschedulable_plugins"),
     )
 
     def __init__(self, pod: PendingPod, timestamp: float) -> None:
