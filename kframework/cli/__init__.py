@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import Annotated
@@ -92,7 +93,7 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code or 0
     except typer.TyperException as error:
-        say("error", error.format_message().replace("Value error, ", ""))
+        say("error", _usage_problem(error.format_message()))
         command = getattr(getattr(error, "ctx", None), "command_path", "kframework")
         sys.stderr.write(f"See '{command} --help' for usage.\n")
         return _USAGE
@@ -105,6 +106,13 @@ def _run(arguments: Sequence[str]) -> int:
         for line in _error_lines(error):
             say("error", line)
         return _ERROR
+
+
+def _usage_problem(text: str) -> str:
+    """Return what typer says of a wrong argument, without the words of the library that checks it."""
+    text = text.replace("Value error, ", "")
+    text = re.sub(r"Input should be a valid (integer|number), .*", r"must be a \1", text)
+    return text.replace("must be a integer", "must be an integer").replace("Input should be ", "must be ")
 
 
 def _error_lines(error: BaseException) -> Iterator[str]:

@@ -10,7 +10,7 @@ import typer
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
 from kframework.cli.options import Devices, Verbosity, WideForm
 from kframework.cli.printing import print_json
-from kframework.errors import InputError
+from kframework.errors import InputError, format_os_error
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
 from kframework.verbosity import say
 
@@ -194,7 +194,7 @@ def _fetch_explanation(
     from kframework.explain.explanation import decode_explanation
 
     if not url.startswith(("http://", "https://")):
-        example = f"begins with http:// or https://, like {_DEFAULT_SCHEDULER}"
+        example = f"must begin with http:// or https://, like {_DEFAULT_SCHEDULER}"
         raise typer.BadParameter(example, param_hint="'--scheduler'")
     tls = _tls_context(certificate_authority)
     address = f"{url.rstrip('/')}/explain?{urlencode({'pod': f'{namespace}/{name}'})}"
@@ -205,6 +205,7 @@ def _fetch_explanation(
         raise ExplainError(_error_message(url, error)) from error
     except (URLError, TimeoutError, ValueError) as error:
         reason = getattr(error, "reason", error)
+        reason = format_os_error(reason) if isinstance(reason, Exception) else reason
         remedy = "name the right one with --scheduler URL, or cluster files with -f"
         raise ExplainError(f"no scheduler answers at {url}: {reason}; {remedy}") from error
     try:

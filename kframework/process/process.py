@@ -79,7 +79,7 @@ class Process(Generic[E]):
     async def run(self) -> None:
         """Run the scheduler; raises LeadershipLost, and ConfigError for unusable settings."""
         if self._listener is not None:
-            self._listener.check_address()  # before the server prints anything
+            self._listener.check()  # before the server prints anything
         async with AsyncExitStack() as stack:
             cluster = await stack.enter_async_context(self._server.schedule())
             if self._report is not None:

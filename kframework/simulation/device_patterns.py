@@ -170,6 +170,10 @@ def read(path: str) -> DeviceFile:
         raise InputError(message, file=source.name)
     ((index, data),) = documents
     location = ObjectLocation(source, index, ())
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind != KIND:
+        message = f"expected kind {KIND} ({API_VERSION}), got {kind}"
+        raise InputError(message, file=source.name, line=location.line(("kind",)))
     try:
         file = DeviceFile(msgspec.convert(data, DevicePatterns), location)
     except msgspec.ValidationError as error:

@@ -147,7 +147,7 @@ def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Pat
         ),
         (
             ("b", "--scheduler", "127.0.0.1:10259"),
-            "Invalid value for '--scheduler': begins with http:// or https://, like http://127.0.0.1:10259",
+            "Invalid value for '--scheduler': must begin with http:// or https://, like http://127.0.0.1:10259",
         ),
         (
             ("b", "-f", "c", "--recording", "d"),

@@ -153,3 +153,24 @@ def test_shell_completes_commands_and_options(words: str, completion: str) -> No
         check=False,
     )
     assert (done.returncode, done.stdout.split()) == (0, [completion])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "-f", "x", "--seed", "x"], "Invalid value for '--seed': must be an integer"),
+        (["explain", "p", "--attempt", "0"], "Invalid value for '--attempt': must be greater than or equal to 1"),
+        (["run", "--kube-api-qps", "x"], "Invalid value for '--kube-api-qps': must be a number"),
+        (
+            ["explain", "p", "--scheduler", "x:1"],
+            "Invalid value for '--scheduler': must begin with http:// or https://",
+        ),
+    ],
+)
+def test_wrong_values_are_reported_in_plain_words(run: Command, arguments: list[str], message: str) -> None:
+    assert run(*arguments).errors[0].startswith(f"error: {message}")
+
+
+def test_scheduler_that_does_not_answer_is_reported_without_numbers_of_the_system(run: Command) -> None:
+    (line,) = run("explain", "p", "--scheduler", "http://127.0.0.1:1").errors
+    assert line.startswith("error: no scheduler answers at http://127.0.0.1:1: Connection refused; ")

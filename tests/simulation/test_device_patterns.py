@@ -224,3 +224,10 @@ def test_invalid_patterns_are_rejected(file: Path, text: str, message: str) -> N
 def test_missing_device_file_raises() -> None:
     with pytest.raises(InputError, match="none: No such file or directory"):
         read("none")
+
+
+def test_file_of_another_kind_is_refused_with_its_line(tmp_path: Path) -> None:
+    file = tmp_path / "devices.yaml"
+    file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n")
+    with pytest.raises(InputError, match=r":2: expected kind Devices .*, got Node"):
+        read(str(file))

@@ -61,8 +61,10 @@ class Listener:
     tls_private_key_file: str = ""
     delegation: Delegation | None = None
 
-    def check_address(self) -> None:
-        """Check that the address is free; ConfigError if not."""
+    def check(self) -> None:
+        """Check that the certificate is usable and the address free; ConfigError if not."""
+        if self.tls_cert_file or self.tls_private_key_file:
+            Certificate(self.tls_cert_file, self.tls_private_key_file)
         with socket.socket(socket.AF_INET6 if ":" in self.bind_address else socket.AF_INET) as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:

@@ -105,7 +105,7 @@ def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
             "error: Invalid value for '--leader-elect-lease-duration': ",
         ),
         (["--leader-elect-lease-duration", "9s"], 1, 'error: leaderElection.leaseDuration: Invalid value: "10s": must'),
-        (["--secure-port", "70000"], 2, "error: Invalid value for '--secure-port': Input should be"),
+        (["--secure-port", "70000"], 2, "error: Invalid value for '--secure-port': must be"),
         (["--kubecfg", "x"], 2, "error: No such option: --kubecfg"),
         (["stray"], 2, "error: Got unexpected extra argument(s) (stray)"),
         (
