@@ -56,8 +56,8 @@ class PodTemplate:
     """
 
     __slots__ = (
-        *("__weakref__", "_memo", "context", "fit", "has_terms", "host_ports", "non_zero", "on_node", "scoring"),
-        *("spec"),
+        *("__weakref__", "_memo", "context", "fit", "has_terms"),
+        *("host_ports", "non_zero", "on_node", "scoring", "spec"),
     )
 
     def __init__(self, spec: PodSpec, context: SpecContext = ()) -> None:
