@@ -39,6 +39,7 @@ class SkippedKind:
     api_version: str
     kind: str
     count: int
+    first: ObjectLocation | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,7 @@ class _ManifestReader:
     manifest: Manifest = field(default_factory=Manifest)
     parts: _PartCache = field(default_factory=_PartCache)
     first: dict[tuple[str, str, str, str], ObjectLocation] = field(default_factory=dict)
-    unknown: dict[tuple[str, str], int] = field(default_factory=dict)
+    unknown: dict[tuple[str, str], list[ObjectLocation]] = field(default_factory=dict)
 
     def add(self, data: object, location: ObjectLocation, listed_as: tuple[str, str]) -> None:
         """Add an object, or the items of a list; `listed_as` is the type of items without a kind."""
@@ -132,7 +133,7 @@ class _ManifestReader:
         version, data = convert_to_v1(api_version, name, data)
         kind = find_kind(version, name)
         if kind is None:
-            self.unknown[api_version, name] = self.unknown.get((api_version, name), 0) + 1
+            self.unknown.setdefault((api_version, name), []).append(location)
             return
         found = _decode_object(data, kind, location, self.parts)
         namespace = (found.metadata.namespace or "default") if kind.namespaced else ""
@@ -156,7 +157,9 @@ def read(paths: Iterable[str]) -> Manifest:
         for index, document in enumerate(parse_documents(source)):
             if document is not None:
                 reader.add(document, ObjectLocation(source, index, ()), ("", ""))
-    reader.manifest.skipped.extend(SkippedKind(*names, count) for names, count in reader.unknown.items())
+    reader.manifest.skipped.extend(
+        SkippedKind(*names, len(places), places[0]) for names, places in reader.unknown.items()
+    )
     return reader.manifest
 
 
@@ -320,6 +323,28 @@ def find_line(text: str, document: int, path: FieldPath) -> int | None:
     except yaml.YAMLError:
         return None
     return line
+
+
+def find_duplicate_keys(text: str) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each key that its mapping has before; nothing more from where the text is not YAML."""
+    open_collections: list[tuple[set[str] | None, bool]] = []  # the keys of a mapping, and whether a key is next
+    try:
+        for event in yaml.parse(text, Loader=_Loader):
+            if isinstance(event, yaml.CollectionEndEvent):
+                open_collections.pop()
+            elif isinstance(event, yaml.NodeEvent):
+                if open_collections and (keys := open_collections[-1][0]) is not None:
+                    is_key = open_collections[-1][1]
+                    open_collections[-1] = keys, not is_key
+                    if is_key and isinstance(event, yaml.ScalarEvent):
+                        if event.value in keys:
+                            yield _line_number(event), event.value
+                        keys.add(event.value)
+                if isinstance(event, yaml.CollectionStartEvent):
+                    is_mapping = isinstance(event, yaml.MappingStartEvent)
+                    open_collections.append((set() if is_mapping else None, True))
+    except yaml.YAMLError:
+        return
 
 
 def _find_entry(events: Iterator[yaml.Event], event: yaml.Event, step: str | int) -> tuple[int, yaml.Event] | None:

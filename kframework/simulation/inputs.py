@@ -70,8 +70,8 @@ def read_cluster(
     """Read the objects of cluster files and report skipped kinds, and fields that their kinds do not have.
 
     They may be of all kinds that are installed, or that the plugins of a configuration declare. The nodes have the
-    `devices` that a file describes, too. `strict` raises the unknown fields, an InputError each in one group. Raises
-    InputError for an object that admission rejects.
+    `devices` that a file describes, too. With `strict`, unknown fields and what `find_strict_errors` finds
+    are raised, an InputError each in one group. Raises InputError for an object that admission rejects.
     """
     from kframework.objects.manifest import read
     from kframework.scheduler.gc_policy import gc_paused
@@ -86,11 +86,15 @@ def read_cluster(
     with gc_paused():
         manifest = read(filenames)
         unknown = _unknown_fields(manifest)
+        if strict:
+            from kframework.simulation.strict import find_strict_errors
+
+            unknown += find_strict_errors(manifest)
     if filenames and not (manifest.objects or manifest.skipped):
         say("warning", f"no objects in {', '.join(filenames)}")
     if unknown:
         if strict:
-            raise ExceptionGroup("unknown fields", unknown)
+            raise ExceptionGroup("problems", unknown)
         for field in unknown:
             say("warning", str(field))
     _refuse_rejected(manifest)

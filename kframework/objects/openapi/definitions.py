@@ -112,6 +112,12 @@ def definition_of(api_version: str, kind: str) -> str | None:
 
 
 @cache
+def kinds_of_group(group: str) -> frozenset[str]:
+    """Name the kinds of a group of Kubernetes, in any version; none for another group."""
+    return frozenset(kind for known, _, kind in _by_kind() if known == group)
+
+
+@cache
 def _by_kind() -> Mapping[tuple[str, str, str], str]:
     return {
         (kind["group"], kind["version"], kind["kind"]): name

@@ -1,0 +1,65 @@
+"""With `--strict` files are refused for what a scheduler can do without."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework.errors import InputError
+from kframework.simulation.inputs import read_cluster
+
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: {containers}}}\n"
+ONE = "[{name: c}]"
+
+
+def problems(tmp_path: Path, text: str) -> list[str]:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(text)
+    read_cluster([str(file)])
+    with pytest.raises(ExceptionGroup) as caught:
+        read_cluster([str(file)], strict=True)
+    assert all(isinstance(each, InputError) for each in caught.value.exceptions)
+    return [str(each).removeprefix(f"{file}:") for each in caught.value.exceptions]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (POD.format(name="p", containers="[]"), "4: Pod default/p: spec.containers: Required value"),
+        (POD.format(name="p", containers="[{image: i}]"), "4: Pod default/p: spec.containers[0].name: Required value"),
+        (
+            POD.format(name="p", containers="[{name: c}, {name: c}]"),
+            '4: Pod default/p: spec.containers[1].name: Duplicate value: "c"',
+        ),
+        (
+            POD.format(name="p", containers="[{name: C}]"),
+            '4: Pod default/p: spec.containers[0].name: Invalid value: "C": a lowercase RFC 1123 label',
+        ),
+        (POD.format(name="P_1", containers=ONE), '3: Pod "P_1" is invalid: metadata.name: Invalid value: "P_1": a'),
+        (POD.format(name="p", containers=ONE) + "kind: Pod\n", '5: duplicate key "kind"'),
+        (
+            POD.format(name="p", containers=ONE) + "status: {phase: Pending, phase: Pending}\n",
+            '5: duplicate key "phase"',
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deploymnt\nmetadata: {name: d}\n",
+            "2: apps/v1 has no kind Deploymnt (did you mean 'Deployment'?)",
+        ),
+        (
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {spec: {containers: []}}}\n",
+            "4: Deployment default/d: spec.template.spec.containers: Required value",
+        ),
+    ],
+)
+def test_strict_refuses_what_is_wrong(tmp_path: Path, text: str, found: str) -> None:
+    (problem,) = problems(tmp_path, text)
+    assert problem.startswith(found)
+
+
+def test_strict_accepts_kinds_of_others_and_kinds_that_are_not_read(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    others = "apiVersion: example.com/v1\nkind: Elsewhere\nmetadata: {name: g}\n---\n"
+    ingress = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i}\n---\n"
+    file.write_text(others + ingress + POD.format(name="p", containers=ONE))
+    assert len(read_cluster([str(file)], strict=True).objects) == 1
