@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-import msgspec
-
+from kframework.core.cycle.records import Record
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.framework.plugin import Plugin
 from kframework.simulation.display import Table
@@ -14,7 +13,7 @@ from kframework.simulation.inputs import ClusterSource, load_simulation_configur
 from kframework.simulation.simulation import Simulation, simulate
 
 
-class ComparisonRow(msgspec.Struct, frozen=True):
+class ComparisonRow(Record, frozen=True):
     """The result of one configuration; `moved` pods are elsewhere than under the first one, or wait."""
 
     configuration: str

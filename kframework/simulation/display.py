@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, overload
 
 import msgspec
 
+from kframework.core.cycle.records import Record
 from kframework.errors import escape_text
 from kframework.observe.text_table import table
 from kframework.observe.web.nodes import NodeColumns
@@ -16,7 +17,7 @@ from kframework.observe.web.nodes import NodeColumns
 if TYPE_CHECKING:
     from kframework.explain.explanation import Explanation
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T", bound=Record)
 
 #: The maximum number of rows printed, or shown in a notebook; `to_dicts` returns all.
 MAX_ROWS = 50
@@ -44,7 +45,7 @@ class Table(Sequence[T], Generic[T]):
 
     def to_dicts(self) -> list[dict[str, object]]:
         """Return each record as a dictionary of all its fields, as pandas.DataFrame and polars.DataFrame take them."""
-        return [msgspec.to_builtins(row) for row in self._rows]
+        return [{field: row[field] for field in row} for row in self._rows]
 
     def __repr__(self) -> str:
         return "\n".join([*table(list(map(str.upper, self._columns)), self._cells()), *self._more_lines()])

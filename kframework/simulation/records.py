@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar, overload
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock, seconds_of
-from kframework.core.cycle.records import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, Observer, Record
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
@@ -23,7 +23,7 @@ from kframework.values.status import Code
 R = TypeVar("R", Decision, Binding)
 
 
-class PodOutcome(msgspec.Struct, frozen=True):
+class PodOutcome(Record, frozen=True):
     """The node of a pod (`namespace/name`); while it is pending, `node` is None and `message` is the reason.
 
     `rejected_by` names the plugins that gate a pending pod, or that rejected it last.
@@ -303,7 +303,7 @@ def decisions_table(decisions: Iterable[Decision], started_at: float) -> Table[D
         ("attempt", "at", "pod", "result", "node", "score", "feasible", "evaluated", "message"),
         at=lambda each: each.popped_at - started_at,
         result=lambda each: each.result.value,
-        score=lambda each: each.score if each.best_nodes else None,
+        score=lambda each: each["score"],
     )
 
 

@@ -22,6 +22,7 @@ import msgspec
 from kframework.config.load import parse
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.programmatic import plugin_sets
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
@@ -58,11 +59,11 @@ def _name(obj: ApiObject) -> tuple[str, str]:
 class Scenario:
     """A simulation with a script: a cluster, a configuration, and events at given times.
 
-    `plugins` are classes, enabled at every point they extend, behind the default plugins. `args` and `weights` belong
-    to them by name; args are spelled as in YAML. With `config`, the text of a configuration file, the plugins are only
-    on offer: the file selects those that run. `objects` are all but nodes and pods. Claims are made as by Kubernetes'
-    own controllers, and volumes bound and made, unless `volume_controller` is False. `observers` are notified of
-    decisions and bindings as they are made.
+    `plugins` are classes, enabled at every point they extend: they bind before the default plugins, replace their
+    QueueSort plugin, and are behind them elsewhere. `args` and `weights` belong to them by name, as in YAML. With
+    `config`, the text of a configuration file, the plugins are only on offer: the file selects those that run.
+    `objects` are all but nodes and pods. Claims are made as by Kubernetes' own controllers, and volumes bound and made,
+    unless `volume_controller` is False. `observers` are notified of decisions and bindings as they are made.
     """
 
     def __init__(
@@ -82,9 +83,8 @@ class Scenario:
         self._volume_controller = volume_controller
         self._objects = [*objects, *nodes, *pods]
         self._plugins = list(plugins)
-        weighted = {name: {"weight": weight} for name, weight in (weights or {}).items()}
-        enabled = [{"name": plugin.name, **weighted.get(plugin.name, {})} for plugin in self._plugins]
-        self._config = config if config is not None else format_profile({"enabled": enabled}, args or {})
+        sets = plugin_sets(self._plugins, weights or {})
+        self._config = config if config is not None else format_profile(sets, args or {})
         self._actions: list[TimedAction] = []
         self._scripts: list[SourceScript] = []
 

@@ -80,14 +80,15 @@ def format_configuration(plugin: type[Plugin], args: Mapping[str, object], other
     names = [name for point, name in required.items() if point not in extension_points(plugin)]
     names += [name for name in other_plugins if name not in (*names, plugin.name)] + [plugin.name]
     enabled = [{"name": name} for name in names]
-    return format_profile({"enabled": enabled, "disabled": [{"name": "*"}]}, {plugin.name: args} if args else {})
+    multi_point = {"enabled": enabled, "disabled": [{"name": "*"}]}
+    return format_profile({"multiPoint": multi_point}, {plugin.name: args} if args else {})
 
 
-def format_profile(multi_point: Mapping[str, object], args: Mapping[str, Mapping[str, object]]) -> str:
-    """Return a configuration of one profile with these plugins at every point and these args, as YAML."""
+def format_profile(plugin_sets: Mapping[str, object], args: Mapping[str, Mapping[str, object]]) -> str:
+    """Return a configuration of one profile with these plugins by point and these args, as YAML."""
     profile = {
         "schedulerName": PROFILE,
-        "plugins": {"multiPoint": multi_point},
+        "plugins": plugin_sets,
         "pluginConfig": [{"name": name, "args": dict(values)} for name, values in args.items()],
     }
     return yaml.safe_dump({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}, sort_keys=False)

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 
-import msgspec
-
 import kframework
+from kframework.core.cycle.records import Record
 from kframework.observe.web.nodes import NodeColumns, Utilisation
 from kframework.simulation.display import MAX_DRAWN_NODES, MAX_ROWS, Table, node_picture
 from kframework.testing import make_node, make_pod
 
 
-class Row(msgspec.Struct, frozen=True):
+class Row(Record, frozen=True):
     name: str
     share: float | None = None
     hidden: int = 1

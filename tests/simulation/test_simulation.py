@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import weakref
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -137,3 +139,25 @@ def test_simulation_dictionaries_are_those_of_the_pods() -> None:
     simulation = kframework.simulate([make_node("a"), make_pod("pod")])
     (found,) = simulation.to_dicts()
     assert (found["pod"], found["node"], found["attempts"]) == ("default/pod", "a", 1)
+
+
+def frame(rows: Sequence[object]) -> list[dict[str, object]]:
+    """Return the rows that `pandas.DataFrame` makes of a sequence, by its rules for the first element."""
+    first = rows[0]
+    if dataclasses.is_dataclass(first):
+        return [dataclasses.asdict(row) for row in rows]  # type: ignore[call-overload]  # as pandas does
+    assert isinstance(first, Mapping), "pandas takes the fields of any other element for columns without names"
+    columns = list(dict.fromkeys(column for row in rows for column in row.keys()))  # type: ignore[attr-defined]
+    return [dict(zip(columns, map(dict(row).get, columns), strict=True)) for row in rows]  # type: ignore[call-overload]
+
+
+def test_decisions_make_a_data_frame() -> None:
+    simulation = kframework.simulate([make_node("a"), make_node("b"), make_pod("web"), make_pod("huge", cpu=99)])
+    web, huge = frame(simulation.decisions)
+    assert (web["pod"], web["result"], web["node"]) == ("default/web", "scheduled", simulation.outcomes[0].node)
+    assert isinstance(web["score"], int)
+    assert (huge["result"], huge["score"]) == ("unschedulable", None)
+    assert huge["reasons"] == {"Insufficient cpu": 2}
+    assert frame(simulation.decisions) == simulation.decisions.to_dicts()
+    assert [row["code"] for row in frame(simulation.bindings)] == [0]
+    assert [row["pod"] for row in frame(simulation.outcomes)] == ["default/web", "default/huge"]

@@ -7,7 +7,7 @@ scheduler's Clock.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
@@ -25,7 +25,29 @@ class Result(StrEnum):
     ERROR = "error"
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Record(msgspec.Struct, frozen=True):
+    """A record that is also a mapping of its fields to plain data, so that `pandas.DataFrame` takes a list of them."""
+
+    def keys(self) -> Iterator[str]:
+        """Return the names of the fields."""
+        return iter(self.__struct_fields__)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.__struct_fields__)
+
+    def __len__(self) -> int:
+        return len(self.__struct_fields__)
+
+    def __getitem__(self, field: str) -> object:
+        if field not in self.__struct_fields__:
+            raise KeyError(field)
+        return msgspec.to_builtins(getattr(self, field))
+
+
+Mapping.register(Record)
+
+
+class Decision(Record, frozen=True, kw_only=True):
     """One attempt to schedule a pod, from pop to assume or failure.
 
     `attempt` numbers all attempts of the scheduler, `pod_attempts` those of this pod. `node` is empty unless a node was
@@ -68,8 +90,12 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     timings: tuple[PointTiming, ...] = ()
     plugins: tuple[PluginTiming, ...] = ()
 
+    def __getitem__(self, field: str) -> object:
+        """Return a field as plain data; the score is None if no node was scored."""
+        return None if field == "score" and not self.best_nodes else super().__getitem__(field)
 
-class Binding(msgspec.Struct, frozen=True, kw_only=True):
+
+class Binding(Record, frozen=True, kw_only=True):
     """One binding cycle, joined to its Decision by `attempt` and with the same `sample_value`.
 
     `waited` is the time in Permit, in seconds. `code` is Success if the pod was bound, else `rejector` names the plugin

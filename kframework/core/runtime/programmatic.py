@@ -13,6 +13,8 @@ from kframework.config.models import API_VERSION, KIND
 from kframework.core.runtime.hooks import extension_points
 from kframework.framework.plugin import Plugin
 
+_NO_WEIGHTS: Mapping[str, int] = {}
+
 #: A configuration: a file, its content as a mapping, or the decoded object.
 ConfigurationSource = str | Path | Mapping[str, object] | Configuration
 
@@ -23,15 +25,8 @@ def configuration_with_plugins(source: ConfigurationSource | None, plugins: Sequ
     An explicit configuration enables only the plugins it names: for the others a warning explains how.
     """
     if source is None:
-        # They bind before the defaults; there can be only one QueueSort plugin.
-        default = DEFAULT_PLUGINS.enabled_names()
-        added = [plugin for plugin in plugins if plugin.name not in default]
-        plugin_sets: dict[str, object] = {"multiPoint": _enable(added)}
-        if binding := [plugin for plugin in added if "bind" in extension_points(plugin)]:
-            plugin_sets["bind"] = _enable(binding)
-        if any("queue_sort" in extension_points(plugin) for plugin in added):
-            plugin_sets["queueSort"] = {"disabled": [{"name": "PrioritySort"}]}
-        return load_configuration({"apiVersion": API_VERSION, "kind": KIND, "profiles": [{"plugins": plugin_sets}]})
+        profile = {"plugins": plugin_sets(plugins)}
+        return load_configuration({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]})
     configuration = source if isinstance(source, Configuration) else load_configuration(source)
     enabled = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
     warnings = list(configuration.warnings)
@@ -42,5 +37,19 @@ def configuration_with_plugins(source: ConfigurationSource | None, plugins: Sequ
     return replace(configuration, warnings=tuple(warnings))
 
 
-def _enable(plugins: Sequence[type[Plugin]]) -> object:
-    return {"enabled": [{"name": plugin.name} for plugin in plugins]}
+def plugin_sets(plugins: Sequence[type[Plugin]], weights: Mapping[str, int] = _NO_WEIGHTS) -> dict[str, object]:
+    """Return the `plugins` of a profile that enables these beside the default ones, with weights by name.
+
+    They bind before the defaults, and a QueueSort plugin replaces PrioritySort, as there can be only one.
+    """
+    default = DEFAULT_PLUGINS.enabled_names()
+    added = [plugin for plugin in plugins if plugin.name not in default or plugin.name in weights]
+    weighted = {name: {"weight": weight} for name, weight in weights.items()}
+    sets: dict[str, object] = {
+        "multiPoint": {"enabled": [{"name": plugin.name, **weighted.get(plugin.name, {})} for plugin in added]}
+    }
+    if binding := [plugin for plugin in added if "bind" in extension_points(plugin)]:
+        sets["bind"] = {"enabled": [{"name": plugin.name} for plugin in binding]}
+    if any("queue_sort" in extension_points(plugin) for plugin in added):
+        sets["queueSort"] = {"disabled": [{"name": "PrioritySort"}]}
+    return sets

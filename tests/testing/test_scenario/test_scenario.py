@@ -22,6 +22,7 @@ from kframework import (
 )
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import Pod
+from kframework.state.pods import QueuedPod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
 from tests.support.storage import claim, claim_volumes, storage_class
@@ -212,3 +213,19 @@ async def test_scenario_runs_inside_a_running_loop() -> None:
 async def test_error_is_raised_inside_a_running_loop() -> None:
     with pytest.raises(ConfigError):
         await Scenario(config="kind: Nothing").arun()
+
+
+class LastFirst(Plugin):
+    """Try the pods in the reverse order of their names."""
+
+    name = "LastFirst"
+
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> int:
+        return -ord(queued.pod.name[0])
+
+
+def test_queue_sort_plugin_replaces_the_default_one() -> None:
+    pods = [make_pod("a"), make_pod("c"), make_pod("b")]
+    result = Scenario(nodes=[make_node()], pods=pods, plugins=[LastFirst]).run()
+    assert [decision.pod for decision in result.decisions] == ["default/c", "default/b", "default/a"]
