@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,8 +15,10 @@ from kframework.cli.options import Devices, Objects, Port, WriteKubeconfig, pars
 from kframework.cli.printing import print_lines
 from kframework.errors import escape_text
 from kframework.simulation.inputs import read_cluster
+from kframework.verbosity import say
 
 if TYPE_CHECKING:
+    from kframework.client.kube_transport import KubeTransport
     from kframework.clock import Clock
     from kframework.config.configuration import Configuration
     from kframework.objects import Event
@@ -227,7 +230,21 @@ def create_server(
 
     file = process.kubeconfig or configured_kubeconfig(configuration)
     connection = ConnectionSettings(kubeconfig=file, context=process.kube_context, server=process.master or None)
-    return RealServer(connection, configuration, clock, requests, rights_command)
+    on_connected = partial(print_target, configuration, process)
+    return RealServer(connection, configuration, clock, requests, rights_command, on_connected)
+
+
+def print_target(configuration: Configuration, process: ProcessOptions, transport: KubeTransport) -> None:
+    """Name the cluster and the schedulers, and say what is done there if it is not on this machine."""
+    from kframework.client.loopback import host_of, is_loopback
+
+    names = ", ".join(profile.scheduler_name for profile in configuration.profiles)
+    if process.dry_run:
+        say("notice", f"dry run for {names}: nothing is written to {transport.description}")
+    elif is_loopback(host_of(transport.address)):
+        say("notice", f"scheduling the pods of {names} on {transport.description}")
+    else:
+        say("notice", f"this will schedule the pods of {names} in the cluster at {transport.description}")
 
 
 def configured_kubeconfig(configuration: Configuration) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
@@ -56,6 +57,8 @@ class KubeTransport(Transport):
         self._session = self._open_session()
         self._renewal: asyncio.Task[None] | None = None
         self._login = 0
+        #: Why the last login failed, "" if it did not.
+        self._problem = ""
 
     @property
     def address(self) -> str:
@@ -155,8 +158,11 @@ class KubeTransport(Transport):
                 old, self._session = self._session, self._open_session()
                 await old.close()
         except ConfigError as error:
-            _log.warning("%s", error)
+            if self._problem != str(error):
+                self._problem = str(error)
+                _log.warning("%s", error)
             return
+        self._problem = ""
         now = self._credentials.authorization
         if now is not None:
             self._session.headers[_AUTHORIZATION] = now
@@ -211,7 +217,9 @@ def _unanswered_error(request: Request, error: Exception) -> ClusterError:
         text = reason.verify_message if isinstance(reason, ssl.SSLCertVerificationError) else str(reason)
         why = f"the certificate of {error.host}:{error.port} is not trusted ({text}); see certificate-authority"
     elif isinstance(error, aiohttp.ClientConnectorError):
-        why = f"cannot connect to {error.host}:{error.port}: {error.os_error.strerror or error.os_error}"
+        number = error.os_error.errno
+        text = os.strerror(number).lower() if number else str(error.os_error)
+        why = f"cannot connect to {error.host}:{error.port}: {text}"
     elif isinstance(error, aiohttp.ServerTimeoutError | TimeoutError):
         why = f"no answer within {request.timeout:g} s" if request.timeout is not None else "no answer in time"
     else:

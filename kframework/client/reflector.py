@@ -15,6 +15,7 @@ from typing import Generic, NoReturn
 import msgspec
 
 from kframework.client.missing_rights import is_denial
+from kframework.client.reachability import is_connection_problem
 from kframework.client.rest import object_path, response_error
 from kframework.client.transport import Request, Transport
 from kframework.client.wire import UndecodableObject, list_pages, read_event
@@ -230,12 +231,12 @@ class Reflector(Generic[T]):
     def _log_failure(self, error: ClusterError) -> None:
         """Log a failure, once in a row; the first lost connection or expired version is only informational.
 
-        `MissingRights` has logged missing rights.
+        `MissingRights` logs missing rights, `Reachability` a server that does not answer.
         """
         if is_denial(error.message):
             return
         self._failures += 1
-        if self._failures == 1 and error.status in (0, 410):
+        if is_connection_problem(error) or (self._failures == 1 and error.status == 410):
             _log.info("watching %s: %s", self.kind.plural, error)
         elif self._problem != str(error):
             self._problem = str(error)

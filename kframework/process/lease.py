@@ -21,6 +21,7 @@ from msgspec import structs
 
 from kframework.client.cluster import Cluster
 from kframework.client.missing_rights import is_denial
+from kframework.client.reachability import is_connection_problem
 from kframework.clock import Clock, rfc3339, rfc3339_micro
 from kframework.config.models import LeaderElectionSettings
 from kframework.errors import ClusterError
@@ -305,9 +306,9 @@ class LeaderElection:
             self._log_failure(logging.WARNING, "could not record an event about lease %s: %s", error)
 
     def _log_failure(self, level: int, text: str, error: ClusterError) -> None:
-        """Log an error with the lease, unless it is a missing permission, which is already logged."""
+        """Log an error with the lease, unless it is a missing permission or connection, which is already logged."""
         if not is_denial(error.message):
-            _log.log(level, text, self._name, error)
+            _log.log(logging.INFO if is_connection_problem(error) else level, text, self._name, error)
 
     async def _await_answer(self, call: Coroutine[object, object, T]) -> T:
         try:

@@ -17,7 +17,8 @@ from kframework.client.flow_control import FlowControl
 from kframework.client.kube import ConnectionSettings, connect
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
-from kframework.client.transport import FencedTransport, WriteFence
+from kframework.client.reachability import Reachability, ReachabilityTransport
+from kframework.client.transport import FencedTransport, Transport, WriteFence
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
@@ -51,6 +52,7 @@ class RealServer(Server):
     """A real API server; each of its clients has its own connections.
 
     `requests` counts the requests of the scheduler's client; `rights_command` prints the permissions of the clients.
+    `on_connected` is called when the scheduler's client has logged in.
     """
 
     def __init__(
@@ -60,11 +62,14 @@ class RealServer(Server):
         clock: Clock,
         requests: RequestMetrics | None = None,
         rights_command: str = RIGHTS_COMMAND,
+        on_connected: Callable[[KubeTransport], None] = lambda transport: None,
     ) -> None:
         self._connection = connection
         self._client = configuration.settings.client_connection
         self._clock = clock
         self._requests = requests or RequestMetrics()
+        self._on_connected = on_connected
+        self._reachability = Reachability(clock)
         self.fence: WriteFence = WriteFence()
         self.rights: MissingRights = MissingRights(clock, rights_command)
 
@@ -72,7 +77,8 @@ class RealServer(Server):
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which is limited by `clientConnection`."""
         async with self._transport("scheduler") as transport:
-            metered = MeteredTransport(RightsTransport(transport, self.rights), self._requests, transport.address)
+            self._on_connected(transport)
+            metered = MeteredTransport(self._observed(transport), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
             waited = partial(self._requests.observe_wait, transport.address)
             yield KubeCluster(
@@ -83,7 +89,11 @@ class RealServer(Server):
     async def elect(self) -> AsyncIterator[Cluster]:
         """Open the client of the leader election, which nothing may slow down."""
         async with self._transport("leader-election") as transport:
-            yield KubeCluster(RightsTransport(transport, self.rights), self._clock, random=per_process_random())
+            yield KubeCluster(self._observed(transport), self._clock, random=per_process_random())
+
+    def _observed(self, transport: KubeTransport) -> Transport:
+        observed = ReachabilityTransport(transport, self._reachability, transport.description)
+        return RightsTransport(observed, self.rights)
 
     @asynccontextmanager
     async def _transport(self, user: str) -> AsyncIterator[KubeTransport]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from inspect import Parameter, signature
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 import typer
 
 from kframework.cli.options import expand_options
-from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event_printer
+from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event_printer, print_target
+from kframework.client.kube_transport import KubeTransport
 from kframework.config.load import default_configuration, with_overrides
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
+from kframework.verbosity import NOTICE
 
 
 def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
@@ -97,3 +101,20 @@ def test_both_reviews_go_together(alone: str) -> None:
 def test_a_listener_without_reviews() -> None:
     listener = ProcessOptions().listener()
     assert listener is not None and listener.delegation is None
+
+
+@pytest.mark.parametrize(
+    ("address", "dry_run", "line"),
+    [
+        ("127.0.0.1:6443", False, "scheduling the pods of default-scheduler on https://s (context c)"),
+        ("s:6443", False, "this will schedule the pods of default-scheduler in the cluster at https://s (context c)"),
+        ("s:6443", True, "dry run for default-scheduler: nothing is written to https://s (context c)"),
+    ],
+)
+def test_first_line_names_cluster_and_schedulers(
+    address: str, dry_run: bool, line: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    transport = SimpleNamespace(address=address, description="https://s (context c)")
+    with caplog.at_level(NOTICE):
+        print_target(default_configuration(), ProcessOptions(dry_run=dry_run), cast("KubeTransport", transport))
+    assert caplog.messages == [line]

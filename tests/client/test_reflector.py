@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from kframework.client.reflector import ReconnectBackoff, Reflector
 from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer
 from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
+from kframework.errors import ClusterError
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
@@ -349,17 +350,19 @@ async def test_forbidden_kind_is_retried_and_not_logged_here(
     assert caplog.messages == said
 
 
-async def test_lost_connection_is_a_warning_when_the_retry_fails(caplog: pytest.LogCaptureFixture) -> None:
+async def test_failed_watch_is_a_warning_and_a_missing_answer_is_none(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that does not answer is reported once for all kinds."""
+    broken = ClusterError("the server is broken", status=500)
     transport = Scripted(
-        listed(5), [bookmark(6), NO_ANSWER], [bookmark(7), NO_ANSWER], NO_ANSWER, NO_ANSWER, [bookmark(8), 2.0]
+        listed(5), [bookmark(6), NO_ANSWER], [bookmark(7), NO_ANSWER], NO_ANSWER, broken, broken, [bookmark(8), 2.0]
     )
     follower = reflector(transport, Told())
     told = []
-    for _ in range(5):
+    for _ in range(6):
         await follower.run_round()
         told.append(caplog.messages[:])
         caplog.clear()
-    assert told == [[], [], ["watching pods: no answer"], [], []]
+    assert told == [[], [], [], ["watching pods: the server is broken"], [], []]
 
 
 # --- objects that are not understood ----------------------------------------------------------------------------------

@@ -87,10 +87,15 @@ class Line:
 
         task = asyncio.create_task(arrive())
         self._under_way.add(task)
-        task.add_done_callback(self._under_way.discard)
+        task.add_done_callback(self._end)
         await asyncio.wait([task])
         await _pass(fate.back)
         return task.result()
+
+    def _end(self, task: asyncio.Task[object]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody waits any more for an answer that comes too late
 
 
 async def _pass(seconds: float) -> None:

@@ -174,7 +174,10 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
             code, out, err = scheduler.end(number)
         assert (code, out) == (0, [])
         # On a busy machine an attempt may take long, which is said too.
-        leading, in_step, waiting = sorted(line for line in err[:-1] if "took long" not in line)
+        leading, target, in_step, waiting = sorted(line for line in err[:-1] if "took long" not in line)
+        name = "kframework-fake-api"
+        assert err[0] == target
+        assert target.endswith(f"(context {name}, user {name}, kubeconfig {kubeconfig})")
         assert (in_step, waiting, err[-1]) == (IN_STEP, WAITING, EXITING)
         assert leading.startswith("notice: leading as ")
 
@@ -206,7 +209,8 @@ def test_a_server_may_be_named_by_its_address_alone(cluster: Path) -> None:
         address = server_of(kubeconfig)
         with started("run", "--master", address, "--no-leader-elect", "--secure-port", 0) as scheduler:
             assert until_bound(kubeconfig, "web") == "node-a"
-            assert scheduler.end() == (0, [], [IN_STEP, EXITING])
+            target = f"notice: scheduling the pods of default-scheduler on {address}"
+            assert scheduler.end() == (0, [], [target, IN_STEP, EXITING])
 
 
 @pytest.mark.slow
@@ -221,7 +225,9 @@ def test_a_dry_run_reports_what_would_be_done(cluster: Path) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):
         with started("run", "--dry-run", "--kubeconfig", kubeconfig, "--secure-port", 0) as scheduler:
             header, *lines = (scheduler.out.readline() for _ in range(3))
-            assert scheduler.end() == (0, [], [IN_STEP, EXITING])
+            code, out, (target, *err) = scheduler.end()
+            assert (code, out, err) == (0, [], [IN_STEP, EXITING])
+            assert target.startswith("notice: dry run for default-scheduler: nothing is written to http://127.0.0.1:")
     assert header.split() == ["NAMESPACE", "TYPE", "REASON", "OBJECT", "MESSAGE"]
     assert sorted(line.split(maxsplit=4) for line in lines) == [
         ["default", "Normal", "Scheduled", "pod/web", "Successfully assigned default/web to node-a\n"],
