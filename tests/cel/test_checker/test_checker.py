@@ -59,7 +59,6 @@ def test_well_typed_expression_compiles(expression: str) -> None:
         ("[1].all(x, x)", "expected type 'bool' but found 'int'"),
         ("[1].map(x, x).all(y, x == y)", "undeclared reference to 'x' (in container '')"),
         ("device", "must evaluate to bool or the unknown type, not kubernetes.DRADevice"),
-        ("dyn(true)", "must evaluate to bool or the unknown type, not dyn"),
         ("[true]", "must evaluate to bool or the unknown type, not list(bool)"),
         ("optional.of(true)", "must evaluate to bool or the unknown type, not optional_type(bool)"),
         ("optional.none()", "must evaluate to bool or the unknown type, not optional_type(dyn)"),

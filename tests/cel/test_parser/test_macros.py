@@ -65,7 +65,7 @@ from tests.plugins.dynamic_resources.selecting import OWN, answer
         ),
         (
             f"{OWN}.model.all(x, true)",
-            "compile: expression of type 'any' cannot be range of a comprehension (must be list, map, or dynamic)",
+            "run: got 'string', expected iterable type",
         ),
         ("dyn(1).all(x, true)", "run: got 'int', expected iterable type"),
         ("dyn(1).all(x, y, true)", "run: unsupported comprehension range type: int"),

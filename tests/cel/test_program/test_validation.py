@@ -10,7 +10,7 @@ from tests.plugins.dynamic_resources.selecting import OWN, answer
     ("expression", "problem"),
     [
         ("[1, 'a'].size() == 2", "expected type 'int' but found 'string'"),
-        (f"['a', {OWN}.model].size() == 2", "expected type 'string' but found 'any'"),
+        (f"['a', {OWN}.model].size() == 2", "expected type 'string' but found 'dyn'"),
         ("[dyn(1), 1].size() == 2", "expected type 'dyn' but found 'int'"),
         ("[1, ?optional.of('a')].size() == 2", "expected type 'int' but found 'string'"),
         ("{'a': 1, 1: 2}.size() == 2", "expected type 'string' but found 'int'"),
