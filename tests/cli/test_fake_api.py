@@ -91,7 +91,7 @@ def test_a_misspelt_file_is_not_served_by_strict(run: Command, tmp_path: Path) -
     ("arguments", "code", "line"),
     [
         (["-f", "none-such"], 1, "error: none-such: No such file or directory"),
-        (["--port", "-1"], 2, "error: Invalid value for '--port': Input should be greater"),
+        (["--port", "-1"], 2, "error: Invalid value for '--port': must be greater than or equal to 0"),
     ],
 )
 def test_bad_input_is_one_line(run: Command, arguments: list[str], code: int, line: str) -> None:

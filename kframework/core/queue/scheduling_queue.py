@@ -115,16 +115,16 @@ class SchedulingQueue:
                 queued = next(filter(self._may_skip_backoff, self._backing_off.iterate_sorted()), None)
             if queued is not None:
                 self._backing_off.remove(queued.pod.uid)
+                queued.skips += 1
                 self._record_move("active", queued, "PopFromBackoffQ")
         return queued
 
     def _may_skip_backoff(self, queued: QueuedPod) -> bool:
-        """Count that a pod is about to skip its backoff; return whether it may."""
+        """Return whether a pod may skip its backoff once more in this second; `skips` counts how often it has."""
         second = math.floor(self._now())
         if queued.skipped_at != second:
             queued.skipped_at, queued.skips = second, 0
-        queued.skips += 1
-        return queued.skips <= MAX_SKIPS
+        return queued.skips < MAX_SKIPS
 
     def put_back(self, queued: QueuedPod) -> None:
         """Requeue a pod whose attempt failed; it waits for its rejectors, without any it only backs off."""
@@ -150,6 +150,7 @@ class SchedulingQueue:
             self._queueing_strategy(event, queued) for event in self.in_flight.events_since_pop(queued.pod.uid)
         }
         if QueueingStrategy.IMMEDIATELY in strategies and self._may_skip_backoff(queued):
+            queued.skips += 1
             self._enter_active(queued, "ScheduleAttemptFailure")
         elif strategies - {QueueingStrategy.SKIP}:
             self._requeue(queued, "ScheduleAttemptFailure")
@@ -236,6 +237,7 @@ class SchedulingQueue:
         self._unschedulable.pop(queued.pod.uid)
         self._gated.pop(queued.pod.uid)
         if strategy is QueueingStrategy.IMMEDIATELY and self._may_skip_backoff(queued):
+            queued.skips += 1
             self._enter_active(queued, event.label)
         else:
             self._requeue(queued, event.label)
