@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework.client import api_errors
 from kframework.client.transport import User
-from kframework.errors import InputError
+from kframework.errors import ClusterError, InputError
 from kframework.fake_api.calls import user_info
 from kframework.fake_api.custom.definitions import (
     CustomResourceDefinition,
@@ -48,8 +48,19 @@ def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str
     if "status" in resource.subresources and resource.kind.struct is not Node:
         data.pop("status", None)
     subject = _decode_struct(resource, data)
-    admitted = cluster.admit_request(subject)
     causes = _causes(resource, data)
+    try:
+        admitted = cluster.admit_request(subject)
+    except ClusterError as error:
+        if error.status != 422 or not causes:
+            raise
+        fields = {each.field for each in causes}  # a server lists all
+        own = [
+            Cause(each["field"], each["message"], each["reason"])
+            for each in error.causes
+            if each["field"] not in fields
+        ]
+        raise InvalidObjectError(resource.kind.name, resource.group, subject.metadata.name, [*own, *causes]) from error
     if wrong := [*causes, *_rule_violations(resource, data, None, causes)]:
         raise InvalidObjectError(resource.kind.name, resource.group, admitted.metadata.name, wrong)
     data = update_document(data, subject, admitted)

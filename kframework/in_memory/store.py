@@ -181,7 +181,8 @@ class MemoryStore:
             if home.deletion_timestamp is not None:
                 raise api_errors.namespace_terminating(type(subject), subject.metadata.name, namespace)
             device_admission.check_admin_access(subject, home.labels)
-        return check_name(self.admit(admission.prepare_for_create(subject)))
+        subject = admission.prepare_for_create(subject)
+        return self.admit(check_name(subject)) if subject.metadata.name else check_name(self.admit(subject))
 
     def replace(self, subject: T, *, document: Data | None = None) -> T:
         """Replace a stored object; uid and resource version, where set, are preconditions.

@@ -77,6 +77,14 @@ async def test_pod_keeps_a_group_that_it_has(monkeypatch: pytest.MonkeyPatch) ->
     assert labelled["spec"]["schedulingGroup"] == {"podGroupName": "g"}
 
 
+async def test_all_causes_of_an_invalid_object_are_listed() -> None:
+    spec = {"containers": [{"name": "c"}], "restartPolicy": "Sometimes"}
+    status, _, message = await LocalApi().call_error("POST", PODS, {"metadata": {"name": "Web"}, "spec": spec})
+    assert status == 422
+    causes = ("[metadata.name: Invalid", "containers[0].image: Required", "restartPolicy: Unsupported")
+    assert all(each in message for each in causes), message
+
+
 async def test_daemon_set_counts_the_changes_of_its_template() -> None:
     api, path = LocalApi(), "/apis/apps/v1/namespaces/default/daemonsets"
     template: Json = {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -158,7 +166,7 @@ async def test_changed_spec_increases_the_generation() -> None:
             {"metadata": {}},
             422,
             "Invalid",
-            'Pod "" is invalid: metadata.name: Required value: name or generateName is required',
+            'Pod "" is invalid: [metadata.name: Required value: name or generateName is required, spec.containers',
         ),
         (
             pod("Web_1"),
