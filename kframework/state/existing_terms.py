@@ -46,18 +46,26 @@ class TallyKey(NamedTuple):
 
 
 class TermOwners:
-    """The pods on nodes that have the same terms, counted per row, and the tallies that include them."""
+    """The pods on nodes that have the same terms, counted per row, and the tallies that include them.
 
-    __slots__ = ("__weakref__", "_attached", "rows", "serial", "terms")
+    `on_use` is called when the first pod with these terms is on a node, and when none is any more.
+    """
 
-    def __init__(self, terms: PodTerms, serial: int) -> None:
-        self.serial: int = serial
+    __slots__ = ("__weakref__", "_attached", "_on_use", "rows", "serial", "terms")
+
+    def __init__(self, terms: PodTerms, on_use: Callable[[TermOwners], None]) -> None:
+        #: The number under which the terms are filed; 0 if they are not.
+        self.serial: int = 0
         self.terms: PodTerms = terms
         self.rows: dict[int, int] = {}
+        self._on_use = on_use
         self._attached: list[tuple[ref[TermTally], int]] = []
 
     def add(self, row: int, delta: int) -> None:
+        was_used = bool(self.rows)
         add_to_row(self.rows, row, delta)
+        if bool(self.rows) != was_used:
+            self._on_use(self)
         for tally_ref, weight in self._attached:
             tally = tally_ref()
             if tally is not None:
@@ -108,18 +116,13 @@ class FiledTerms:
         self._weights.append(weight)
         self._conditions.add(term.selector, term.namespaces, term.namespace_selector)
 
-    def add_up(
-        self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str], dead: Sequence[int]
-    ) -> Totals | None:
-        """Return the sums of the terms that match a pod, 0 for those of dead owners; None if no term matches."""
+    def add_up(self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]) -> Totals | None:
+        """Return the sums of the terms that match a pod; None if no term matches."""
         matching = self._conditions.find(namespace, namespace_labels, labels)
         if not len(matching):
             return None
         weights = as_column(self._weights)[matching]
-        totals = np.bincount(as_column(self._sum_of_term)[matching], weights, len(self._owners)).astype(np.int64)
-        if dead:
-            totals[np.isin(as_column(self._owners), dead)] = 0
-        return totals if totals.any() else None
+        return np.bincount(as_column(self._sum_of_term)[matching], weights, len(self._owners)).astype(np.int64)
 
     def keys_on_nodes(self, label_keys: LabelKeys) -> list[TallyKey]:
         """Return the keys of the sums in the topologies that nodes have."""
@@ -248,12 +251,13 @@ class ExistingTerms:
         self._topology_of = topology_of
         self._label_keys = label_keys
         self._owners: WeakValueDictionary[PodTerms, TermOwners] = WeakValueDictionary()
-        self._by_serial: dict[int, ref[TermOwners]] = {}
+        self._by_serial: WeakValueDictionary[int, TermOwners] = WeakValueDictionary()
         #: The terms by a label that a pod must carry to match; None for terms that require no label.
         self._by_label: dict[LabelPair | None, FiledTerms] = {}
-        #: The number of filed terms, and the owners that have some though their last pod is gone.
+        #: The number of owners whose terms are filed, and of those with pods on nodes. When the garbage collector runs
+        #: must not matter: a replay files and drops the same terms at the same times.
         self._filed = 0
-        self._dead: set[int] = set()
+        self._used = 0
         self._by_class: WeakKeyDictionary[LabelClass, MatchingTerms] = WeakKeyDictionary()
         self._tallies: WeakValueDictionary[tuple[str, Sources], TermTally] = WeakValueDictionary()
         self.version: int = 0
@@ -266,25 +270,36 @@ class ExistingTerms:
     def _owners_of(self, terms: PodTerms) -> TermOwners:
         owners = self._owners.get(terms)
         if owners is None:
-            self.version += 1
-            owners = self._owners[terms] = TermOwners(terms, self.version)
-            self._by_serial[owners.serial] = ref(owners, partial(self._on_end, owners.serial))
-            self._file(owners)
-            if len(self._dead) > _MAX_NEW_OWNERS + self._filed // _MAX_NEW_OWNERS:
-                self._by_label, self._filed, self._dead = {}, 0, set()
-                for each in sorted(self._owners.values(), key=lambda each: each.serial):
-                    self._file(each)
+            owners = self._owners[terms] = TermOwners(terms, self._on_use)
         return owners
 
-    def _on_end(self, serial: int, reference: object) -> None:
-        del self._by_serial[serial]
-        self._dead.add(serial)
+    def _on_use(self, owners: TermOwners) -> None:
+        """Count the owners that came into use or out of it, and file the terms of new ones."""
+        self._used += 1 if owners.rows else -1
+        if owners.rows and not owners.serial:
+            self._file(owners)
+            if self._filed > 2 * self._used + _MAX_NEW_OWNERS:
+                self._file_again()
 
     def _file(self, owners: TermOwners) -> None:
+        self.version += 1
+        self._filed += 1
+        owners.serial = self.version
+        self._by_serial[owners.serial] = owners
         for key, weight, term in _keyed_terms(owners.terms):
             label = next(required_labels(term.selector), None)
             self._by_label.setdefault(label, FiledTerms()).add(owners.serial, key, weight, term)
-            self._filed += 1
+
+    def _file_again(self) -> None:
+        """Drop the terms that no pod on a node has, and what was computed from them."""
+        used = sorted((each for each in self._by_serial.values() if each.rows), key=lambda each: each.serial)
+        for each in self._by_serial.values():
+            each.serial = 0
+        self._by_label, self._filed = {}, 0
+        self._by_class.clear()
+        self._by_serial.clear()
+        for each in used:
+            self._file(each)
 
     # -- pods that the terms match -------------------------------------------------------------------------------------
 
@@ -324,10 +339,9 @@ class ExistingTerms:
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> Iterator[tuple[FiledTerms, Totals]]:
         """Yield the filed terms of which some match a pod, and their sums."""
-        dead = list(self._dead)
         for label in (None, *labels.items()):
             filed = self._by_label.get(label)
-            totals = filed.add_up(namespace, namespace_labels, labels, dead) if filed is not None else None
+            totals = filed.add_up(namespace, namespace_labels, labels) if filed is not None else None
             if filed is not None and totals is not None:
                 yield filed, totals
 
@@ -343,8 +357,7 @@ class ExistingTerms:
         if tally is None:
             tally = self._tallies[topology_key, sources] = TermTally(self._topology_of(topology_key), sources)
             for serial, weight in zip(sources[::2], sources[1::2], strict=True):
-                reference = self._by_serial.get(serial)
-                owners = reference() if reference is not None else None
+                owners = self._by_serial.get(serial)
                 if owners is not None:
                     owners.attach(tally, weight)
         return tally
