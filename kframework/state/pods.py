@@ -290,7 +290,7 @@ class TemplateInterner:
     """The templates, label classes and kinds in use; each lives as long as a pod that has it."""
 
     def __init__(self, usage: Usage = max_of_totals) -> None:
-        self.usage = usage
+        self.usage: Usage = usage
         self._templates: WeakValueDictionary[tuple[bytes | str | None, ...], PodTemplate] = WeakValueDictionary()
         self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], LabelClass] = (
             WeakValueDictionary()

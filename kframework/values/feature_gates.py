@@ -109,8 +109,8 @@ class FeatureGates:
     """The feature gates of a minor of Kubernetes, with the settings of a user; immutable."""
 
     def __init__(self, minor: str = LATEST_MINOR, settings: Mapping[str, bool] = MappingProxyType({})) -> None:
-        self.minor = minor
-        self.settings = MappingProxyType(dict(settings))
+        self.minor: str = minor
+        self.settings: Mapping[str, bool] = MappingProxyType(dict(settings))
         self._stages = {name: stage for name, stages in _STAGES.items() if (stage := stages[MINORS.index(minor)])}
         whole = {stage: settings[name] for name, stage in _WHOLE_STAGES.items() if name in settings}
         self._enabled = frozenset(

@@ -57,7 +57,7 @@ def hostile(name: str) -> dict[str, object]:
 
 
 def pod(name: str, **spec: object) -> dict[str, object]:
-    container = {"name": HOSTILE, "image": HOSTILE, "resources": {"requests": {"cpu": "1", HOSTILE: "0"}}}
+    container = {"name": HOSTILE, "image": HOSTILE, "resources": {"requests": {"cpu": "1", "example.com/odd": "0"}}}
     condition = {"type": HOSTILE, "status": "True", "reason": HOSTILE, "message": HOSTILE}
     return {
         "apiVersion": "v1",
@@ -72,7 +72,7 @@ def pod(name: str, **spec: object) -> dict[str, object]:
 def cluster(tmp_path: Path) -> Path:
     """Write a cluster in which some pods fit, and the others wait for all kinds of reasons."""
     status = {"allocatable": {"cpu": "4", "pods": "9", HOSTILE: "1"}, "images": [{"names": [HOSTILE], "sizeBytes": 1}]}
-    taints = [{"key": "a", "value": HOSTILE, "effect": "NoSchedule"}]
+    taints = [{"key": "a", "value": "held", "effect": "NoSchedule"}]
     objects = [
         {"apiVersion": "v1", "kind": "Node", "metadata": hostile("good"), "status": status},
         {
@@ -85,7 +85,7 @@ def cluster(tmp_path: Path) -> Path:
         pod("fits"),
         pod("refused"),
         pod("broken"),
-        pod("huge", containers=[{"name": HOSTILE, "resources": {"requests": {HOSTILE: "9"}}}]),
+        pod("huge", containers=[{"name": HOSTILE, "resources": {"requests": {"example.com/odd": "9"}}}]),
         pod("gated", schedulingGates=[{"name": "gate"}]),
         pod("elsewhere", schedulerName=HOSTILE),
         pod("picky", nodeSelector={"a": "b"}),
