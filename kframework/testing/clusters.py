@@ -84,7 +84,7 @@ def random_pod(random: Random, name: str, *, node_name: str = "") -> Pod:
         namespace=random.choice(["default", "default", "other"]),
         labels=_random_subset(random, {"app": random.choice(["web", "db"]), "tier": "front"}),
         annotations=_random_subset(random, {"example.com/owner": random.choice("ab")}),
-        containers=[_container(random, f"main-{number}") for number in range(random.choice([1, 1, 2]))],
+        containers=[_container(random, number) for number in range(random.choice([1, 1, 2]))],
         overhead={"cpu": "50m"} if random.random() < 0.1 else {},
         node_name=node_name,
         node_selector={"disk": "ssd"} if random.random() < 0.2 else {},
@@ -95,15 +95,19 @@ def random_pod(random: Random, name: str, *, node_name: str = "") -> Pod:
     )
 
 
-def _container(random: Random, name: str) -> Container:
+_HOST_PORT = (ContainerPort(container_port=80, host_port=8080, protocol="TCP"),)
+
+
+def _container(random: Random, number: int) -> Container:
     requests = {resource: random.choice(amounts) for resource, amounts in _random_subset(random, _REQUESTS).items()}
     return make_container(
-        name,
+        f"main-{number}",
         cpu=random.choice([None, None, "100m", 1, 2, 16]),
         memory=random.choice([None, None, "64Mi", "1Gi", "64Gi"]),
         requests=requests if random.random() < 0.3 else {},
         image=random.choice(["", *_IMAGES]),
-        ports=[ContainerPort(container_port=80, host_port=8080, protocol="TCP")] if random.random() < 0.15 else (),
+        # A pod may have a port of its host only once.
+        ports=_HOST_PORT if random.random() < 0.15 and number == 0 else (),
     )
 
 
