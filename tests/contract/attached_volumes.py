@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from kframework.objects import ISCSI, RBD, AWSElasticBlockStore, GCEPersistentDisk, Pod, Volume
+from kframework.objects import (
+    ISCSI,
+    RBD,
+    AWSElasticBlockStore,
+    CSIDriver,
+    GCEPersistentDisk,
+    ObjectMeta,
+    Pod,
+    Volume,
+)
+from kframework.objects.storage import CSIDriverSpec
 from kframework.plugins import node_volume_limits, volume_restrictions
 from kframework.testing import make_node
 from tests.contract.case import UU, Case, U, World
@@ -66,18 +76,36 @@ ATTACHED = World(
     other_plugins=["NodeAffinity"],
 )
 
+#: A driver that asks to keep its pods off nodes without it, now and then.
+REQUIRED = World(
+    nodes=NODES,
+    pods=[bound_to_node_1("c1", name="one"), bound_to_node_1(EBS, name="inline")],
+    objects=[
+        claim("c1", "v1"),
+        csi_volume("v1", D),
+        *[
+            CSIDriver(metadata=ObjectMeta(name=name), spec=CSIDriverSpec(prevent_pod_scheduling_if_missing=asks))
+            for name in (D, "ebs.csi.aws.com")
+            for asks in (True, True, False)
+        ],
+        *[csi_node("node-1", drivers) for drivers in ({D: None}, {}, {D: None, "ebs.csi.aws.com": None})],
+    ],
+    other_plugins=["NodeAffinity"],
+)
+
 CASES: dict[str, Case] = {
     "NodeVolumeLimits": Case(
-        worlds=[LIMITED, UNMADE, ATTACHED],
+        worlds=[LIMITED, UNMADE, ATTACHED, REQUIRED],
         reasons={
             node_volume_limits.REASON,
+            *map(node_volume_limits.NOT_INSTALLED.format, (D, "ebs.csi.aws.com")),
             *(f"looking up PVC default/{name}: {MISSING.format(name)}" for name in ("c1", "c2", "c3", "c4", "c5")),
         },
         codes={U, UU},
         unreached={
             "NodeVolumeLimits.filter: return attachments.errors[row]",
             "NodeVolumeLimits.filter_nodes: raise VolumeError(first.status.message)",
-            "NodeVolumeLimits.filter_nodes: if row in attachments.errors:",
+            "NodeVolumeLimits.filter_nodes: if row in attachments.errors and not bits[row] & _NO_DRIVER:",
             "NodeVolumeLimits.filter_nodes: raise VolumeError(attachments.errors[row].message)",
         },
     ),

@@ -124,8 +124,8 @@ CASES: dict[str, Case] = {
             volume_binding.DELETED.format("old"),
             volume_binding.FOREIGN.format("default/with-scratch-scratch", "default/with-scratch"),
         },
-        times=2,
-        unasked={"score", "score_nodes"},
+        times=3,
+        scores={0, 45},
         unreached={
             "VolumeBinding.pre_filter: return error(NO_BINDING_MODE.format(each.metadata.name))",
             "VolumeBinding.filter: except (SelectorError, TranslationError) as problem:",
