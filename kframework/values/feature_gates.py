@@ -7,6 +7,7 @@ A rule that differs between minors depends on `FeatureGates.is_enabled` if it ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -99,7 +100,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 #: The gates that change what kframework decides. Other features are always there, or never.
-EFFECTIVE_GATES: Final = frozenset({"DRADeviceTaintRules", "StorageCapacityScoring", "VolumeLimitScaling"})
+EFFECTIVE_GATES: Final = frozenset({"StorageCapacityScoring", "VolumeLimitScaling"})
 
 #: The gates that set all features of a stage, unless a feature is set by name.
 _WHOLE_STAGES: Mapping[str, str] = MappingProxyType({"AllAlpha": "alpha", "AllBeta": "beta"})
@@ -162,6 +163,7 @@ class FeatureGates:
 DEFAULT_GATES: Final = FeatureGates()
 
 
+@cache
 def _other_gates() -> frozenset[str]:
     """Return the gates of Kubernetes 1.36 that do not concern the scheduler, but that it accepts."""
     return frozenset((files(__package__) / "other_feature_gates.txt").read_text(encoding="utf-8").split())

@@ -61,9 +61,14 @@ def test_gates_that_change_nothing_are_listed() -> None:
         "StorageCapacityScoring": False,
         "DRAConsumableCapacity": False,
         "DRADeviceTaints": True,
+        "DRADeviceTaintRules": False,
         "HPAScaleToZero": True,
     }
-    assert FeatureGates("1.37", settings).without_effect() == ["DRAConsumableCapacity", "HPAScaleToZero"]
+    assert FeatureGates("1.37", settings).without_effect() == [
+        "DRAConsumableCapacity",
+        "DRADeviceTaintRules",
+        "HPAScaleToZero",
+    ]
 
 
 def test_settings_are_parsed_as_go_reads_booleans() -> None:

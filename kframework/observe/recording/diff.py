@@ -99,7 +99,7 @@ class Unrepeated(msgspec.Struct, frozen=True, rename="camel"):
 
     Attributes:
         late_rejections: The attempts that failed after the choice of a node, in Reserve or Permit.
-        earlier_pods: The attempts at pods of which the recording does not have the beginning.
+        earlier_pods: The attempts at pods that were created before the recording began.
         gated_pods: The pods that PreEnqueue gates at the end.
         hooks: The hooks that decide but are not called, such as `Quota.reserve`, of plugins that are not built in.
     """

@@ -71,7 +71,10 @@ class Reconsiderer:
         if configuration.settings.extenders:
             raise ConfigError("extenders cannot be called in a replay: remove them from the --config")
         self._followed = followed
-        options = configuration.options
+        options, recorded = configuration.options, followed.cluster.feature_gates
+        if (options.gates.minor, options.gates.settings) != (recorded.minor, recorded.settings):
+            remedy = f"set them to {recorded.minor!r} and {dict(recorded.settings)} in the --config"
+            raise ConfigError(f"emulatedVersion and featureGates must be those of the recording: {remedy}")
         host = Host()
         engine = self._engine = PodEngine(
             followed.cluster,

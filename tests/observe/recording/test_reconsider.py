@@ -197,6 +197,12 @@ def test_configuration_with_extenders_is_rejected(file: Path) -> None:
         reconsider(record(file, [LARGE, POD]), EXTENDED)
 
 
+def test_configuration_of_another_minor_than_the_recording_is_rejected(file: Path) -> None:
+    older = parse(f'{KIND}---\napiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nemulatedVersion: "1.36"')
+    with pytest.raises(ConfigError, match=r"must be those of the recording: set them to '1\.37' and \{\}"):
+        reconsider(record(file, [LARGE, POD]), older)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_later_part_of_a_recording_can_be_reconsidered(
