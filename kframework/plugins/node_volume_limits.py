@@ -126,7 +126,7 @@ class NodeVolumeLimits(Plugin):
         attachments, row = self._attachments, node.row
         attachments.refresh()
         for driver, is_migrated in requested.required:
-            if attachments.missing_rows(driver, is_migrated=is_migrated)[row]:
+            if attachments.is_missing(row, driver, is_migrated=is_migrated):
                 return unschedulable(NOT_INSTALLED.format(driver))
         if row in attachments.errors:
             return attachments.errors[row]

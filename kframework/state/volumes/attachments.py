@@ -95,8 +95,15 @@ class Attachments:
         full: NDArray[np.bool_] = self._count_column(driver).values + fresh >= limit.values
         return full & (limit.values > 0) & (fresh > 0)
 
+    def is_missing(self, row: int, driver: str, *, is_migrated: bool) -> bool:
+        """Return whether a row lacks a driver; without a CSINode it needs none that only migrated volumes need."""
+        column = self._installed.get(driver)
+        if column is not None and column.cells[row]:
+            return False
+        return not is_migrated or bool(self._installed[""].cells[row])
+
     def missing_rows(self, driver: str, *, is_migrated: bool) -> NDArray[np.bool_]:
-        """Return the rows whose CSINode lacks a driver; without a CSINode a row needs no driver of migrated volumes."""
+        """Answer `is_missing` for all rows, as a mask."""
         column = self._installed.get(driver)
         missing: NDArray[np.bool_] = column.values == 0 if column else np.ones(self._capacity, dtype=np.bool_)
         return missing & (self._installed[""].values > 0) if is_migrated else missing
