@@ -132,7 +132,7 @@ def measure(row: HostileInput) -> list[object]:
 
 
 def compare_calls(row: HostileInput, turns: int = 36) -> float:
-    """Compare the calls in the others' turns with the hostile objects, of which one moves at times, and without."""
+    """Compare the calls in the others' turns with and without the hostile objects; one of them moves at times."""
     engine, events = row.others or ordinary_pod, Numbers(cycle=[], message=[])
     counts = []
     for objects in ((), row.present()):

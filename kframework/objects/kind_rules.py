@@ -179,7 +179,7 @@ def _limit_item_problems(item: LimitRangeItem) -> Problems:
             yield invalid(("maxLimitRequestRatio", MapKey(name)), str(ratio), f"ratio {ratio} is less than 1")
 
 
-#: The fields of which the first must not exceed the second, each with its noun; then the field at fault, and the one
+#: Pairs of fields, each with its noun: the first must not exceed the second. Then the field at fault, and the field
 #: whose quantity Kubernetes shows.
 _ORDER = (
     ("min", "min value", "max", "max value", "min", "min"),

@@ -122,7 +122,7 @@ _SCHEDULING, _GROUP_KINDS = "scheduling.k8s.io", ("PodGroup", "CompositePodGroup
 def report_groups(manifest: Manifest) -> None:
     """Report once that the scheduler of pods does not look at groups, if the files have any.
 
-    For files of which kinds of groups were skipped, `read_cluster` has reported it.
+    If kinds of groups were skipped in files, `read_cluster` has reported it.
     """
     from kframework.objects import Pod
     from kframework.objects.kinds import kind_of

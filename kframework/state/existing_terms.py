@@ -338,7 +338,7 @@ class ExistingTerms:
     def _matching(
         self, namespace: str, namespace_labels: Mapping[str, str], labels: Mapping[str, str]
     ) -> Iterator[tuple[FiledTerms, Totals]]:
-        """Yield the filed terms of which some match a pod, and their sums."""
+        """Yield the filed terms that have some for a pod, and their sums."""
         for label in (None, *labels.items()):
             filed = self._by_label.get(label)
             totals = filed.add_up(namespace, namespace_labels, labels) if filed is not None else None

@@ -15,7 +15,6 @@ SHORT = 60
 #: Short modules with one importer, each with the reason.
 REASONS: dict[str, str] = {
     "kframework.plugins.dynamic_resources.args": "the plugin is close to 500 lines",
-    "kframework.testing.conformance.texts": "the texts of 1.37 are derived here, and judged by a test of their own",
     "kframework_selector_spread.rows": "tests/contract asks that each line of the plugin's own file is come by",
     "kframework.plugins.dynamic_resources.placements": "a door for plugins that score nodes by devices",
 }

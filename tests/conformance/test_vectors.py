@@ -11,9 +11,8 @@ import pytest
 
 from kframework.core.runtime.registry import Registry
 from kframework.objects.problem import format_path
-from kframework.testing.conformance.cases import Case, read
+from kframework.testing.conformance.cases import Case, read, with_texts_of_1_37
 from kframework.testing.conformance.replay import replay
-from kframework.testing.conformance.texts import with_texts_of_1_37
 
 VECTORS = Path(__file__).parent / "vectors"
 

@@ -181,7 +181,7 @@ class Shortfalls:
             return False
 
     def _amount_loss(self, requested: Mapping[str, RawQuantity], device: PoolDevice) -> Loss | None:
-        """Return the capacities of which the device has less left than the request consumes."""
+        """Return the capacities that the request consumes more of than the device has left."""
         amounts = consumed_amounts(device.object.capacity, requested) or {}
         consumed = self._devices.allocated.consumed_capacity(device.id)
         lacking = [name for name, amount in amounts.items() if not fits(device.capacity, consumed, {name: amount})]

@@ -123,7 +123,7 @@ class Thrifty(Plugin):
 
 
 def count_calls(reads: Literal["node", "pods"] | None, pods: int, shared: int) -> float:
-    """Return the calls per attempt, of pods of which so many at a time have the same annotations."""
+    """Return the calls per attempt if this many pods at a time have the same annotations."""
     plugin = type("Thrifty", (Thrifty,), {"reads": reads})
     churn, profiler = Churn(plugin), Profile()
     for number in range(10 + pods):

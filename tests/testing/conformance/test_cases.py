@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import InputError
-from kframework.testing.conformance.cases import Case, Fact, compare_keys, read, unimplemented_plugin
+from kframework.testing.conformance.cases import (
+    Case,
+    Fact,
+    compare_keys,
+    read,
+    unimplemented_plugin,
+    with_texts_of_1_37,
+)
 from kframework.testing.conformance.sequence import SequenceInput
 
 CASE = {"id": "q-1", "kind": "quantity", "suite": "q", "input": {"op": "quantity"}, "expect": {"error": "x"}}
@@ -104,3 +111,27 @@ def test_equal_values_do_not_differ() -> None:
 
 def test_unimplemented_plugin_is_the_reason() -> None:
     assert unimplemented_plugin("totals", "ImageLocality").reason == "ImageLocality is not implemented"
+
+
+FIT = "0/1 nodes are available: 1 Insufficient cpu."
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "now"),
+    [
+        ("Unschedulable", "no new claims to deallocate, preemption: no", "preemption: no"),
+        ("Unschedulable", "still not schedulable, preemption: no", "preemption: no"),
+        ("Unschedulable", "deallocation of ResourceClaim completed", "deallocation of ResourceClaim completed"),
+        ("Unschedulable", "no new claims to deallocate", ""),
+        ("Success", "", "preemption: found a potential placement for pod on node a, preempting 1 victims"),
+    ],
+)
+def test_message_of_post_filter_is_that_of_1_37(code: str, message: str, now: str) -> None:
+    recorded = {"code": code, "message": message, "nominatedNode": "a", "victims": ["default/x"]}
+    result = with_texts_of_1_37({"fitError": FIT, "postFilter": recorded})["postFilter"]
+    assert isinstance(result, dict)
+    assert (result.get("message", ""), result["fitErrorAfterPostFilter"]) == (now, f"{FIT} {now}".rstrip())
+
+
+def test_other_results_stay_as_they_are() -> None:
+    assert with_texts_of_1_37({"feasible": ["a"]}) == {"feasible": ["a"]}

@@ -172,7 +172,7 @@ class QueueAccount:
         return useful if borrowed else kept
 
     def missing_to_admit(self, job: JobInfo) -> str:
-        """Return of which resources a job requests too much to enter the queue; "" if of none."""
+        """Return the resources that a job requests too much of to enter the queue, as text; "" if there are none."""
         lacking = []
         for name, amount in min_resources_of(job).items():
             rigid = self.allocated.get(name, 0) + self.inqueue.get(name, 0) - self.elastic.get(name, 0)
