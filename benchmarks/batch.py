@@ -2,7 +2,7 @@
 
 Run with `python -m benchmarks.batch [GANGS SIZE NODES]`. Timed is the CPU time of one session, from its opening to its
 account, without the binding cycles that run beside it. Other rows say how it grows: with the pods, and with the nodes.
-The goal is 14,000 pods a second through allocate. Below stands what it takes to open a session, in all and the longest
+The goal is 14,000 pods a second through allocate. The table below gives the time to open a session, total and longest
 piece, during which nothing else is seen to: the goal is 10 ms with 5,000 jobs.
 """
 

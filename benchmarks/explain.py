@@ -71,7 +71,7 @@ class DecisionRecorder(Host):
 
 
 def cluster() -> Iterator[ApiObject]:
-    """Make nodes of which each fifth is tainted, all nearly full."""
+    """Create nodes that are nearly full; every fifth is tainted."""
     for number in range(NODES):
         name, zone = f"node-{number}", f"zone-{number % 3}"
         taints = ["dedicated=gpu:NoSchedule"] if number % 5 == 0 else []

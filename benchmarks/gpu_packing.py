@@ -45,9 +45,9 @@ def make_nodes(number: int) -> list[Node]:
 class PackingCourse:
     """What happens to the cluster, step by step; the scheduler has its say between two steps.
 
-    In each step one pod comes. The one before it, if it found no room, is turned away. Whenever so many GPUs are taken
-    that the cluster counts as full, the free ones are counted node by node, and pods drawn at random end. The first
-    `warm_up` pods fill the cluster and shuffle it; nothing is counted until they have come.
+    In each step one pod arrives. The previous one, if it found no room, is rejected. Whenever the cluster is full, the
+    free GPUs are counted node by node, and pods drawn at random end. The first `warm_up` pods fill the cluster and
+    shuffle it; nothing is counted until they have come.
     """
 
     def __init__(self, nodes: int, seed: int, warm_up: int) -> None:
@@ -176,9 +176,9 @@ def run(profile: str, nodes: int, pods: int, seed: int) -> RunResult:
 
 
 def placeable(free: Sequence[int], gpus: int) -> float:
-    """Return which share of the free GPUs pods of so many GPUs each could use.
+    """Return the share of the free GPUs that pods of `gpus` GPUs could use.
 
-    So much of a demand as large as what is free could be placed, if it came in pods of this size.
+    This share of a demand as large as the free GPUs could be placed, if it came in pods of this size.
     """
     return sum(amount // gpus * gpus for amount in free) / sum(free)
 

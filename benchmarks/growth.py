@@ -24,7 +24,7 @@ PICTURE = Path(__file__).parents[1] / "docs" / "cycle-time.svg"
 
 @dataclass(frozen=True)
 class Sizes:
-    """A cluster, and what is scheduled on it: pods of so many templates in turn, of which so many run already."""
+    """A cluster, and the pods scheduled on it: their templates in turn, and how many run already."""
 
     nodes: int = NODES
     templates: int = 1
@@ -78,7 +78,7 @@ SWEEPS = (
 
 
 def cycle_time(sizes: Sizes, count: int) -> float:
-    """Measure so many cycles; return the lower quartile of their processor time, in microseconds."""
+    """Measure `count` cycles; return the lower quartile of their processor time, in microseconds."""
     engine, host = make_engine(percentage=sizes.percentage, plugins=_plugins(sizes.plugins), nodes=sizes.nodes)
     for index in range(sizes.pods):
         engine.offer(Upserted(_running(index, sizes)))

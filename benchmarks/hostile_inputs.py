@@ -315,7 +315,7 @@ def spec_rows() -> Iterator[HostileInput]:
 
 
 def node_rows() -> Iterator[HostileInput]:
-    """List the rows of what stands on nodes, and of what is not on any."""
+    """List the rows of assigned objects, and of those without a node."""
 
     def nodes(title: str, changed: Callable[[Node, int], Node]) -> HostileInput:
         def moves() -> Iterator[Node]:

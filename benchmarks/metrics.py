@@ -1,4 +1,4 @@
-"""What metrics cost: for each pod, for each event and request that goes with it, and when somebody asks for them.
+"""The cost of metrics: per pod, per event and request of that pod, and per scrape.
 
 Run with `python -m benchmarks.metrics`. The records are those of a real run in which plugins were timed as usual.
 """
@@ -42,7 +42,7 @@ class _Records:
 
 
 def _record_pods() -> list[Decision | Binding]:
-    """Schedule pods, and return what was told of it."""
+    """Schedule pods, and return the observer's calls."""
     records = _Records()
     nodes = [make_node(f"node-{n}", cpu=64, memory="256Gi", pods=100) for n in range(NODES)]
     pods = [make_pod(f"pod-{n}", cpu=1, labels={"app": f"app-{n % 20}"}) for n in range(PODS)]

@@ -36,7 +36,7 @@ _SELECTOR = {"labelSelector": {"matchLabels": _APP}}
 
 @dataclass(frozen=True)
 class PodLoad:
-    """So many pods to be bound, beside so many that are there; `spec` is what they say beside what they need."""
+    """The number of pods to bind and of those that exist already; `spec` is the rest of their spec."""
 
     title: str
     pods: int
@@ -124,7 +124,7 @@ def drain(kind: str, command: Sequence[str], work: PodLoad, nodes: int) -> Drain
 
 
 def _have_scheduled(number: int) -> Callable[[list[Json]], bool]:
-    """Return the question whether so many pods have been seen on a node; it reads each version once."""
+    """Return a function that says if all pods have been seen on a node; it reads each version once."""
     seen: set[str] = set()
     read = 0
 

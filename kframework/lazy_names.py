@@ -1,4 +1,4 @@
-"""Names that a package re-exports from other modules, each of which is imported when one of its names is first used.
+"""Names that a package re-exports from other modules; a module is imported when one of its names is first used.
 
 The only list of them are the imports under the package's `if TYPE_CHECKING:`, in the form `from module import N as N`.
 Type checkers and editors read there what the package exports, and so does `load_on_first_use`. Reading them takes 0.5

@@ -1,4 +1,4 @@
-"""What every test has: one backend, a loop that nobody blocks, outside tools that may be missing."""
+"""What every test has: one backend, a loop that no test blocks, outside tools that may be missing."""
 
 from __future__ import annotations
 

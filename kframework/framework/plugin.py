@@ -4,7 +4,7 @@
         most: int = 10
 
     class MostPods(Plugin[MostPodsArgs]):
-        \"\"\"Run at most so many pods on a node.\"\"\"
+        \"\"\"Run at most `most` pods on a node.\"\"\"
 
         name = "MostPods"
         reads = "pods"

@@ -269,7 +269,7 @@ class PendingPod(PodInfo):
     def signature_fields(self) -> Hashable:
         """Everything of the pod but its own names, uid and times: the signature of a plugin without `sign`.
 
-        Its own names are name, hostname and those of its projected volumes, one of which every pod gets.
+        Its own names are name, hostname and those of its projected volumes; every pod gets one of these.
         """
         return (self.template, self.label_class, self._own_fields)
 

@@ -37,7 +37,7 @@ _NO_VALUES: SourceValues = {}
 
 
 class StoppedClock(Clock):
-    """A clock that stands still, so that the same calls have the same results on any day."""
+    """A clock that does not move, so that the same calls have the same results on any day."""
 
     def __init__(self, moment: float = VIRTUAL_EPOCH) -> None:
         self._moment = moment

@@ -117,7 +117,7 @@ class _ObservedProfiles(Profiles):
 
 
 class _WakeUpCheck(RandomHost):
-    """One random cluster and the host of its engine; time stands still, so only events wake pods."""
+    """One random cluster and the host of its engine; its clock does not move, so only events wake pods."""
 
     def __init__(
         self, plugin: type[Plugin], events: RandomEvents, wake_ups: WakeUps, source: str, profiles: ProfilesFactory

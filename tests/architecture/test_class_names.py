@@ -1,4 +1,4 @@
-"""A class name of the product stands for one thing."""
+"""A class name of the product means one thing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever builds on kframework comes in by its doors, so that what stands behind them may change."""
+"""Users of kframework import its public modules only, so that the modules behind them may change."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def sources() -> Iterator[Path]:
 
 
 def break_ins(name: str, source: str) -> Iterator[str]:
-    """Yield a sentence for each import of what stands behind the doors."""
+    """Yield a sentence for each import of a private module."""
     for node in ast.walk(parse(source)):
         if isinstance(node, ast.ImportFrom):
             targets = [node.module or ""]

@@ -152,7 +152,7 @@ def type_blocks(tree: ast.AST) -> Iterator[ast.If]:
 
 
 def behind_the_door(target: str) -> str:
-    """Replace a name imported from `kframework` itself by the one it stands for."""
+    """Replace a name imported from `kframework` itself by the one it re-exports."""
     _, _, name = target.partition(".")
     return f"{HOMES[name]}.{name}" if name in HOMES else target
 
@@ -166,7 +166,7 @@ def is_within(target: str, module: str) -> bool:
 
 
 def room_of(module: str) -> str | None:
-    """Name the room that a module of kframework stands in; None where it stands in none."""
+    """Name the room of a module of kframework; None if it is in none."""
     inside = module.partition(".")[2]
     return max((room for room in ROOMS if is_within(inside, room)), key=len, default=None)
 

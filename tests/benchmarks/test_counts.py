@@ -1,4 +1,4 @@
-"""Calls for a pod stay near the figures in benchmarks/counts.json; `python -m benchmarks.counts` writes them anew."""
+"""Calls for a pod stay near the figures in benchmarks/counts.json; `python -m benchmarks.counts` rewrites them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_added_calls_per_node_are_detected(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def add_calls(monkeypatch: pytest.MonkeyPatch, count: Callable[[ClusterState], int]) -> None:
-    """Have so many calls made for each pod that gets a node."""
+    """Make this number of calls for each pod that gets a node."""
     assume = ClusterState.assume
 
     def assume_after_calls(cluster: ClusterState, pod: PodInfo, node_name: str) -> None:

@@ -1,4 +1,4 @@
-"""Schedulers side by side on an API server; the fake one stands for the real one here."""
+"""Schedulers side by side on an API server; the fake one replaces the real one here."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ Install = Callable[..., None]
 
 @pytest.fixture(autouse=True)
 def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let nobody's own settings colour what the tests compare."""
+    """Keep the user's own colour settings out of what the tests compare."""
     for name in ("NO_COLOR", "FORCE_COLOR", "COLUMNS"):
         monkeypatch.delenv(name, raising=False)
 

@@ -34,7 +34,7 @@ def write(path: Path, *cases: Part) -> Path:
 
 @pytest.fixture
 def same(tmp_path: Path) -> Path:
-    """A file without differences, of which something is left uncompared."""
+    """A file without differences and with a part that is not compared."""
     case = single()
     case["expect"]["preFilter"]["GangScheduling"] = {"code": "Skip"}
     return write(tmp_path / "same.jsonl", case, quantity(1, "2048"))

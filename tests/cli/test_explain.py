@@ -162,7 +162,7 @@ def test_a_wrong_command_line_is_refused(run: Command, arguments: tuple[str, ...
 
 @pytest.fixture
 def port() -> Iterator[str]:
-    """A port that answers as a scheduler does, about one pod; and on /bare as somebody else."""
+    """A port that answers as a scheduler does, about one pod; /bare answers as another server."""
     scene = Scene(make_node("n1", cpu=1), make_pod("pod", cpu=2)).settle()
     explanation = msgspec.json.encode(scene.explain("pod"))
     ready, over = threading.Event(), asyncio.Event()

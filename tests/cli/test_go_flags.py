@@ -1,4 +1,4 @@
-"""kube-scheduler's command line is understood as it stands in its manifests."""
+"""kube-scheduler's command line is accepted as its manifests have it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing that stands in a cluster, or that a plugin says, steers the terminal of who looks at it."""
+"""No text of a cluster, or of a plugin, controls the reader's terminal."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ profiles:
 
 
 def hostile(name: str) -> dict[str, object]:
-    """Describe a pod or a node of which every text is hostile that need not be a word of Kubernetes."""
+    """Describe a pod or a node with hostile text in every field that Kubernetes does not restrict."""
     metadata = {"name": name + HOSTILE, "uid": name + HOSTILE}
     return metadata | {"labels": {HOSTILE: HOSTILE}, "annotations": {HOSTILE: HOSTILE}}
 

@@ -1,4 +1,4 @@
-"""What a log says at each verbosity, as somebody reads it who runs the command."""
+"""The log at each verbosity, as the user of the command reads it."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ FOREIGN = PodOutcome("shop/other", None, "", 0, "mine")
 
 
 def decision(pod: str, **facts: Any) -> Decision:
-    """Make an attempt of which only what is printed matters."""
+    """Make an attempt with only the printed fields filled in."""
     return Decision(
         attempt=1,
         pod_attempts=1,

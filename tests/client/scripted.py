@@ -1,4 +1,4 @@
-"""A transport that answers from a script, for tests of what stands above it."""
+"""A transport that answers from a script, for tests of the layers above it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_ANSWER = ClusterError("no answer", status=0, retryable=True)
 
 
 class Scripted:
-    """Gives one answer per request, in order; what is asked after the last one waits for ever."""
+    """Gives one answer per request, in order; requests after the last one never return."""
 
     def __init__(self, *answers: Answer) -> None:
         self.requests: list[Request] = []

@@ -1,6 +1,6 @@
 """Requests wait for their turn as those of kube-scheduler's clients do, and writes for a place at the server.
 
-As many writes are in flight as the server takes, of each class its share, and none waits for ever.
+As many writes are in flight as the server takes, each class has its share, and every write ends.
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def test_long_waits_are_logged_at_an_interval(caplog: pytest.LogCaptureFixture) 
     st.lists(st.integers(0, 12), max_size=30),
 )
 def test_bucket_refills_at_its_rate(qps: int, burst: int, pauses: list[int]) -> None:
-    """The slow version counts tokens: one trickles in every 1/qps seconds, and one is owed by whoever waits."""
+    """The slow version counts tokens: one trickles in every 1/qps seconds, and each waiting write owes one."""
 
     async def measured() -> list[float]:
         loop = asyncio.get_running_loop()
@@ -205,7 +205,7 @@ class Rush:
         self.tasks: asyncio.Task[None] | None = None
 
     def counts(self) -> Counter[str]:
-        """How many writes of which path were done since the last question."""
+        """Return the number of writes per path since the last call."""
         counts = Counter(path.rpartition("/")[2] for _, path in self.server.done)
         self.server.done.clear()
         return counts
@@ -462,7 +462,7 @@ async def test_write_rejected_before_it_is_sent_does_not_change_the_limit() -> N
 
 @given(st.lists(st.tuples(st.sampled_from([BINDING, STATUS, EVENT]), st.integers(0, 30), st.integers(1, 60))))
 async def test_cancelled_write_frees_its_slot(writes: list[tuple[Request, int, int]]) -> None:
-    """Each begins after so many milliseconds and gives up after so many more, waiting or under way."""
+    """Each starts and gives up after a number of milliseconds, whether it waits or runs."""
     server = SlowServer(300, 0.01)
     control = unlimited(server)
     control.slots.limit.value = 2.0

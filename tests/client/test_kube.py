@@ -221,7 +221,7 @@ def test_a_token_file_is_read_again(tmp_path: Path) -> None:
 
 
 def plugin(tmp_path: Path, *answers: object, status: int = 0) -> dict[str, object]:
-    """Describe an exec plugin that gives these answers in turn, the last one for ever."""
+    """Describe an exec plugin that gives these answers in turn; the last one repeats."""
     for number, answer in enumerate(answers):
         (tmp_path / f"answer{number}").write_text(json.dumps(answer) if not isinstance(answer, str) else answer)
     script = f"""
@@ -270,7 +270,7 @@ def test_plugin_runs_again_when_its_token_is_rejected(tmp_path: Path, seconds: f
 def test_credentials_are_renewed_before_they_expire(
     tmp_path: Path, user: dict[str, Any] | float | None, period: float
 ) -> None:
-    """A number or None is a plugin whose token is valid for so many seconds, or does not say."""
+    """A number or None is a plugin whose token is valid for that time in seconds, or does not say."""
     (tmp_path / "token").write_text("a")
     began = monotonic()
     if not isinstance(user, dict):

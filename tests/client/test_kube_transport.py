@@ -165,7 +165,7 @@ async def test_response_without_a_length_is_read() -> None:
 
 
 def pieces(*parts: bytes, status: int = 200, then: float = 0.0) -> Handle:
-    """Answer piece by piece, and keep silent at the end for so many seconds."""
+    """Answer piece by piece, and pause at the end for `then` seconds."""
 
     async def handle(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse(status=status)

@@ -26,7 +26,7 @@ def bind(namespace: str = "default", pod: str = "web") -> Request:
 
 
 class Clock:
-    """Stands still unless it is moved."""
+    """Does not move unless advanced."""
 
     time = 1000.0
 

@@ -33,7 +33,7 @@ def anyio_backend() -> object:
 
 
 class Told:
-    """What a reflector told, written short: `+a@3` for Changed at version 3, `-a` for Gone, `listed`."""
+    """The messages of a reflector, in short: `+a@3` for Upserted at version 3, `-a` for Deleted, `listed`."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -50,7 +50,7 @@ class Told:
         self.words.append("listed")
 
     def take(self) -> list[str]:
-        """Return what was told since the last time."""
+        """Return the messages since the last call."""
         words, self.words = self.words, []
         return words
 

@@ -1,4 +1,4 @@
-"""The merge with the default plugins and the expansion of `multiPoint`, against the rules told slowly."""
+"""The merge with the default plugins and the expansion of `multiPoint`, against a slow version of the rules."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class Rack(BaseModel):
 
 
 class Names(RootModel[dict[str, int]]):
-    """A mapping, whose keys nobody spells."""
+    """A mapping whose keys keep their spelling."""
 
 
 class Own(BaseModel):

@@ -38,7 +38,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     many `times` the usual number of clusters. `unasked` hooks are those of a plugin that is always skipped there;
     `unreached` are lines, each with its function, of faults that would end the check, and the like.
 
-    In the `waking` worlds each of its registrations is needed: the same ones unless told.
+    In the `waking` worlds each of its registrations is needed: the same ones by default.
     """
 
     worlds: Sequence[World] = (World(),)

@@ -74,7 +74,7 @@ def using(*claims: str, name: str = "", **more: Any) -> Pod:
 
 
 def templated(name: str, claim_name: str | None = "", *, said: bool = True) -> Pod:
-    """Make a pod whose claim is made from a template, if anything is said of that, and is called so if it is told."""
+    """Make a pod whose claim is made from a template, with this name and content if given."""
     used = PodResourceClaim(name="gpu", resource_claim_template_name="gpu" if said else None)
     pod = make_pod(name, cpu=None, memory=None)
     pod = replace(pod, spec=replace(pod.spec, resource_claims=(used,)))

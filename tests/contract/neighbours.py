@@ -47,7 +47,7 @@ def liking(name: str, part: str, operator: str = "In", app: str = "web", **field
 
 
 def preferring(name: str, part: str, weight: int) -> Pod:
-    """Make a web pod that had better run, or not run, in the zone of web pods."""
+    """Make a web pod that prefers, or avoids, the zone of web pods."""
     preferred = {"weight": weight, "podAffinityTerm": {"topologyKey": ZONE} | WEB}
     affinity = {part: {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
     return make_pod(name, labels={"app": "web"}, affinity=msgspec.convert(affinity, Affinity))

@@ -54,7 +54,7 @@ def nominated(pod: Pod, node: str) -> Pod:
 
 
 class Watching(SchedulingQueue):
-    """A queue that notes the events that are told to it, and to which of three priorities."""
+    """A queue that records its events, and to which of three priorities."""
 
     def __init__(self, profiles: Profiles) -> None:
         super().__init__(profiles, lambda: VIRTUAL_EPOCH, Backoff())

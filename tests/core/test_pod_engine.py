@@ -55,7 +55,7 @@ UID = POD.metadata.uid
 
 
 class Stage(Host):
-    """An engine on a clock that stands still, whose effects are only noted."""
+    """An engine on a clock that does not move, whose effects are only recorded."""
 
     def __init__(self, *plugins: type[Plugin], objects: Iterable[ApiObject] = (), verifying: bool = True) -> None:
         self.time = VIRTUAL_EPOCH
@@ -211,7 +211,7 @@ def test_failed_binding_of_a_deleted_or_bound_pod_requeues_nothing(gone: Deleted
     [(Upserted(make_pod(node_name="a")), 0), (Upserted(make_pod(node_name="b")), 0), (Deleted(POD), 1)],
 )
 def test_failed_binding_frees_nothing_if_the_pod_is_bound(meanwhile: Deleted | Upserted, woken: int) -> None:
-    """The answer to a binding may be lost: the pod stays where it is, and nobody need hear of an end."""
+    """The answer to a binding may be lost: the pod stays where it is, and its end need not be reported."""
     woken_by = [ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE)]
     sleepy = plugin("S", filter=lambda state, pod, node: unschedulable("no") if pod.name == "sleeper" else None)
     # By setattr, since to mypy the hook is a method of the class.

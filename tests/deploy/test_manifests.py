@@ -128,7 +128,7 @@ def test_several_replicas_elect_a_leader() -> None:
 
 
 def test_the_pods_are_restricted_as_their_namespace_demands() -> None:
-    """The Pod Security Standard `restricted`, and a file system that nobody writes to."""
+    """The Pod Security Standard `restricted`, and a read-only file system."""
     assert the("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     pod, container = POD["spec"]["securityContext"], CONTAINER["securityContext"]
     assert pod["runAsNonRoot"] and pod["seccompProfile"] == {"type": "RuntimeDefault"}

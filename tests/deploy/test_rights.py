@@ -55,7 +55,7 @@ def test_it_may_do_what_it_does_and_nothing_else() -> None:
 
 
 def swift() -> Configuration:
-    """Return what is deployed, but for a standby that asks at once; a machine that stalls costs nobody the lease."""
+    """Return the deployment, with a standby that asks at once; a machine that stalls costs no replica the lease."""
     return with_overrides(parse(deployed()), leader_election={"retry_period": 0.02}, client_connection={}, options={})
 
 

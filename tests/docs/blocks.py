@@ -30,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True)
 class Command:
-    """A command of a console block and what it prints; a line `...` stands for any lines."""
+    """A command of a console block and its output; a line `...` matches any lines."""
 
     text: str
     output: tuple[str, ...]

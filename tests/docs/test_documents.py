@@ -45,7 +45,7 @@ def test_blocks_of_a_document_run_as_shown(
 
 
 class Reader:
-    """Somebody who tries the examples of a document in an empty folder beside the project's own files."""
+    """A reader who tries the examples of a document in an empty folder beside the project's own files."""
 
     def __init__(self, environment: CleanEnvironment, folder: Path) -> None:
         self.environment = environment

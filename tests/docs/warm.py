@@ -1,7 +1,7 @@
 """A `kframework` that has its imports behind it: one process that has done them forks for each command.
 
 To start Python and to import what a command needs takes a second of a core, and the documents show 150 commands. Each
-is a process of its own still, with the folder, the variables, the files and the packages of whoever types it.
+is a process of its own still, with the folder, the variables, the files and the packages of the reader.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ class Crew:
         self._replicas: list[Replica] = []
 
     def two(self) -> tuple[Replica, Replica]:
-        """Return the one who leads and one who stands by, started if need be."""
+        """Return the leader and a standby, started if need be."""
         alive = self.alive
         new = [self._started() for _ in range(2 - len(alive))]
         for each in new:
@@ -91,5 +91,5 @@ class Crew:
 
 
 def holder(spec: Json) -> str:
-    """Return who has the lease, "" for nobody."""
+    """Return the holder of the lease, "" if it is free."""
     return str(spec.get("holderIdentity") or "")

@@ -46,7 +46,7 @@ class Client(Protocol):
 
 
 class Server(Protocol):
-    """An API server that a test has for itself; nobody is an administrator's kubeconfig."""
+    """An API server of one test; no user's name gives an administrator's kubeconfig."""
 
     kubeconfig: Path
 
@@ -139,7 +139,7 @@ class RealServer(Server):
         return Audited(self.folder / "audit.log", f"system:serviceaccount:{namespace}:{name}")
 
     def write_kubeconfig(self, kubeconfig: Path, token: str) -> None:
-        """Write a kubeconfig for whoever has this token."""
+        """Write a kubeconfig for the user with this token."""
         cluster = {
             "server": f"https://127.0.0.1:{self._port}",
             "certificate-authority": str(self.folder / "certificates" / "apiserver.crt"),

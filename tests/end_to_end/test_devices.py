@@ -42,7 +42,7 @@ class Site(NamedTuple):
         return self.crew.api.items(CLAIMS)
 
     def make_ready(self) -> None:
-        """Let the driver say of all devices that somebody has that they are ready."""
+        """Let the driver report all allocated devices as ready."""
         for claim in self.current():
             told = [
                 {**of, "conditions": [{**READY, "lastTransitionTime": "2026-01-01T00:00:00Z"}]} for of in devices(claim)

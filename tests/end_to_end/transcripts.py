@@ -4,8 +4,8 @@ A line with `$` is a command, those with `>` behind it are what it reads. Then c
 what goes to stderr and `?` before an exit code that is not 0. Lines with `##` are for people. What differs from run to
 run (ages, addresses, uids, versions) is replaced by a word, and runs of spaces by two.
 
-`python -m tests.end_to_end.transcripts` writes all of them anew; the difference is to be read by somebody who knows
-what a real API server says. With the name of a file it prints that one as it would be now, and this is what the tests
+`python -m tests.end_to_end.transcripts` rewrites all of them; compare the difference with what a
+real API server says. With the name of a file it prints that one as it would be now, and this is what the tests
 do: in a process of their own the server knows no kinds but those that it comes with.
 """
 
@@ -79,7 +79,7 @@ def read(text: str) -> Iterator[Entry]:
 
 
 def recorded(text: str) -> str:
-    """Run the commands of a transcript on a new cluster, and write it anew.
+    """Run the commands of a transcript on a new cluster, and rewrite it.
 
     Workloads act only where the transcript begins by saying so, and waits for them: what they have made by the time of
     the next command is not the same twice.

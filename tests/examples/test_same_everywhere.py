@@ -199,7 +199,7 @@ def start_services(world: World) -> Iterator[str]:
 
 @contextmanager
 def expect_no_requests(url: str) -> Iterator[None]:
-    """Listen where the service was, and see that nobody comes."""
+    """Listen where the service was, and check that no client connects."""
     with socket.create_server(("127.0.0.1", int(url.rpartition(":")[2]))) as listener:
         yield
         listener.setblocking(False)

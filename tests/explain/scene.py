@@ -25,7 +25,7 @@ __all__ = ["Scene"]
 
 
 class Scene(Host):
-    """An engine on a clock that stands still, and what it has decided."""
+    """An engine on a clock that does not move, and its decisions."""
 
     def __init__(self, *objects: ApiObject, configuration: str = "", registry: Registry | None = None) -> None:
         self.time = VIRTUAL_EPOCH

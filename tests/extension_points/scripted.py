@@ -39,7 +39,7 @@ def plugin(
 ) -> type[Plugin]:
     """Make a plugin whose hooks give these answers: a value, an exception to raise, or a function of the arguments.
 
-    It registers no events unless told, None meaning the default ones. Calls made for a pod are noted in the journal as
+    It registers no events by default, None meaning the default ones. Calls made for a pod are noted in the journal as
     `name.hook`.
     """
 
@@ -119,5 +119,5 @@ def scenario(
 
 
 def run(*plugins: type[Plugin], until: float | None = 0.5, **cluster: object) -> ScenarioResult:
-    """Run such a scenario, for half a second unless told."""
+    """Run such a scenario, for half a second by default."""
     return scenario(*plugins, **cluster).run(until)  # type: ignore[arg-type]  # handed through

@@ -1,4 +1,4 @@
-"""A cluster is as it was after a restart, and a file that is none is told with its line."""
+"""A cluster survives a restart, and an invalid file is reported with its line."""
 
 from __future__ import annotations
 

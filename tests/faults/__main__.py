@@ -27,7 +27,7 @@ PROGRESS = 10.0
 
 
 def main() -> int:
-    """Run one world after the other, by ascending seed, until so many pods have been made; fail if one fails."""
+    """Run one world after the other, by ascending seed, until `pods` pods have been created; fail if one fails."""
     options = _options()
     options.folder.mkdir(parents=True, exist_ok=True)
     run = LongRun(options)

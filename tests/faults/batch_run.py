@@ -127,7 +127,7 @@ class Reloads:
 
 
 class Jobs(World):
-    """A world that makes so many pods, cleans up after itself, and has jobs that run for ever."""
+    """A world that creates a given number of pods, cleans up after itself, and has jobs that never end."""
 
     def __init__(self, cluster: MemoryCluster, clock: Clock, random: Random, pods: int, deleted: Counter[str]) -> None:
         super().__init__(cluster, clock, random, rate=0.0)
@@ -179,7 +179,7 @@ class Jobs(World):
                 self.cluster.remove(Event, event.metadata.name, event.metadata.namespace)
 
     def broken_gangs(self) -> Iterator[str]:
-        """Name the gangs of which only some members have a node, though nobody has taken any away."""
+        """List the gangs with only some members on nodes, though no member was evicted."""
         for group in self.cluster.objects(PodGroup):
             name = group.metadata.name
             pods = [pod for pod in self.cluster.objects(Pod) if pod.metadata.annotations.get(GROUP_NAME) == name]

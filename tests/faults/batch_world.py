@@ -186,7 +186,7 @@ def leftovers(engine: BatchEngine) -> list[str]:
 
 
 def lost(engine: BatchEngine, cluster: MemoryCluster) -> Iterator[str]:
-    """Name the pods of which the engine does not know what the API says."""
+    """List the pods that differ between engine and API."""
     pods = [pod for pod in cluster.objects(Pod) if not has_ended(pod)]
     true = {pod.metadata.uid: pod.spec.node_name for pod in pods}
     known = {task.uid: task.object.spec.node_name for task in engine.cache.tasks.values() if not has_ended(task.object)}
@@ -199,7 +199,7 @@ UNSETTLED = (TaskStatus.ALLOCATED, TaskStatus.PIPELINED, TaskStatus.BINDING, Tas
 
 
 def untold(world: World) -> list[str]:
-    """List the jobs that are not over, and of which nobody says why."""
+    """List the jobs that are not over and have no explanation."""
     problems, cluster = [], world.cluster
     for job in cluster.objects(Job):
         name, phase = job.metadata.name, job.status.state.phase

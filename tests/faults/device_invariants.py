@@ -76,14 +76,14 @@ class DeviceChecker:
                 self.problems += (f"{what}, by {new.metadata.name}" for what in self._device_problems(device))
 
     def _unreleased_devices(self, old: ApiObject | None, new: ResourceClaim) -> Iterator[str]:
-        """Say whose devices a claim keeps for nobody; what a pod gives back that was never bound, it may have again."""
+        """List claims that keep devices without a user; a pod may get back what it released before it was bound."""
         if isinstance(old, ResourceClaim) and new.status.allocation is not None and not new.status.reserved_for:
             for user in old.status.reserved_for:
                 if user.uid in self._ran:
                     yield f"{new.metadata.name} keeps the devices of {user.name}"
 
     def _device_problems(self, device: DeviceId) -> Iterator[str]:
-        """Say what must not be of a device that somebody has now."""
+        """Describe what must not be true of a device in use."""
         results = [result for of_claim in self._had[device].values() for result in of_claim]
         whole = [result for result in results if result.share_id is None]
         if whole and len(results) > 1:
@@ -138,7 +138,7 @@ class DeviceChecker:
             self.problems += (each for each in differences if each not in self.problems)
 
     def _still_reserved(self, scheduler: Scheduler) -> Iterator[str]:
-        """Name the claims that are reserved for pods without a node, though nobody is about to write that."""
+        """List the claims reserved for pods without a node, though no write of that is pending."""
         writes = [each._writes for _, each in scheduler.profiles.plugins() if isinstance(each, DynamicResources)]
         waiting = {queued.pod.uid for queued in scheduler.engine.queue}
         waiting -= {pod.metadata.uid for pod in self._cluster.objects(Pod) if pod.spec.node_name}
@@ -151,7 +151,7 @@ class DeviceChecker:
                         yield f"{claim.metadata.name} is reserved for {user.name}, which waits"
 
     def leftovers(self, scheduler: Scheduler) -> Iterator[str]:
-        """Say what was left behind, and who waits, though nobody has anything any more."""
+        """Describe what is left over, and which pods wait, though all devices are free."""
         pods = {pod.metadata.uid: pod for pod in self._cluster.objects(Pod) if not is_pod_done(pod)}
         for claim in self._cluster.objects(ResourceClaim):
             yield from _claim_leftovers(claim, pods.keys())

@@ -1,4 +1,4 @@
-"""Devices in a world in which much happens: pools that drivers publish anew, claims of all kinds, and who uses them."""
+"""Devices in a world in which much happens: pools that drivers republish, claims of all kinds, and their users."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ class Health(StrEnum):
 
 
 class FaultSchedule:
-    """How one thing fares until it is cured, for good; whoever asks again about a moment is told the same."""
+    """The state of one thing until it is repaired for good; the same moment always gives the same answer."""
 
     def __init__(self, random: Random, cured: float, share: float = 0.35) -> None:
         self._phases: list[tuple[float, Health]] = []

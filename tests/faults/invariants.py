@@ -34,7 +34,7 @@ _LABELS = ("kubernetes.io/hostname", "topology.kubernetes.io/zone", "pool")
 
 
 class ApiChecker:
-    """Every binding that the API saw, and what stands on each node.
+    """Every binding that the API saw, and the pods on each node.
 
     All pods are bound by the scheduler under test, and a node always offers the same: so it never offers too little.
     """
@@ -182,7 +182,7 @@ def leftovers(scheduler: Scheduler, books: EngineChecker) -> Iterator[str]:
 def pods_not_woken(engine: PodEngine) -> Iterator[str]:
     """Name the pods that wait for an event though all plugins, asked again about the state as it is, let them pass.
 
-    A pod that was rejected on Permit waits for whatever may happen next: nobody knows what would help it.
+    A pod that was rejected on Permit waits for any event: it is not known which would help it.
     """
     for queued in list(engine.queue):
         if not queued.rejectors & {plugin.name for plugin in (RandomPermit, SecondPermit)}:
@@ -195,7 +195,7 @@ def pods_not_woken(engine: PodEngine) -> Iterator[str]:
 async def state_differences(scheduler: Scheduler, cluster: Cluster, books: EngineChecker) -> list[str]:
     """Compare every table of the scheduler with what the API says; name what differs.
 
-    A nomination that a plugin made is in memory alone. It stands until the pod is tried again, so for as long as
+    A plugin's nomination is in memory alone. It lasts until the next attempt of the pod, so for as long as
     PreEnqueue holds the pod back.
     """
     pods = [pod for pod in await cluster.list(Pod) if not has_ended(pod)]

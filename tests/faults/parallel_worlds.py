@@ -33,7 +33,7 @@ class FinishedWorld(msgspec.Struct, frozen=True):
 
 
 async def run_in_parallel(orders: Iterator[WorldOrder], pairs: int, finished: Callable[[FinishedWorld], None]) -> None:
-    """Have all orders done by so many pairs of processes."""
+    """Have this number of pairs of processes carry out all orders."""
     async with anyio.create_task_group() as tasks:
         for number in range(pairs):
             tasks.start_soon(_pair, number, orders, finished)
@@ -62,7 +62,7 @@ class _NoAnswer(Exception):
 
 
 class _Worker:
-    """A process that does what it is told; another one takes the place of one that dies, or does not answer."""
+    """A process that carries out orders; another one replaces it if it dies or does not answer."""
 
     def __init__(self, hash_seed: int) -> None:
         self._environment = {**os.environ, "PYTHONHASHSEED": str(hash_seed)}

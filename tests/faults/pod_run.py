@@ -29,7 +29,7 @@ LIMIT = 1 << 40
 
 
 def run(seed: int, shape: RunSettings, folder: Path, *, limit: int = LIMIT) -> Report:
-    """Run a world of this seed and shape to its end; each inbox is recorded in the folder, in so many bytes."""
+    """Run a world of this seed and shape to its end; each inbox is recorded in the folder, in files of this size."""
     return run_world(PodRun(seed, shape, folder, limit))
 
 

@@ -72,7 +72,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How large a run is, how many seconds pass between two pods for one node, and what befalls it.
 
     A scheduler lives for `lifetime` seconds on average until another one follows. There may be an extender that fails,
-    budgets in the way of preemption, plugins that raise, moments at which the whole process stands still, and devices
+    budgets in the way of preemption, plugins that raise, moments at which the whole process halts, and devices
     that pods claim.
     """
 

@@ -102,7 +102,7 @@ class SchedulerRun(Observer, AccountObserver, Generic[E]):
             self._ended.set()
 
     async def end(self, how: Termination, beside: TaskGroup) -> None:
-        """End, or be told so; who has lost the lease goes on for a while, and may write no more."""
+        """End, or stop on request; a scheduler that lost the lease goes on for a while, and may write no more."""
         self.counts[str(how)] += 1
         now = self._clock.now()
         told_until = self.jumped_at if self.resumed_at == now else now  # it may end before it does anything more
@@ -121,7 +121,7 @@ class SchedulerRun(Observer, AccountObserver, Generic[E]):
             await self._ended.wait()
 
     def pods_without_one_event(self, announced: Mapping[str, Collection[str]]) -> Iterator[str]:
-        """Name the pods of which not exactly one Event says that they were bound."""
+        """List the pods that do not have exactly one Event about their binding."""
         for uid, at in self._bound.items():
             events = len(announced.get(uid, ()))
             if at < self._written_until and events != 1:

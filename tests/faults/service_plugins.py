@@ -133,7 +133,7 @@ class PodPreparation(ServicePlugin):
 
 
 class BindNotice(ServicePlugin):
-    """Tells somebody that a pod is bound."""
+    """Notifies a service that a pod is bound."""
 
     @hookimpl
     async def post_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:

@@ -116,7 +116,7 @@ class SourceDeclaration(msgspec.Struct, frozen=True, kw_only=True):
     def refresh_limit(self) -> float:
         """How long after the cure it is heard at the latest, in seconds: what goes on may run out, then it is retried.
 
-        Nobody limits the silence of a generator that has no timeout; in this world it ends with the cure.
+        A generator without a timeout may be silent for any time; in this world it ends with the cure.
         """
         limit = self.timeout or (0.0 if self.stream else LIMITS["source"])
         return limit + 2 * CANCEL_GRACE + max(self.every, self.retry) * (1 + self.jitter) + 1.0
@@ -153,7 +153,7 @@ def declared(name: str, random: Random) -> SourceDeclaration:
 
 
 class SourcePlugin(Plugin):
-    """A plugin that goes by a source; what it declares stands in the class."""
+    """A plugin that uses a source; its class attributes are its declarations."""
 
     declared: ClassVar[SourceDeclaration]
     weather: ClassVar[FaultSchedule]
@@ -249,7 +249,7 @@ class SourcePlugin(Plugin):
         return self.data.get(key, 1) != CLOSED
 
     def key(self, pod: PendingPod, node_name: str = "") -> str:
-        """Return what the pod's fate stands under."""
+        """Return the conditions that the pod's fate depends on."""
         return {"node": node_name, "pod": pod.key, "key": pod.labels["app"]}[self.declared.by]
 
     def verdict(self, pod: PendingPod, node_name: str = "") -> Status | None:
@@ -280,7 +280,7 @@ def _change(told: dict[str, int], values: dict[str, int]) -> SourceChange[int]:
 
 
 async def misbehave(health: Health, limit: float, random: Random, nonsense: object) -> Any:
-    """Do what somebody does who does not fare well."""
+    """Do what an ailing service does."""
     if health is Health.DEAD:
         await asyncio.sleep(random.choice([0.0, 0.2]))
         raise random_exception(random)

@@ -323,7 +323,7 @@ class SourceRun(Observer):
                 yield from (f"{plugin.name} holds what it has reserved for {uid}" for uid in kept)
 
     def _misattributed_faults(self) -> Iterator[str]:
-        """Name the faults that nobody was blamed for, and the blame that nobody deserves."""
+        """List the faults without blame, and the blame without a fault."""
         occurred, reported = self._world.ledger.occurred, self._told()
         beside = {plugin.name for plugin in self._world.services if plugin.parallel_pre_bind}
         for blame in sorted(occurred | reported):

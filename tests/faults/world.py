@@ -51,7 +51,7 @@ def make_nodes(count: int) -> list[Node]:
 
 
 class World:
-    """Makes so many pods, and lets a hundred other things happen meanwhile."""
+    """Creates a given number of pods, and lets a hundred other things happen meanwhile."""
 
     def __init__(
         self,

@@ -1,7 +1,7 @@
-"""What a seed stands for: a world of the pod engine, of the batch engine, or one in which sources and services fail.
+"""The world of a seed: one of the pod engine, of the batch engine, or one in which sources and services fail.
 
-As a program it lives through worlds, and through them again, as it is told line by line: so another process, with its
-sets in another order, says whether it decides the same.
+As a program it runs worlds, and runs them again, by orders line by line: so another process, with its sets in
+another order, says whether it decides the same.
 """
 
 from __future__ import annotations

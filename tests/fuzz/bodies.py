@@ -1,4 +1,4 @@
-"""Bodies such as nobody means to send: objects with any field of their kinds, and what becomes of them on the way."""
+"""Unintended bodies: objects with any field of their kinds, and what becomes of them on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Requests such as nobody means to send: of all kinds, by all verbs, in all encodings."""
+"""Unintended requests: of all kinds, by all verbs, in all encodings."""
 
 from __future__ import annotations
 

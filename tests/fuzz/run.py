@@ -46,7 +46,7 @@ class Report(NamedTuple):
 
 
 def send(seed: int, count: int, report_progress: Callable[[int], None] = lambda done: None) -> Report:
-    """Send so many requests, the same for the same seed."""
+    """Send `count` requests, the same for the same seed."""
     report = Report(Counter(), [])
     logging.disable(logging.WARNING)
     try:

@@ -106,7 +106,7 @@ async def test_created_object_can_be_read() -> None:
 
 
 class Runs(Container, frozen=True, kw_only=True):
-    """A container of which its maker says more than a scheduler reads."""
+    """A container with fields that a scheduler does not read."""
 
     command: str = ""
 

@@ -50,7 +50,7 @@ class DelayedTransport(TransportLayer):
 
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
-        """Follow a stream, of which each line comes when the schedule says so, or never."""
+        """Follow a stream; the schedule decides when each line comes, if ever."""
         async with self._inner.stream(request) as stream:
             lines = self._lines(request, stream.lines) if self._explores(request) else stream.lines
             yield Stream(stream.status, lines, stream.headers)

@@ -88,7 +88,7 @@ def replay(world: World, deviations: Mapping[int, str]) -> Outcome:
 
 
 def explore(name: str, world: World, schedules: int, seed: int = 0) -> Exploration:
-    """Run a world under so many schedules, or until one fails, which is then reduced."""
+    """Run a world under `count` schedules, or until one fails, which is then reduced."""
     found, traces = Exploration(name), set[int]()
     for outcome in _outcomes(world, schedules, seed):
         found.schedules += 1

@@ -41,7 +41,7 @@ class Schedule(Protocol):
     """Decides what happens next."""
 
     def choose(self, time: float, options: list[Option]) -> int:
-        """Return the index of one of several options; the first is what happens if nobody interferes."""
+        """Return the index of one of several options; the first is what happens without interference."""
         ...
 
 
@@ -85,7 +85,7 @@ class ExploringLoop(VirtualTimeLoop):
     def offer(self, source: str, *ways: tuple[str, Callable[[], object]], awaited: bool = True) -> Arrival:
         """Let something come in when the schedule says so, after what this source has offered before.
 
-        If nobody interferes, what is awaited comes before time passes, and other things when the run is to end.
+        Without interference, awaited results come before time passes, and other things when the run is to end.
         """
         arrival = Arrival(self, source, ways, awaited)
         self.arrivals.append(arrival)
@@ -128,7 +128,7 @@ class ExploringLoop(VirtualTimeLoop):
         return self._schedule.choose(self.time(), options)
 
     def _options(self) -> Iterator[Option]:
-        """List what may happen next, first what happens if nobody interferes."""
+        """List what may happen next, first what happens without interference."""
         if self._ready:
             yield Option(GO_ON, GO_ON, _nothing)
         heads: dict[str, Arrival] = {}

@@ -1,4 +1,4 @@
-"""Schedules: ways to decide what happens next, at random or as somebody else did."""
+"""Schedules: ways to decide what happens next, at random or as another schedule did."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POINTS = 120
 
 
 class Deviation(NamedTuple):
-    """What happened at a point of choice in place of what would have happened if nobody had interfered."""
+    """What happened at a point of choice instead of the choice without interference."""
 
     point: int
     time: float
@@ -75,7 +75,7 @@ class Walk:
 
 
 class Priorities:
-    """Whoever has the highest priority goes first; all are drawn. A few times others act, or the first becomes last.
+    """The actor with the highest priority goes first; all are drawn. A few times others act, or the first becomes last.
 
     Few such changes are known to find most races (PCT, Burckhardt et al., ASPLOS 2010). What has a lower priority than
     time is late.

@@ -79,7 +79,7 @@ class Stage:
         self.store.subscribe([Pod], self._kubelet)
 
     def act(self, *acts: Act, who: str = "others") -> None:
-        """Let somebody do this to the cluster, one after the other; what is gone by then is let be."""
+        """Do this to the cluster, one step after the other; steps about deleted objects are skipped."""
         for label, do in acts:
             self.loop.offer(who, (label, partial(_tolerant, do)), awaited=False)
 
@@ -99,7 +99,7 @@ class Stage:
         return [*found, *self.ended()]
 
     async def run_until_stopped(self) -> list[str]:
-        """Let it happen until somebody stops the scheduler, and return what does not hold afterwards."""
+        """Run until the scheduler is stopped, and return the broken invariants."""
         await self.scheduler.run()
         self.loop.settling = True
         done = list(self.client.sent)

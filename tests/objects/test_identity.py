@@ -8,7 +8,7 @@ from kframework.objects.identity import IdentityDict, cached_by_identity
 
 
 class Value:
-    """A value that is to be known no longer than somebody has it."""
+    """A value that must be known only as long as it is referenced."""
 
 
 def test_a_result_is_computed_once_for_the_same_arguments() -> None:

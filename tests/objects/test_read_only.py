@@ -18,7 +18,7 @@ POD = make_pod("web", labels={"app": "web"}, node_selector={"disk": "ssd"}, cont
 
 
 def line_of(write: Callable[..., object]) -> str:
-    """Name the line that a function's only statement stands in."""
+    """Return the line of a function's only statement."""
     return f"{__file__}:{inspect.getsourcelines(write)[1]}"
 
 

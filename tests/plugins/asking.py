@@ -20,7 +20,7 @@ P = TypeVar("P", bound=Plugin)
 
 
 def made(plugin: type[P], args: PluginArgs | None = None, handle: object = None) -> P:
-    """Make a plugin; of a handle it gets the stores of an empty cluster unless told."""
+    """Make a plugin; its handle has the stores of an empty cluster by default."""
     return plugin(args or plugin.Args(), cast("Handle", handle or ClusterState()))
 
 

@@ -47,7 +47,7 @@ class Constraint(NamedTuple):
 
 
 class SlowSpread:
-    """The answers about one pod as the cluster stands now."""
+    """The answers about one pod as the cluster is now."""
 
     def __init__(self, cluster: ClusterState, pod: Pod, args: PodTopologySpreadArgs) -> None:
         self.cluster = cluster

@@ -146,7 +146,7 @@ def configured(plugins: Iterable[type[Plugin]], options: Mapping[str, object]) -
 
 
 class Guarded(Scenario):
-    """A scenario of the default plugins, preemption among them, at whose end it is told if a node was overcommitted."""
+    """A scenario of the default plugins, preemption among them, that reports overcommitted nodes at its end."""
 
     def __init__(
         self,

@@ -65,7 +65,7 @@ SECRET = Volume(name="secret", secret=OpaqueSource())
 
 
 def cluster_of(limit: int | None, *pods: Pod, driver: str = "a") -> ClusterState:
-    """Build a cluster of one node `n`, whose driver can attach so many volumes, with claims c1.. of volumes v1.."""
+    """Build a cluster of one node `n`, whose driver can attach `limit` volumes, with claims c1.. of volumes v1.."""
     cluster = ClusterState()
     cluster.put_node(make_node("n"))
     put(cluster, csi_node("n", {driver: limit}), *(csi_volume(f"v{n}") for n in range(1, 5)))
@@ -317,7 +317,7 @@ class World:
         self.random.choice((*pods, *objects, self._object_goes, self._node_changes, self._what_if))()
 
     def _pod_comes(self) -> None:
-        """A pod is bound, again told of, or assumed."""
+        """A pod is bound, reported again, or assumed."""
         name = f"pod-{self.random.randint(0, 5)}"
         pod = self.pods.get(name)
         if pod is None or name not in self.cluster.pods:

@@ -90,7 +90,7 @@ async def ok(request: web.Request) -> web.Response:
 async def guarded(
     reviewer: Reviewer, monkeypatch: pytest.MonkeyPatch, settings: Delegation = SETTINGS
 ) -> AsyncIterator[aiohttp.ClientSession]:
-    """Serve /metrics and /livez to whom the reviewer lets in."""
+    """Serve /metrics and /livez to the users that the reviewer allows."""
 
     async def connect(connection: ConnectionSettings) -> Transport:
         return reviewer

@@ -50,7 +50,7 @@ NEVER_ANSWERED = Fate(back=math.inf)
 
 
 class Line:
-    """A candidate's line to the cluster; what was sent arrives, even if nobody waits for the answer any more."""
+    """A candidate's connection to the cluster; a request that was sent arrives, even if its caller has given up."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self.cluster = cluster
@@ -106,7 +106,7 @@ async def _pass(seconds: float) -> None:
 
 
 class SkewedClock:
-    """A clock that is wrong by so many seconds."""
+    """A clock that is wrong by `seconds`."""
 
     def __init__(self, skew: float) -> None:
         self.skew = skew
@@ -458,7 +458,7 @@ async def test_a_late_answer_does_not_revive_a_leader(cluster: MemoryCluster) ->
 
 
 async def test_an_answer_read_too_late_does_not_revive_a_leader(cluster: MemoryCluster) -> None:
-    """A process that stands still for a while finds the answer and its deadline at the same time."""
+    """A process that halts for a while finds the answer and its deadline at the same time."""
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     clock = cast("SkewedClock", a.election._clock)
@@ -759,7 +759,7 @@ async def test_a_killed_leader_is_followed_within_the_lease_time(cluster: Memory
 
 
 async def _storm(seed: int, fields: dict[str, str]) -> None:
-    """Let three candidates and their successors contend under faults; nobody may begin while another leads."""
+    """Let three candidates and their successors contend under faults; none may begin while another leads."""
     random = Random(seed)
     loop = asyncio.get_running_loop()
     cluster = MemoryCluster(SkewedClock(0))

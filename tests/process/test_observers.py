@@ -1,4 +1,4 @@
-"""What the observers of a scheduler are told and show."""
+"""What the observers of a scheduler receive and show."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def left_over_of(pod: Pod) -> ResourceClaim:
 
 
 async def elect(authorizer: Authorizer, settings: LeaderElectionSettings) -> None:
-    """Watch the lease while it is another's, make it anew, renew it and give it up."""
+    """Watch the lease while another holds it, create it again, renew it and give it up."""
     home = Namespace(metadata=ObjectMeta(name=settings.resource_namespace))
     theirs = Lease(
         metadata=ObjectMeta(name=settings.resource_name, namespace=settings.resource_namespace),

@@ -168,7 +168,7 @@ leaderElection: {retryPeriod: 20ms}
 
 
 def answer(url: str) -> str:
-    """Return what is answered, be it that something is wrong."""
+    """Return the answer, even if it is an error."""
     try:
         with urlopen(url) as response:
             return str(response.read().decode())

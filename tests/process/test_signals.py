@@ -1,4 +1,4 @@
-"""A signal is told of once, and a second one ends the process."""
+"""A signal is reported once, and a second one ends the process."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def uncordon(cluster: MemoryCluster, name: str) -> None:
 
 
 def bind_elsewhere(cluster: MemoryCluster) -> None:
-    """Let somebody else bind the pod, to the node that is free then."""
+    """Let another client bind the pod, to the node that is free then."""
     pod = first_pod(cluster)
     taken = {each.spec.node_name for each in cluster.objects(Pod)}
     free = {node.metadata.name for node in cluster.objects(Node)} - taken

@@ -1,7 +1,7 @@
 """The whole default profile on random clusters to which everything happens that its plugins know.
 
 What is remembered, counted and asked in columns is compared, for every pod after every change, with the cycle that asks
-the scalar forms afresh (`kframework.core.cycle.oracle`), remembered dry runs of preemption included.
+the scalar forms without caches (`kframework.core.cycle.oracle`), cached dry runs of preemption included.
 """
 
 from __future__ import annotations

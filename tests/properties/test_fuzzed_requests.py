@@ -1,4 +1,4 @@
-"""Requests such as nobody means to send: the fake API answers each, and none with a fault of its own."""
+"""Unintended requests: the fake API answers each, and none with a fault of its own."""
 
 from __future__ import annotations
 

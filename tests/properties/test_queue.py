@@ -32,7 +32,7 @@ picks = st.integers(0, len(NAMES) - 1)
 
 
 class QueueMachine(RuleBasedStateMachine):
-    """A queue and its model, told the same; a pod popped is matched by one `done`, that of `put_back` or its own."""
+    """A queue and its model, with the same calls; each popped pod has one `done`, that of `put_back` or its own."""
 
     @initialize(
         fraction=quarters,

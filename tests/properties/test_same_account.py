@@ -1,4 +1,4 @@
-"""Whoever tells of a run tells the same: each account, as it is read back outside, agrees with the recording."""
+"""All accounts of a run agree: each, as it is read back outside, says what the recording says."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def span_of(span: Json, record: Json, said: Json, *, failed: bool) -> Iterator[s
 
 
 def metrics(accounts: RunOutput) -> Iterator[str]:
-    """What is counted is what was recorded; what stands in the queue is what the explanations say."""
+    """Counts match the recording; the content of the queue matches the explanations."""
     done = bound(accounts).values()
     attempts = {each["attempt"]: each for each in accounts.decisions}
     tries = [attempts[each["attempt"]]["pod_attempts"] for each in done]

@@ -64,7 +64,7 @@ class Crowded(Host):
         self.engine.offer(Synced())
 
     def run(self, events: Iterator[Upserted | Deleted], cycle: float = SLOW) -> None:
-        """Run so many cycles of so many seconds, with an event before each."""
+        """Run `cycles` cycles of some seconds each, with an event before each."""
         for event in islice(events, CYCLES):
             self.engine.offer(event)
             self.engine.step()

@@ -30,7 +30,7 @@ PODS = 2500
 
 
 class Drain:
-    """A scheduler that meets so many pods at once, over a slow server."""
+    """A scheduler that meets many pods at once, over a slow server."""
 
     def __init__(self, capacity: float, latency: float, faults: Rates | None = None, qps: float = -1.0) -> None:
         self.loop = asyncio.get_running_loop()
@@ -50,7 +50,7 @@ class Drain:
 
     @property
     def told(self) -> Counter[str]:
-        """How often it was told of each pod that it is bound."""
+        """How often each pod was reported as bound."""
         return Counter(event.regarding.name for event in self.store.objects(Event) if event.reason == "Scheduled")
 
     async def until(self, over: Callable[[], bool], seconds: float) -> None:
@@ -60,7 +60,7 @@ class Drain:
 
 
 def complete(drain: Drain) -> None:
-    """Look whether every pod was told of, once."""
+    """Check that every pod was reported once."""
     told = drain.told
     assert (drain.bound, len(told), set(told.values())) == (PODS, PODS, {1})
     assert not any(drain.scheduler.outbox.dropped.values())

@@ -48,7 +48,7 @@ def test_service_account_has_all_needed_rights(api: Api, deployed: Running) -> N
 
 
 def result(api: Api) -> set[tuple[str, str]]:
-    """Return the reasons of all events about what is in the namespace, and who told."""
+    """Return the reasons of all events in the namespace, and their reporters."""
     events = api.items("/apis/events.k8s.io/v1/namespaces/default/events")
     return {(event["reason"], event.get("reportingController", "")) for event in events}
 

@@ -189,7 +189,7 @@ def test_a_word_to_cancel_is_the_plugins_own_where_it_awaits_nothing(
 
 
 def preempted(seconds: float, *plugins: type[Plugin]) -> Cycle:
-    """Let a preemptor come so many seconds after the binding cycle began."""
+    """Let a preemptor come `seconds` after the binding cycle began."""
     return Cycle(*plugins, verdict=lambda r: asyncio.get_running_loop().call_later(seconds, r.preempt, "Default"))
 
 

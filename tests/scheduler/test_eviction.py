@@ -1,4 +1,4 @@
-"""Victims go all but one at the same time, then that one; what stands in the way is reported."""
+"""Victims are evicted all but one at the same time, then that one; failures are reported."""
 
 from __future__ import annotations
 

@@ -142,9 +142,9 @@ def test_no_address(url: str) -> None:
 
 
 class Raw:
-    """A server that says on each connection what it is told to, request by request, and hangs up at the end.
+    """A server that answers each connection as given, request by request, and hangs up at the end.
 
-    None stands for a request that is read and not answered.
+    None is a request that is read and not answered.
     """
 
     def __init__(self, *connections: list[bytes | None]) -> None:

@@ -401,7 +401,7 @@ def test_a_scheduler_that_is_stopped_before_it_begins_starts_nothing() -> None:
 
 
 def test_a_binding_cycle_that_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
-    """Its pod would be neither bound nor put back, and nobody would say so."""
+    """Its pod would be neither bound nor put back, and no message would say so."""
 
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
         scheduler._start_work(awaits_what_was_cancelled())
@@ -556,7 +556,7 @@ def test_all_are_closed_even_if_one_cannot_be() -> None:
 
 
 class Stopped:
-    """A scheduler that was told to stop after a second, with the pod `late` in the same moment."""
+    """A scheduler that is stopped after a second, with the pod `late` at the same moment."""
 
     def __init__(self, *plugins: type[Plugin], objects: Sequence[ApiObject] = (), fault: Fault | None = None) -> None:
         run_virtual(lambda: self._run(plugins, [make_node("a"), make_pod(), *objects], fault))

@@ -1,4 +1,4 @@
-"""Feeds: sources are fetched for ever, whatever their plugins' code does, and what they tell is told once."""
+"""Feeds: sources are fetched until the end, whatever their plugins' code does, and each change is published once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def settings(**options: Any) -> SourceSettings:
 def heard(
     fetch: Callable[[], Any], seconds: float = 35.0, kind: type[Any] = float, **options: Any
 ) -> list[tuple[float, Message]]:
-    """Follow a source for so long; return what it told, and when."""
+    """Follow a source for this time; return its updates with their times."""
     told: list[tuple[float, Message]] = []
 
     async def follow() -> None:
@@ -48,7 +48,7 @@ def heard(
 
 
 def polled(*says: Says) -> Callable[[], Any]:
-    """Return what is polled: it says these things in turn, and the last of them for ever."""
+    """Return a fetch function that returns these values in turn and then repeats the last."""
     left = list(says)
 
     async def fetch() -> Mapping[str, object]:
@@ -132,7 +132,7 @@ def test_as_many_values_as_may_be_may_all_change(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_fetch_that_does_not_get_as_far_as_to_be_awaited_is_a_failure() -> None:
-    """`result()` of a future that was cancelled raises CancelledError; nobody has cancelled the feed."""
+    """`result()` of a cancelled future raises CancelledError, though the feed itself was not cancelled."""
 
     def fetch() -> Awaitable[Mapping[str, float]]:
         raise asyncio.CancelledError
@@ -211,7 +211,7 @@ def test_what_a_generator_says_twice_to_be_gone_is_gone() -> None:
 
 @pytest.mark.parametrize("answers", [True, False])
 def test_a_generator_that_swallows_its_cancellation_is_begun_again(answers: bool) -> None:
-    """It is not waited for, what it still answers nobody hears, and nothing of it is left."""
+    """The scheduler does not wait for it, drops its late answers, and keeps none of its tasks."""
     begun = []
 
     async def fetch() -> AsyncIterator[Mapping[str, float]]:

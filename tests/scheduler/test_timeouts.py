@@ -1,4 +1,4 @@
-"""Nobody waits for a plugin for longer than it may take, whatever it does about that."""
+"""The scheduler waits for a plugin no longer than its limit, whatever it does about that."""
 
 from __future__ import annotations
 

@@ -222,7 +222,7 @@ def test_a_place_is_found_in_a_coroutine_and_in_what_is_no_hook(bench: Bench) ->
 
 @pytest.mark.parametrize("virtual", [False, True])
 def test_a_loop_is_watched_from_another_thread(bench: Bench, caplog: pytest.LogCaptureFixture, virtual: bool) -> None:
-    """The hook really blocks, until it is told that it does."""
+    """The hook really blocks, until it is released."""
     plugin, blamed = bench.plugin("Hooked"), threading.Event()
     plugin.work = lambda: blamed.wait(60)
 

@@ -49,7 +49,7 @@ def make(tmp_path: Path) -> Make:
 
 
 def slices(result: SyntheticDevices) -> list[ResourceSlice]:
-    """List the slices, all of which are complete pools that a driver might have published."""
+    """List the slices; all are complete pools that a driver might have published."""
     found = [each for each in result.objects if isinstance(each, ResourceSlice)]
     pools: dict[tuple[str, str], list[SliceView]] = {}
     for each in found:

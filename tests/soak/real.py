@@ -28,7 +28,7 @@ _LIMITS = ("--kube-api-qps", "500", "--kube-api-burst", "1000")
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """The resident memory of both processes, in MiB, after so many seconds and pods."""
+    """The resident memory of both processes, in MiB, after a time in seconds and a number of pods."""
 
     seconds: float
     pods: int
@@ -41,7 +41,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def soak(seed: int, shape: Shape, seconds: float, every: float, report: Callable[[Sample], None]) -> None:
-    """Let pods come and go for so long, and tell what memory is taken every so many seconds."""
+    """Let pods come and go for this time, and return the memory at each interval."""
     with tempfile.TemporaryDirectory() as folder:
         kubeconfig = Path(folder, "kubeconfig")
         with _running("fake-api", "--write-kubeconfig", str(kubeconfig)) as server:

@@ -60,7 +60,7 @@ BOUNDS: Mapping[str, int] = {
 
 
 class MemorySample(msgspec.Struct, frozen=True):
-    """What a census found, after so many seconds and pods; `memory` is the resident one, in MiB."""
+    """The result of a census, after a time in seconds and a number of pods; `memory` is the resident one, in MiB."""
 
     seconds: float
     pods: int

@@ -31,7 +31,7 @@ def slow_find(
     waiting: Sequence[PersistentVolumeClaim],
     node: Node,
 ) -> tuple[int, Pairs, list[str]]:
-    """Answer what stands against the node, (volume, claim) by name, and the names of claims to be provisioned."""
+    """Return the rejection of the node, (volume, claim) by name, and the names of claims to be provisioned."""
     bits = bound_bits(cluster, bound, node)
     selected = [each for each in waiting if selected_node(each) is not None]
     if any(selected_node(each) != node.metadata.name for each in selected):

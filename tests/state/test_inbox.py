@@ -6,7 +6,7 @@ from kframework.state.inbox import ActivateRequested, Inbox, Message, Nominated,
 
 
 def asked(n: int) -> Message:
-    """Make a message that can be told from others."""
+    """Make a distinct message."""
     return Nominated("uid", str(n))
 
 

@@ -1,4 +1,4 @@
-"""The log: what a reader is told, what is trimmed, what a what-if may cut away."""
+"""The log: the messages of a reader, what is trimmed, what a what-if may discard."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins of batch sessions that say what they are told, and rules about sessions, each written down as a row."""
+"""Plugins of batch sessions that give scripted answers, and rules about sessions, each written down as a row."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class RecordedRun(NamedTuple):
 
 
 def waiting(file: Path) -> RecordedRun:
-    """Let jobs wait for each other, and one for ever."""
+    """Let jobs wait for each other, and one without end."""
     jobs = [make_job(f"job-{number}", 2, cpu=2, queue="q", seconds=3.0 + number) for number in range(4)]
     nodes = [make_node(name, cpu=4) for name in ("a", "b")]
     return run_and_record(file, [make_queue("q"), *nodes, *jobs, make_job("large", 9, cpu=2, queue="q")], settings())

@@ -1,4 +1,4 @@
-"""A process that schedules until so many pods are bound."""
+"""A process that schedules until a number of pods is bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from kframework.process.process import Process
 
 
 class StopAfterBindings:
-    """Stops a process when so many pods are bound."""
+    """Stops a process when a number of pods is bound."""
 
     def __init__(self, pods: int) -> None:
         self.process: Process | None = None

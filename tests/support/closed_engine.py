@@ -15,7 +15,7 @@ __all__ = ["ClosedEngine"]
 
 
 class ClosedEngine(Engine):
-    """Schedules nobody."""
+    """Schedules no pods."""
 
     def __init__(
         self,

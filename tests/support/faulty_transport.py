@@ -1,7 +1,7 @@
 """What befalls requests on their way: a transport that loses, refuses and delays, seeded and on the loop's time.
 
 A request that was given up is never done afterwards: a real network keeps that promise only almost always, and without
-it nobody could keep a node from being overcommitted.
+it nothing could keep a node from being overcommitted.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class FaultyTransport(TransportLayer):
         self._waiting: dict[asyncio.Timeout, None] = {}
 
     def restart(self, seconds: float) -> None:
-        """Restart the server: all connections break now, and for so many seconds there are no new ones."""
+        """Restart the server: all connections break now, and for some seconds there are no new ones."""
         self._restarts += 1
         self._back_at = self._clock.now() + seconds
         for limit in self._waiting:

@@ -55,13 +55,13 @@ def claim(*requests: dict[str, Any], name: str = "c", **said: Any) -> ResourceCl
 
 
 def request(name: str = "r", count: int = 1, *, selectors: Sequence[str] = (), **said: Any) -> dict[str, Any]:
-    """Write a request for so many devices."""
+    """Write a request for `count` devices."""
     written = [{"cel": {"expression": each}} for each in selectors]
     return {"name": name, "exactly": {**asking(count), "selectors": written, **said}}
 
 
 def asking(count: int = 1) -> dict[str, Any]:
-    """Write what a request for so many devices asks for."""
+    """Write what a request for `count` devices asks for."""
     return {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
 
 

@@ -41,7 +41,7 @@ def node(
     taints: tuple[Taint, ...] = (),
     unschedulable: bool = False,
 ) -> Node:
-    """Make a node; 4 cores, 8 GiB and 110 pods unless told."""
+    """Make a node; 4 cores, 8 GiB and 110 pods by default."""
     zoned = {} if zone is None else {REGION: "r", ZONE: zone}
     return Node(
         metadata=ObjectMeta(name=name, uid=name, labels={**zoned, **(labels or {})}),

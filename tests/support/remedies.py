@@ -1,4 +1,4 @@
-"""Asks what would help a pod, of an engine with the default plugins over a cluster that stands still."""
+"""Lists the remedies for a pod, from an engine with the default plugins over an unchanging cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An API that holds whoever asks it to rights, and notes of which of them use was made."""
+"""An API that enforces the client's rights, and records which of them were used."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ONE_IN = 3
 
 
 def seeds(worlds: int = 25, *, start: int = 0, step: int = 1) -> list[ParameterSet]:
-    """Return the seeds of so many worlds (at 25 examples): two that are quick, a third slow, and the others long."""
+    """Return the seeds of some worlds (at 25 examples): two that are quick, a third slow, and the others long."""
     count = max(worlds * EXAMPLES // 25, QUICK_WORLDS)
 
     def mark(index: int) -> tuple[pytest.MarkDecorator, ...]:

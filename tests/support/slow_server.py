@@ -1,4 +1,4 @@
-"""An API server as a queue: so many requests a second, one after the other, an answer takes longer the more wait."""
+"""An API server as a queue: a number of requests a second, one after the other; more in flight means later answers."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class InstantTransport(TransportLayer):
 
 
 class SlowServer(TransportLayer):
-    """Stands before another transport and takes `capacity` writes a second, each of which takes `latency` seconds.
+    """Wraps another transport and takes `capacity` writes a second, each with a delay of `latency` seconds.
 
     More than `room` at a time are refused with 429 and a Retry-After of one second. While it is `down` it refuses
-    connections, while it `hangs` it answers nobody within 30 seconds. `slower` adds seconds to some writes, by a part
-    of their path.
+    connections, while it `hangs` it answers no client within 30 seconds. `slower` adds seconds to some writes, by a
+    part of their path.
     """
 
     def __init__(

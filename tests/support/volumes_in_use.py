@@ -77,7 +77,7 @@ def volume(name: str, spec: PersistentVolumeSpec, **labels: str) -> PersistentVo
 
 
 def csi_volume(name: str, driver: str = "a", handle: str = "") -> PersistentVolume:
-    """Make a volume of a CSI driver; its handle is its name unless told."""
+    """Make a volume of a CSI driver; its handle is its name by default."""
     return volume(name, PersistentVolumeSpec(csi=CSISource(driver=driver, volume_handle=handle or name)))
 
 

@@ -1,4 +1,4 @@
-"""Decisions are told in lines that people read."""
+"""Decisions are logged in lines that people read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin alone has a profile with nobody else in placement, and a handle that shows the tables and does nothing."""
+"""A plugin alone has a profile without other placing plugins, and a handle that shows the tables and does nothing."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class FullArgs(PluginArgs):
 
 
 class Full(Plugin[FullArgs]):
-    """Run at most so many pods on a node, more if `pre_filter` said so."""
+    """Run at most this number of pods on a node, more if `pre_filter` said so."""
 
     name = "Full"
 

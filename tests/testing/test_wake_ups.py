@@ -1,4 +1,4 @@
-"""A plugin that says what can cure its rejections passes; one that forgets something is told which pod sleeps on."""
+"""A plugin that registers for every cure of its rejections passes; for one that misses some, the test fails."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ def victims(tiers: Sequence[Sequence[Sequence[str] | None]], hook: str = "preemp
 
 
 def volcanos_victims(tiers: Sequence[Sequence[Sequence[str] | None]]) -> str:
-    """Find victims as Volcano does: what is empty is forgotten, and the next plugin of the tier begins afresh."""
+    """Find victims as Volcano does: an empty result is dropped, and the next plugin of the tier starts over."""
     found: list[str] | None = None
     for tier in tiers:
         for named in tier:

@@ -1,4 +1,4 @@
-"""Hypernodes as rows: who is a member, and when that is looked up anew."""
+"""Hypernodes as rows: their members, and when those are looked up again."""
 
 from __future__ import annotations
 

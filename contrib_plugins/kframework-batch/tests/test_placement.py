@@ -284,7 +284,7 @@ def test_affinity_terms_of_a_pod_count_although_equal_pods_have_none() -> None:
 
 
 def test_scores_from_a_discarded_statement_are_recomputed() -> None:
-    """Nobody else reads the log of changed rows here: the core is asked nothing."""
+    """The log of changed rows has no other reader here: the core's plugins are not called."""
     large = make_task("torn-0", "torn", cpu=2, annotations={INDEX: "0"})
     small = make_task("torn-1", "torn", cpu=1, annotations={INDEX: "1"})
     gangs = [(make_gang("torn", 0, minimum=2, age=9)[0], [large, small]), make_gang("fits", 1)]

@@ -60,7 +60,7 @@ class InMemory:
 
 
 class Until:
-    """Does something when so many pods are bound."""
+    """Runs a callback when `count` pods are bound."""
 
     def __init__(self, pods: int) -> None:
         self.reached: Callable[[], None] = lambda: None

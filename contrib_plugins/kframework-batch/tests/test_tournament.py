@@ -72,7 +72,7 @@ def test_best_score_is_correct_after_any_updates(rows: int, seed: int) -> None:
 @pytest.mark.parametrize("step", [-3.0, 0.5], ids=["the winner falls back", "the winner moves ahead"])
 @pytest.mark.parametrize("alike", [True, False], ids=["uniform", "all different"])
 def test_best_rows_are_enumerated(rows: int, step: float, alike: bool) -> None:
-    """As tasks are placed: whoever is chosen scores otherwise afterwards, until it takes no part any more."""
+    """As in placement: the chosen row's score changes, until the row drops out."""
     random = Random(f"{rows}/{step}/{alike}")
     tournament, slowly = Tournament(rows), Slowly(rows)
     slowly.scores = [5.0 if alike else random.uniform(0, 9) for _ in range(rows)]

@@ -31,7 +31,7 @@ NODES = 3
 
 
 def claim(name: str, *devices: str, pool: str = "", **said: Any) -> ResourceClaim:
-    """Make a claim that has devices, and that somebody other than a pod uses."""
+    """Make a claim with devices, in use by something other than a pod."""
     results = [{"request": "gpu", "driver": DRIVER, "pool": pool, "device": each, **said} for each in devices]
     user = {"apiGroup": "example.com", "resource": "users", "name": "somebody", "uid": "1"}
     status = {"allocation": {"devices": {"results": results}}, "reservedFor": [user]}

@@ -35,7 +35,7 @@ def gpu_pod(name: str, gpus: int, node: str = "") -> Pod:
 
 
 def cluster(taken: Mapping[str, tuple[int, ...]], offered: int = 8) -> tuple[list[Node], list[Pod]]:
-    """Make a node of 8 GPUs for each name, and on it pods that take so many each."""
+    """Make a node of 8 GPUs for each name, and its pods with these numbers of GPUs."""
     nodes = [make_node(name, cpu=64, allocatable={GPU: offered} if offered else {}) for name in taken]
     pods = [gpu_pod(f"{name}-{i}", gpus, name) for name, held in taken.items() for i, gpus in enumerate(held)]
     return nodes, pods

@@ -51,7 +51,7 @@ profiles:
 
 
 def running(counts: Mapping[str, int], **pod: object) -> list[Pod]:
-    """Make so many pods on each node."""
+    """Create this number of pods on each node."""
     return [
         make_pod(f"old-{node}-{number}", node_name=node, **{"labels": WEB, **pod})  # type: ignore[arg-type]  # as given
         for node, count in counts.items()
@@ -322,7 +322,7 @@ def test_service_without_selector_can_be_deleted() -> None:
 
 
 class Served(SelectorSpread):
-    """Sees a service on the random clusters, which have none, and counts its pods anew for every node."""
+    """Sees a service on the random clusters, which have none, and counts its pods for every node again."""
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         handle.objects(Service).put(service(WEB).metadata, service(WEB))

@@ -1,6 +1,6 @@
 """CacheLocality: prefer nodes that have what a pod reads in their cache.
 
-A pod says by its label `cache.example.com/dataset` what it reads. Which datasets a node has read lately stands in its
+A pod names what it reads in its label `cache.example.com/dataset`. The datasets a node has read lately are in its
 annotation `cache.example.com/datasets`, the newest first, which this plugin writes. So it is known after a restart, to
 other schedulers and to kubectl, and it goes with the node.
 """
@@ -85,6 +85,6 @@ class CacheLocality(Plugin[CacheLocalityArgs]):
         return list(names)[: self.args.datasets]
 
     def _cached(self, annotations: Mapping[str, str]) -> list[str]:
-        """Read the annotation; somebody may have written anything there."""
+        """Read the annotation; any client may have written anything there."""
         names = dict.fromkeys(name.strip() for name in annotations.get(DATASETS, "").split(","))
         return [name for name in names if name][: self.args.datasets]

@@ -36,7 +36,7 @@ QUERY = '1 - avg by (node) (rate(node_cpu_seconds_total{mode="idle"}[5m]))'
 class MeasuredLoadArgs(PluginArgs):
     """What `pluginConfig` may say.
 
-    `url` of the server; `query` for one sample a node, 0..1, in whose `label` stands the node's name; a node that is
+    `url` of the server; `query` for one sample a node, 0..1, with the node's name in `label`; a node that is
     busier than `most` is left alone. The data are polled `everySeconds` and no good after `staleSeconds`.
     """
 

@@ -42,7 +42,7 @@ __all__ = ["NodePolicies", "NodePolicy", "NodePolicySpec", "NodePolicyStatus"]
 
 
 class NodePolicySpec(ApiStruct, frozen=True, kw_only=True):
-    """Which nodes are for the pods of which namespaces, and how many of them one node takes."""
+    """The namespaces whose pods each node accepts, and how many of them one node takes."""
 
     node_selector: dict[str, str] = msgspec.field(default_factory=dict)
     namespaces: tuple[str, ...] = ()

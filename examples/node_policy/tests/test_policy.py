@@ -1,4 +1,4 @@
-"""NodePolicies: who may go where, what wakes those who may not, and what stands in the status."""
+"""NodePolicies: the pods each node accepts, the events that wake rejected ones, and the status."""
 
 from __future__ import annotations
 

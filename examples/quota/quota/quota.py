@@ -1,7 +1,7 @@
 """Quota: no pod is bound before a service outside has granted its namespace the cpu.
 
-What is free is a source: polled, a little old, and good enough not to try in vain. The claim itself is made in
-`pre_bind`, where a hook may wait; only its answer counts. If the pod is not bound after all, it is given back.
+The free amount is a source: polled, a little old, and good enough to avoid most failed claims. `pre_bind` makes the
+claim itself, since a hook may wait there; only its answer counts. If the pod is not bound after all, it is given back.
 
     GET    /free                    {"team-a": 4000, ...}   milli-CPU by namespace
     PUT    /claims/NAMESPACE/UID    {"cpu": 500}            2xx, or 409 and the reason; to claim twice is to claim once

@@ -67,7 +67,7 @@ def test_larger_quota_requeues_the_pending_pod(service: QuotaService) -> None:
 
 
 def test_service_decides_on_the_claim(service: QuotaService) -> None:
-    """What it said to be free is taken by somebody else before the pod is bound."""
+    """Another client takes the reported free amount before the pod is bound."""
     world = scenario(service.url)
     world.source("Quota", "free", {"default": 9000})
     result = world.run(until=30)

@@ -100,7 +100,7 @@ class TeamQuota(Plugin[TeamQuotaArgs]):
         """Add up what the team's pods take, those included that have a place and are being bound.
 
         This looks at every pod on a node, though only for pods of teams with a share. So it is right after a restart,
-        and whoever placed the pods; books kept in `reserve` would know of this scheduler's pods only.
+        and whichever scheduler bound the pods; a count kept in `reserve` would know of this scheduler's pods only.
         """
         used: Counter[str] = Counter()
         for pod in self.handle.pods.values():

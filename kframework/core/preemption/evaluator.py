@@ -130,7 +130,7 @@ class Evaluator(Preemption):
 def _find_candidates(
     search: Search, dry_run: DryRun, cached: CachedDryRuns, node_order: NDArray[np.int64], enough: int
 ) -> tuple[Candidate, ...]:
-    """Evaluate rows until there are enough candidates, one of which violates no budget; such come first."""
+    """Evaluate rows until there are enough candidates and one of them violates no budget; such come first."""
     safe: list[Candidate] = []
     violating: list[Candidate] = []
     by_row = search.nodes.by_row

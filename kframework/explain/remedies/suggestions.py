@@ -55,7 +55,7 @@ class SuggestHooks:
     def estimate(
         self, target: FullEvaluation, plugin: str, rows: NDArray[np.int64]
     ) -> Generator[None, None, NDArray[np.float64]]:
-        """Estimate the number of cluster changes on each of these rows, all of which the plugin rejects.
+        """Estimate the number of cluster changes on each of these rows; the plugin rejects all of them.
 
         Yields where it may pause; the rest stays unknown if nodes are added or deleted meanwhile.
         """

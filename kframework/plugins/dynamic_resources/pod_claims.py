@@ -73,7 +73,7 @@ class ClaimUsers:
                 self.add(each)
 
     def pods_of(self, claim: ResourceClaim) -> Collection[str]:
-        """Return the uids of the pods that name a claim, some of which may not wait any more."""
+        """Return the uids of the pods that name a claim; some may not be pending any more."""
         return self._by_claim.get((claim.metadata.namespace, claim.metadata.name), ())
 
 

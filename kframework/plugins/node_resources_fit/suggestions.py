@@ -28,7 +28,7 @@ class Shortage(NamedTuple):
 
 
 def shortages(node: NodeInfo, requested: Iterable[tuple[str, int]], nominated: Iterable[PodInfo]) -> list[Shortage]:
-    """List the resources of which the node has too little left, also considering pods nominated to it."""
+    """List the resources that the node lacks, also considering pods nominated to it."""
     reserved = Counter[str]()
     for other in nominated:
         reserved.update(dict(other.on_node), pods=1)

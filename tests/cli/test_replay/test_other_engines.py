@@ -37,7 +37,7 @@ def otherwise(brew: str, pot: str, kind: str) -> DecisionDiff:
 
 
 class Tea(EngineKind[Engine]):
-    """An engine of which another configuration says what it is told to say."""
+    """An engine whose answers another configuration changes."""
 
     name = "tea"
 

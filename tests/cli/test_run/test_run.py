@@ -183,7 +183,7 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
 
 
 def test_a_signal_that_comes_too_early_ends_it_in_good_order_too(caplog: pytest.LogCaptureFixture) -> None:
-    """While the configuration is read, say: nobody else obeys it then."""
+    """The signal comes while the configuration is read: nothing else obeys it then."""
     before = signal.getsignal(signal.SIGTERM)
     with caplog.at_level(NOTICE), pytest.raises(SystemExit) as ended, handle_early_signals():
         os.kill(os.getpid(), signal.SIGTERM)

@@ -219,7 +219,7 @@ def there(store: MemoryCluster) -> list[Pod]:
 
 
 def known(messages: Iterable[Message]) -> dict[str, ApiObject]:
-    """Return what there is, to one who believes these messages, each of which must be worth telling."""
+    """Return the objects that a reader of these messages knows; each message must change something."""
     found: dict[str, ApiObject] = {}
     for message in messages:
         match message:

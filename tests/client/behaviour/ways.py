@@ -53,7 +53,7 @@ class Stage:
 
 
 class Watched:
-    """What a watch has told so far."""
+    """The messages of a watch so far."""
 
     def __init__(self) -> None:
         self.messages: list[Message] = []
@@ -64,7 +64,7 @@ class Watched:
         self._grown.set()
 
     async def until(self, word: str) -> list[str]:
-        """Wait until this has been told, and return all that was, in short."""
+        """Wait until this message has arrived, and return all so far, in short."""
         async with asyncio.timeout(DEADLINE):
             while word not in self.words:
                 self._grown.clear()
@@ -73,7 +73,7 @@ class Watched:
 
     @property
     def words(self) -> list[str]:
-        """All that was told, in short: `+name` for Changed, `-name` for Gone, `synced`."""
+        """All messages, in short: `+name` for Upserted, `-name` for Deleted, `synced`."""
         return [_word(message) for message in self.messages]
 
 

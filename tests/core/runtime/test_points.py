@@ -87,7 +87,7 @@ def test_exception_becomes_an_error_that_names_the_plugin(hook: str, caplog: pyt
 
 @pytest.mark.parametrize("hook", ASKED)
 def test_cancelled_error_of_a_hook_is_a_plugin_fault(hook: str) -> None:
-    """`result()` of a future that was cancelled raises it: nobody has cancelled the hook, which awaits nothing."""
+    """`result()` of a cancelled future raises CancelledError, though the hook itself was not cancelled."""
     status = asked(hook, asyncio.CancelledError())
     assert status == Status(Code.ERROR, (f"plugin 'A' (from acme 1.0), hook {hook}: CancelledError",), "A")
 

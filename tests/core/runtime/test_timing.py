@@ -35,7 +35,7 @@ NODES = 20
 
 
 class Ticks:
-    """A clock that moves on by one whenever somebody looks at it, and as far as a test says."""
+    """A clock that advances by one at each reading, and as far as a test says."""
 
     def __init__(self) -> None:
         self.moment = 0

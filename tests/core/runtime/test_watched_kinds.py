@@ -64,7 +64,7 @@ def test_watched_kinds_of_all_plugins_are_collected() -> None:
 
 
 class Undeclared(ApiObject, frozen=True, kw_only=True):
-    """A struct that nobody declared a kind."""
+    """A struct that is not declared a kind."""
 
 
 @pytest.mark.parametrize(("kind", "named"), [(Undeclared, "Undeclared"), ("teams", "'teams'")])

@@ -1,4 +1,4 @@
-"""Whoever looks on sees what plugins go by beside the cluster: in explain, its text, and the metrics."""
+"""Explanations, their text and the metrics show the sources that plugins use beside the cluster."""
 
 from __future__ import annotations
 

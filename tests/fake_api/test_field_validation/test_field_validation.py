@@ -1,4 +1,4 @@
-"""Unknown and duplicate fields are refused, told or passed over, as kube-apiserver does."""
+"""Unknown and duplicate fields are refused, warned of or ignored, as kube-apiserver does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kubeconfig leads to the fake API while it is served, and replaces nobody's own."""
+"""A kubeconfig leads to the fake API while it is served, and never replaces the user's own."""
 
 from __future__ import annotations
 

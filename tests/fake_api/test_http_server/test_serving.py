@@ -1,4 +1,4 @@
-"""A cluster in this process is kept going while somebody needs it."""
+"""A cluster in this process runs while it is in use."""
 
 from __future__ import annotations
 

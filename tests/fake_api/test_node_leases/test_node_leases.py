@@ -1,4 +1,4 @@
-"""Every node has its Lease, which nobody writes and everybody finds renewed."""
+"""Every node has a Lease that reads as renewed without any writes."""
 
 from __future__ import annotations
 
@@ -258,7 +258,7 @@ async def test_watch_reports_leases_of_new_and_deleted_nodes() -> None:
 
 
 async def renewals(events: Events, seconds: float) -> list[str]:
-    """Return what a watch tells within so many seconds."""
+    """Return the messages of a watch within this time in seconds."""
     result: list[str] = []
     try:
         async with asyncio.timeout(seconds):

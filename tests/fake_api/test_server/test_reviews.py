@@ -1,4 +1,4 @@
-"""Reviews are answered by whoever decides about access, and not kept."""
+"""The authorizer answers reviews, which are not stored."""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ _pods = st.builds(
 
 
 def with_unknown_fields(data: object) -> object:
-    """Put a field that no struct knows into every mapping that stands for a struct."""
+    """Put a field that no struct knows into every mapping that encodes a struct."""
     if isinstance(data, list):
         return [with_unknown_fields(each) for each in data]
     if not isinstance(data, dict):

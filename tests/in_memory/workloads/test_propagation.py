@@ -73,7 +73,7 @@ WORKLOADS: list[tuple[ApiObject, type[ApiObject] | None]] = [
 
 
 def present(memory: MemoryCluster, kind: type[ApiObject], between: type[ApiObject] | None) -> tuple[int, int, int]:
-    """Count the workload, what stands between, and the pods."""
+    """Count the workload, the objects between, and the pods."""
     return len(memory.objects(kind)), len(memory.objects(between)) if between else 0, len(memory.objects(Pod))
 
 

@@ -1,4 +1,4 @@
-"""Small worlds, in each of which one thing goes on."""
+"""Small worlds; each has one thing happening."""
 
 from __future__ import annotations
 

@@ -50,14 +50,14 @@ class Candidate:
         )
 
     async def run(self) -> None:
-        """Contend, again and again: a process that has lost its lease is started anew."""
+        """Contend, again and again: a process that has lost its lease is restarted."""
         while True:
             self.fence = WriteFence()
             self.fence.only_while(lambda: self.election.leading)
             await self.election.run()
 
     async def write(self) -> None:
-        """Write for ever, whenever the fence lets it."""
+        """Write again and again, whenever the fence allows it."""
         while True:
             await asyncio.sleep(WRITING)
             try:
@@ -84,7 +84,7 @@ class Candidate:
 
 
 async def lease() -> list[str]:
-    """Let two contend; each is told to end at some point, and one of them begins anew."""
+    """Let two contend; each stops at some point, and one of them restarts."""
     loop, problems = this_loop(), list[str]()
     store = MemoryCluster(LoopClock(loop))
     one, two = (Candidate(name, store, problems) for name in ("one", "two"))

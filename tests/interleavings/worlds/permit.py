@@ -14,11 +14,11 @@ __all__ = ["permit"]
 
 
 class Refused(Exception):
-    """Raised when whoever is asked for a pod says no."""
+    """Raised when the service rejects a pod."""
 
 
 class Approval(Reserving):
-    """Let pods wait until somebody says yes or no, 5 s pass, or a key comes by."""
+    """Let pods wait until they are allowed or rejected, 5 s pass, or a key comes by."""
 
     name = "Approval"
     patience = 5.0
@@ -49,7 +49,7 @@ class Approval(Reserving):
 
 
 async def permit() -> list[str]:
-    """Let two pods wait, of which one is deleted; a third allows them; a fourth takes a waiting pod's place."""
+    """Let two pods wait; one is deleted, a third pod allows them, a fourth takes a waiting pod's place."""
     stage = Stage([make_node("a", cpu=2), make_pod("one", cpu=1), make_pod("two", cpu=1)], [Approval])
     store = stage.store
     stage.act(("key is created", lambda: store.add(make_pod("key", cpu="100m"))), who="a user")

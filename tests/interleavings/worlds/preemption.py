@@ -12,7 +12,7 @@ __all__ = ["preemption"]
 
 
 async def preemption() -> list[str]:
-    """Let two pods preempt others, the higher one after the other; a victim is deleted by somebody else meanwhile."""
+    """Let two pods preempt others, the higher one after the other; another client deletes a victim meanwhile."""
     stage = Stage(
         [
             make_node("a", cpu=2),
@@ -34,7 +34,7 @@ async def preemption() -> list[str]:
 
 
 def _budget(app: str) -> PodDisruptionBudget:
-    """Make a budget that allows nobody to be evicted: preemption heeds it where it can."""
+    """Make a budget that allows no eviction: preemption heeds it where it can."""
     selector = LabelSelector(match_labels={"app": app})
     return PodDisruptionBudget(
         metadata=ObjectMeta(name=app, namespace="default"),

@@ -84,7 +84,7 @@ async def reload() -> list[str]:
 
 @cache
 def _programs() -> tuple[Program, Program]:
-    """Compile both: they score otherwise, too, so that the core's plugins are made anew."""
+    """Compile both: they score otherwise, too, so that the core's plugins are created again."""
     return (
         _program("enqueue, allocate, backfill", "nodeorder"),
         _program("enqueue, allocate, reclaim, backfill", "binpack"),
@@ -109,7 +109,7 @@ def _run(store: MemoryCluster, name: str, uid: str) -> None:
 
 
 def _unserved(store: MemoryCluster) -> Iterator[str]:
-    """Complain of gangs of which only some pods have a node, and of room that nobody has though a gang waits."""
+    """Complain of gangs with only some pods on nodes, and of room that stays free though a gang waits."""
     pods = [pod for pod in store.objects(Pod) if not has_ended(pod)]
     free = 4 - sum(bool(pod.spec.node_name) for pod in pods)
     for group in store.objects(PodGroup):

@@ -1,4 +1,4 @@
-"""Watches that break, expire and list anew, of pods and of nodes, while pods are bound, deleted and replaced."""
+"""Watches that break, expire and relist, of pods and of nodes, while pods are bound, deleted and replaced."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lines of what stands in a YAML or JSON text."""
+"""Line numbers in a YAML or JSON text."""
 
 from __future__ import annotations
 

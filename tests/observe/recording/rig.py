@@ -24,7 +24,7 @@ __all__ = ["RecordedRun", "Ticking", "read"]
 
 
 class Ticking:
-    """A clock that moves on whenever somebody looks at it."""
+    """A clock that advances whenever it is read."""
 
     def __init__(self) -> None:
         self.moment = 100.0

@@ -51,7 +51,7 @@ def test_kept_annotations_match_the_patterns(patterns: list[str], key: str, kept
 
 
 def recorded(annotations: Mapping[str, str]) -> dict[str, str]:
-    """Return annotations as a replay has them, of which those of example.com were not recorded."""
+    """Return annotations as a replay has them, if those of example.com were not recorded."""
     pod = make_pod("p", annotations=annotations)
     marked = without_values(pod, lambda key: not key.startswith("example.com"), lambda value: f"{len(value):024x}")
     return guard_annotations(marked).metadata.annotations

@@ -1,4 +1,4 @@
-"""What is no recording, or none that can be understood, is told with its place."""
+"""A file that is no recording, or an unreadable one, is reported with its location."""
 
 from __future__ import annotations
 

@@ -154,7 +154,7 @@ class Tab:
             await self._call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     async def picture(self, selector: str, *, margin: int, scale: float) -> bytes:
-        """Return a WebP of the page from its top to such an element and a margin, so many times as large."""
+        """Return a WebP of the page from its top to such an element and a margin, scaled by `scale`."""
         width = await self.run("document.documentElement.clientWidth")
         bottom = await self.run(f"document.querySelector({json.dumps(selector)}).getBoundingClientRect().bottom")
         clip = {"x": 0, "y": 0, "width": width, "height": round(bottom) + margin, "scale": scale}

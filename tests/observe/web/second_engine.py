@@ -1,4 +1,4 @@
-"""A second engine on a clock that stands still, what it shows beside what any engine does, and its page."""
+"""A second engine on a clock that does not move, with a view of its own beside that of any engine, and its page."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class _Outside(Host):
 
 
 class SecondShown(EngineView[ClosedEngine]):
-    """Shows what is written on the door, of which `text` is a part."""
+    """Shows the text written on the door, with `text` as a part."""
 
     text = "open on Monday"
 

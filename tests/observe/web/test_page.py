@@ -419,7 +419,7 @@ async def test_names_and_messages_are_inserted_as_text(browser: Browser) -> None
 
 
 async def test_hidden_characters_are_escaped(browser: Browser) -> None:
-    """Here and on the command line the same stands for what turns the direction of writing, or is seen by nobody."""
+    """Page and command line show the same for characters that turn the direction of writing or are invisible."""
     hostile = "a\x1b\x9b\u202eb\u2066\u200f\u200b\ufeff\u2028\x85\xa0\U000e0041\u3164\r\n\tc"
     rude = plugin("Rude", filter=unschedulable(hostile))
     made = Scene(

@@ -1,4 +1,4 @@
-"""The profiles: which plugin stands where, and where the time of the last attempts went."""
+"""The profiles: the plugins of each point, and the time that the last attempts took."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is worked out for the affinity of pods, and when it is worked out anew; the rules are tried with the plugin."""
+"""The counts for the affinity of pods, and when they are computed again; the tests of the plugin cover the rules."""
 
 from __future__ import annotations
 

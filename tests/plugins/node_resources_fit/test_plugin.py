@@ -515,7 +515,7 @@ def test_with_devices_all_forms_agree_with_the_rules(
 
 
 def _with_devices_as_gpus(node: Node, others: Sequence[Pod], devices: int) -> tuple[Node, Sequence[Pod]]:
-    """Let the node offer its devices, the first of which is in use, as a device plugin would."""
+    """Let the node offer its devices, with the first one in use, as a device plugin would."""
     status = replace(node.status, allocatable={**node.status.allocatable, GPU: devices})
     plain = [make_pod(containers=[_without_gpu(each) for each in other.spec.containers]) for other in others]
     return replace(node, status=status), [*plain, make_pod("user", cpu=0, memory=0, requests={GPU: 1})]

@@ -154,7 +154,7 @@ def state_of_filter(plugin: PodTopologySpread, pod: PendingPod, slow: SlowSpread
 
 
 def compare_what_if(plugin: PodTopologySpread, world: World, pod: PendingPod, slow: SlowSpread) -> None:
-    """Let pods come and go, first on one node, then anywhere, with a copy of the state that is told and one live."""
+    """Let pods come and go, first on one node, then anywhere, with an updated copy of the state and one live."""
     state, limits, random = state_of_filter(plugin, pod, slow), slow.limits(), world.random
     assert state is not None
     copied = state.clone()

@@ -1,4 +1,4 @@
-"""What would even out a spread; how limits reject is told in test_plugin.py."""
+"""The remedies for an uneven spread; test_plugin.py covers how limits reject."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ EXITING = "Requested to terminate, exiting"
 
 
 class Stage:
-    """A process on a cluster in memory, as whose server it stands, and what it told; its lease is kept in another."""
+    """A process on a cluster in memory, whose server it replaces, and its log; its lease is kept in another."""
 
     elect: Connect | None = None
 
@@ -308,7 +308,7 @@ delayCacheUntilActive: %s
 
 
 def elected(work: Callable[[Stage], Awaitable[None]], *, held: bool, delay: bool = False, **parts: Any) -> Stage:
-    """Do the work beside a process that needs a lease, which another one holds at first or nobody."""
+    """Do the work beside a process that needs a lease; at first another one holds it, or none."""
 
     async def main() -> Stage:
         stage = Stage(parse(SWIFT % str(delay).lower()), **parts)

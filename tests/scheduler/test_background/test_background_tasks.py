@@ -1,4 +1,4 @@
-"""What hooks have begun is broken off when the scheduler stops, and some of it by nobody else."""
+"""Tasks of hooks are cancelled when the scheduler stops, and some of them only then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tasks that have done their work do the next; nobody waits for one, and none finds what another left."""
+"""Tasks that have done their work do the next; callers wait for none, and each starts clean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outbox writes what is to be written, once, in order for each pod, and events in nobody's way."""
+"""The outbox does each write once, in order for each pod, and events delay no other write."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_what_the_pod_says_already_is_not_written() -> None:
 
 
 def test_a_condition_says_since_when_it_has_its_status() -> None:
-    """So nobody has to read the pod before it is patched."""
+    """So the pod need not be read before it is patched."""
     said: list[PodCondition | None] = []
 
     async def work(desk: Desk) -> None:
@@ -452,7 +452,7 @@ def test_what_waits_is_small() -> None:
 
 
 class Calls:
-    """An API that takes a second for each call of the engine and answers as it is told to."""
+    """An API that takes a second for each call of the engine and answers as given."""
 
     def __init__(self, desk: Desk, *failures: ClusterError) -> None:
         self.desk = desk

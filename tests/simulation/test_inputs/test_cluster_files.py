@@ -1,4 +1,4 @@
-"""Cluster files are read, and what is passed over is said."""
+"""Cluster files are read, and ignored objects are reported."""
 
 from __future__ import annotations
 

@@ -280,7 +280,7 @@ def test_same_input_gives_the_same_decisions(seed: int) -> None:
 
 
 def test_simulation_does_not_end_before_its_script() -> None:
-    """Pods that are retried in vain do not end a simulation in which something is still to happen."""
+    """Pods that fail again and again do not end a simulation with events to come."""
     failing = plugin("F", filter=error("broken"))
     late = [(3 * 3600.0, create(make_pod("late")))]
     objects = [make_node("a"), make_pod("lost")]

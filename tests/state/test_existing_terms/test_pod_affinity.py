@@ -25,7 +25,7 @@ def broken(operator: str = "Like") -> Term:
 
 
 def terms(near: Term | None = None, away: Term | None = None) -> PodTerms:
-    """Compile what stands under `podAffinity` and `podAntiAffinity` of a pod in namespace `home`."""
+    """Compile `podAffinity` and `podAntiAffinity` of a pod in namespace `home`."""
     parts = {"podAffinity": near, "podAntiAffinity": away}
     affinity = {key: part for key, part in parts.items() if part is not None}
     return pod_terms("home", msgspec.convert({"affinity": affinity}, PodSpec))

@@ -35,7 +35,7 @@ from tests.support.objects import pod
 
 
 def volume(**source: object) -> Volume:
-    """Decode a volume from what stands in a manifest."""
+    """Decode a volume from a manifest."""
     return msgspec.convert(source, Volume)
 
 

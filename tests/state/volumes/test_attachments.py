@@ -1,4 +1,4 @@
-"""The books of attached volumes; that they are right is told by the slow rules in test_node_volume_limits."""
+"""The counts of attached volumes; the slow rules in test_node_volume_limits check that they are right."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NEW = VolumeId("a", "new")
 
 
 def cluster_of(limit: int = 2) -> ClusterState:
-    """Build a cluster of a node `n` that can attach so many volumes, with a pod there that has one."""
+    """Build a cluster of a node `n` that can attach `limit` volumes, with a pod there that has one."""
     cluster = ClusterState()
     cluster.put_node(make_node("n"))
     put(cluster, csi_node("n", {"a": limit}), csi_volume("v1"), csi_volume("v2"), claim("c1", "v1"))

@@ -186,7 +186,7 @@ LOCAL_A, LOCAL_B = volume("la", on=label_affinity("zone", "a")), volume("lb", on
 def test_what_claims_find(
     objects: Sequence[ApiObject], claims: Sequence[PersistentVolumeClaim], expected: Found | str | None
 ) -> None:
-    """One text stands for all nodes, None for no volume and nobody who makes one."""
+    """One text means all nodes, None no volume and no provisioner."""
     cluster = cluster_with(objects)
     if not isinstance(expected, dict):
         alike = (BIND_CONFLICT, " ".join("+" for _ in claims)) if expected is None else (0, expected)

@@ -119,7 +119,7 @@ class Replay:
         return turn
 
     def passed(self, job: Job, outcome: TurnOutcome, plugin: str = "", message: str = "") -> None:
-        """Take a turn of which nothing came."""
+        """Take a turn without a result."""
         turn = self.next(job, outcome, plugin=plugin, message=message)
         assert turn.had == job.had
         assert not (turn.verdicts or turn.victims or turn.protected)
@@ -234,7 +234,7 @@ class Replay:
                 self.bound.append((task.key, task.node))
 
     def had_room(self, task: Task, verdict: TaskVerdict) -> None:
-        """It was the node's own room, or that of others only where nobody has room now."""
+        """It was the node's own room, or that of others only where none is free now."""
         stands = self.stands
         assert not task.request or not stands.refuses_room(task.job.queue, task)
         now, later = stands.feasible(task)
@@ -334,7 +334,7 @@ class Replay:
                 queues.put(queue)
 
     def push_out(self, job: Job, may_go: Callable[[Task, Task], bool]) -> None:
-        """Somebody had to go for the promises made, and none of them is protected; or nothing came of it."""
+        """The promises needed a victim, and none of them is protected; or they were dropped."""
         stands = self.stands
         turn = self.next(job, TurnOutcome.COMMITTED, TurnOutcome.DISCARDED)
         victims = [stands.tasks[victim.uid] for victim in turn.victims]

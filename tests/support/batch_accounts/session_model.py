@@ -1,4 +1,4 @@
-"""A slow plain model of a session, made of the objects of a world alone: nothing is kept that can be counted anew.
+"""A slow plain model of a session, made of the objects of a world alone, without any cached counts.
 
 It says how queues, jobs and nodes stand at any moment of a session, and what plugins say then; `SessionModel.place` and
 `SessionModel.evict` are all that changes it.
@@ -29,7 +29,7 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 class SessionModel:
-    """How all stands at a moment of a session."""
+    """The state at a moment of a session."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -136,7 +136,7 @@ class SessionModel:
         return rest
 
     def fits(self, task: Task, node: str, *, later: bool) -> bool:
-        """Return whether a task fits by amounts; nobody fits now where somebody was sent away."""
+        """Return whether a task fits by amounts; no task fits now where one was evicted."""
         if not later and any(other.evicted for other in self._on(node)):
             return False
         free = self.free(node, later=later)

@@ -11,7 +11,7 @@ from tests.testing.conformance.planted import PLUGINS, Json, Part, differing, no
 
 
 def sequence() -> Part:
-    """Write a case: two nodes, of which the fuller one is liked less; the third pod fits nowhere."""
+    """Write a case: two nodes, the fuller one with the lower score; the third pod fits nowhere."""
     large = [{"name": "main", "resources": {"requests": {"cpu": "5"}}}]
     return {
         "id": "sequence-1",

@@ -1,4 +1,4 @@
-"""A plugin that an instance made anew, or a replay, would not know again is found."""
+"""A plugin that a new instance, or a replay, would not repeat is found."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ class GivesBackBlindly(Licences):
 
 
 class RefusesForEver(Licences):
-    """Nobody but `reserve` itself looks at the books."""
+    """Only `reserve` itself looks at the counts."""
 
     @hookimpl
     def filter(self, state, pod, node):

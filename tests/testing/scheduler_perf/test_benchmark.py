@@ -79,7 +79,7 @@ def test_unsupported_workload_is_skipped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("given", [False, True], ids=["its own", "given"])
 def test_configuration_file_replaces_the_workloads_own(tmp_path: Path, given: bool) -> None:
-    """Pods of another scheduler's name wait for ever, so these would if the configuration were another."""
+    """Pods with another scheduler's name never get a node, so these would not if the configuration were another."""
     (tmp_path / "config.yaml").write_text(CONFIG % ("other" if given else "mine"))
     (tmp_path / "mine.yaml").write_text(CONFIG % "mine")
     pod = POD.replace("spec:", "spec:\n  schedulerName: mine")

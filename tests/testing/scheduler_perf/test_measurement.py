@@ -35,7 +35,7 @@ def scheduled(namespace: str = "a", **labels: str) -> Change:
 
 
 def attempt(number: int, *, node: str = "n", spent: int = 3_000, result: Result = Result.SCHEDULED) -> Decision:
-    """Write of an attempt that took so many nanoseconds, a third of it in Filter."""
+    """Write of an attempt that took this number of nanoseconds, a third of it in Filter."""
     timings = (("filter", spent // 3, Code.SUCCESS), ("assume", spent - spent // 3, Code.SUCCESS))
     return Decision(
         attempt=number, pod_attempts=1, pod="a/p", uid="u", profile="d", queued_at=0, popped_at=0, result=result,

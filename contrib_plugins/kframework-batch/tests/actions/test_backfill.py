@@ -1,4 +1,4 @@
-"""backfill: best effort tasks get a place, nobody else does."""
+"""backfill: best effort tasks get a node, no others do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def idle(name: str, size: int, *, minimum: int = 1, age: float = 0.0, also: Sequ
 
 
 def staged(actions: str, nodes: int, *gangs: Gang) -> Stage:
-    """Run a session on one node with so many places for pods."""
+    """Run a session on one node with room for `room` pods."""
     node = make_node("n1", cpu=4, pods=nodes)
     return Stage(CONFIGURATION.format(actions=actions), nodes=[node], gangs=gangs).session()
 

@@ -1,4 +1,4 @@
-"""preempt: who goes for whom within a queue, and that nobody goes in vain."""
+"""preempt: which pods of a queue are evicted for which, and that every eviction helps a job."""
 
 from __future__ import annotations
 
@@ -279,7 +279,7 @@ configurations:
 
 
 def victim(name: str, node: str, *, priority: int = 0, cpu: int = 1, started: float | None = None) -> Pod:
-    """Make a pod of the job low, which started so many seconds before now."""
+    """Make a pod of the job low that started this many seconds ago."""
     start = None if started is None else rfc3339(VIRTUAL_EPOCH - started)
     return make_task(name, "low", node=node, priority=priority, cpu=cpu, start_time=start)
 
@@ -388,7 +388,7 @@ def test_annotations_without_recorded_values_are_compared_but_not_read() -> None
 
 
 def test_choice_of_a_node_is_forgotten_when_victims_are_selected() -> None:
-    """What allocate chose before somebody else got that room is no word on how preempt came by the node."""
+    """A choice of allocate, made before other pods took that room, does not explain preempt's choice of the node."""
     stage = staged(
         [make_node("n1", cpu=2)],
         low(1, minimum=0),

@@ -1,4 +1,4 @@
-"""reclaim: what queues take back from each other, and that nobody goes in vain."""
+"""reclaim: what queues take back from each other, and that every eviction helps a job."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def counts(stage: Stage) -> Counter[str]:
 
 
 def remade(pod: Pod) -> Pod:
-    """Make the pod anew that a job's controller makes in the place of one that went."""
+    """Create the pod with which a job's controller replaces a deleted one."""
     name = f"{pod.metadata.name}-again"
     metadata = replace(pod.metadata, name=name, uid=f"pods/{name}", deletion_timestamp=None)
     spec = replace(pod.spec, node_name="")

@@ -1,4 +1,4 @@
-"""Commands: what somebody orders a Job to do is done once."""
+"""Commands: each order to a Job is carried out once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plain pods get pod groups, those of one owner the same one, and the groups go when nobody is left."""
+"""Plain pods get pod groups, those of one owner the same one, and empty groups are deleted."""
 
 from __future__ import annotations
 

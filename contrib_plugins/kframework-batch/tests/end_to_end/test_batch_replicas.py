@@ -50,7 +50,7 @@ def pod(name: str, gang: str, cpu: str = "1") -> Json:
 
 
 def placed(versions: list[Json]) -> dict[str, str]:
-    """Return where each pod is that is on a node; nobody may be moved."""
+    """Return the node of each assigned pod; no pod may move."""
     places: dict[str, str] = {}
     for version in versions:
         name, place = version["metadata"]["name"], version["spec"].get("nodeName")

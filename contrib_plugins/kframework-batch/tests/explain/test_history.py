@@ -1,4 +1,4 @@
-"""What came of a job in its sessions, told in as few stretches as it has."""
+"""The history of a job over its sessions, in as few stretches as possible."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def task(**requests: int) -> TaskInfo:
 
 
 def cluster(nodes: Mapping[str, tuple[Mapping[str, int], Mapping[str, int]]]) -> ClusterState:
-    """Make nodes that offer so much, of which pods take so much."""
+    """Make nodes that offer this much, and pods that take this much of it."""
     state = ClusterState()
     for name, (offered, used) in nodes.items():
         state.put_node(make_node(name, cpu=None, memory=None, allocatable=offered))

@@ -1,4 +1,4 @@
-"""conformance: who is nobody's victim."""
+"""conformance: pods that are never victims."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ def test_queue_does_not_reclaim_what_the_other_would_get_again() -> None:
 
 
 class ByPriority(Capacity):
-    """The naive rule: who has priority is served first, and whoever holds more than its due gives way."""
+    """The naive rule: higher priority is served first, and a queue above its share gives way."""
 
     def queue_order(self, session: SessionView, queue: QueueInfo) -> object:  # type: ignore[override]  # keys of its own
         return -queue.priority, self._chains[queue.name][0].share

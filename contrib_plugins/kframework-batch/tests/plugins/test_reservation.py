@@ -39,13 +39,13 @@ def test_large_gang_is_not_starved_by_small_jobs(starved_after: str, served: boo
 
 
 def kept(stage: Stage) -> str:
-    """Name the nodes that were kept free in the last session: where small jobs, of which there are many, are not."""
+    """List the nodes that the last session kept free: those without any of the many small jobs."""
     free = {name for _, name in stage.objects if (Node, name) in stage.objects} - {*stage.bound.values()}
     return "".join(sorted(free))
 
 
 def world(gang: Gang, busy: str = "abcd") -> Stage:
-    """Set four nodes of four cpus, of which three are taken on those that are busy, and a crowd of small jobs."""
+    """Set up four nodes of four CPUs, three of them busy with three CPUs taken, and many small jobs."""
     nodes = [make_node(name, cpu=4) for name in "abcd"]
     running = make_gang("busy", 3 * len(busy), on=[name for name in busy for _ in range(3)])
     crowd = [make_gang(f"small{number}", 1, age=1) for number in range(20)]

@@ -1,4 +1,4 @@
-"""A lie planted in an account is found: each of these is told of many sessions, wherever it can be told."""
+"""A planted error in an account is found: each is planted in every session of many that allows it."""
 
 from __future__ import annotations
 

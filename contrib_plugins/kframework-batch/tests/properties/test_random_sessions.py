@@ -260,7 +260,7 @@ def judge_eviction(world: World, books: Books, name: str, reason: str) -> None:
 
 
 def is_less_important(books: Books, victim: Pod) -> bool:
-    """Return whether somebody waits in the victim's queue that is more important."""
+    """Return whether a more important task waits in the victim's queue."""
     mine = books.group_of(victim.metadata.name)
     assert mine is not None
     for name, pod in books.pods.items():
@@ -357,7 +357,7 @@ def judge_state(world: World) -> None:
 
 
 def status(world: World, books: Books, name: str) -> TaskStatus:
-    """Tell where a task stands."""
+    """Describe where a task is."""
     pod = books.pods[name]
     if pod.status.phase in ("Succeeded", "Failed"):
         return TaskStatus(pod.status.phase)

@@ -26,7 +26,7 @@ CONFIGURATIONS = tuple(
 
 
 class Job(msgspec.Struct):
-    """What a job asks for: so many subgroups of a size, of which it needs some, all in one hall or anywhere."""
+    """The request of a job: a number of subgroups of one size, a minimum of them, all in one hall or anywhere."""
 
     size: int
     parts: int

@@ -25,7 +25,7 @@ CONFIGURATIONS = (PLAIN, f"{PLAIN}- plugins: [{{name: network-topology-aware}}]"
 
 
 class World:
-    """Nodes, up to seven hypernodes of three tiers, and jobs, of which some run in part."""
+    """Nodes, up to seven hypernodes of three tiers, and jobs, some of them partly running."""
 
     def __init__(self, seed: int) -> None:
         random = Random(seed)

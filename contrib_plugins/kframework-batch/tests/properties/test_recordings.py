@@ -1,4 +1,4 @@
-"""Runs in which everything goes wrong that can are recorded, and told again they come to the same decisions.
+"""Runs with every kind of fault are recorded, and their replays come to the same decisions.
 
 The long form, with API servers that restart, schedulers that follow each other and another process that decides again,
 is `python -m tests.faults --engine batch`.
@@ -43,7 +43,7 @@ REFUSED = {"patch_status": 0.2, "bind": 0.2, "delete": 0.7}
 
 
 class Harsh(World):
-    """A world in which the scheduler is refused things, loses its lease, and is configured anew."""
+    """A world in which the scheduler's calls are refused, it loses its lease, and its configuration is reloaded."""
 
     def __init__(self, cluster: MemoryCluster, clock: Clock, seed: int, engine: Callable[[], BatchEngine]) -> None:
         super().__init__(cluster, clock, Random(f"{seed}/world"), RATE)
@@ -121,7 +121,7 @@ def test_recordings_of_failing_sessions_replay_to_the_same_decisions(tmp_path: P
 
 
 class Steady(Harsh):
-    """The same, but that nobody configures anew."""
+    """The same without a reload of the configuration."""
 
     async def _trouble(self) -> None:
         pass

@@ -1,4 +1,4 @@
-"""Sessions of which nothing is kept, in random worlds: it is as if they had never been."""
+"""Sessions that are rolled back leave no trace, in random worlds."""
 
 from __future__ import annotations
 

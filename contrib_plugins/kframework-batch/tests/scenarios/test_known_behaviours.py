@@ -34,7 +34,7 @@ def one_for_three() -> BatchScenarioResult:
 
 
 def test_reclaim_counts_idle_room() -> None:
-    """#5520: a node was passed over if it had room, but nobody left who could go."""
+    """#5520: a node was skipped if it had room but no victims left."""
     record = one_for_three()
     assert len(record.evicted) == 1
     assert record.running("gang") == 3
@@ -80,7 +80,7 @@ def test_wrong_pod_is_evicted_by_amounts_alone(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize("actions", ["allocate, backfill", "enqueue, allocate, backfill"])
 def test_small_jobs_are_not_blocked_by_a_large_one_before_them(actions: str) -> None:
-    """#1294: whatever has no room stands aside."""
+    """#1294: a job without room lets others pass."""
     scenario = BatchScenario(f"actions: {actions}{TIERS}", nodes=[make_node("n1", cpu=4)], jobs=[make_job("big", 8)])
     record = scenario.at(10.0, create(make_job("small", 3))).run(30.0)
     assert (record.running("big"), record.running("small")) == (0, 3)
@@ -134,7 +134,7 @@ def test_tier_without_common_victims_names_none() -> None:
 def begun_afresh(
     tasks: Sequence[TaskInfo], answers: Iterable[tuple[str, Sequence[TaskInfo] | None]]
 ) -> tuple[list[TaskInfo], list[tuple[str, list[TaskInfo]]]]:
-    """As Volcano does it: whoever is asked when nobody is left names victims as if nobody had been asked before."""
+    """As Volcano does it: a plugin called when no victims are left names victims as if it were the first."""
     victims: list[TaskInfo] = []
     for _, named in answers:
         if named is not None:

@@ -1,4 +1,4 @@
-"""Whoever needs room sends away no more than it takes (Volcano #1255, #4648, #5984, #5994).
+"""A job in need of room evicts no more than it takes (Volcano #1255, #4648, #5984, #5994).
 
 What a gang can spare goes task by task; the whole of it only where none has anything to spare, and then for good.
 """
@@ -129,7 +129,7 @@ def test_no_more_pods_are_evicted_than_needed(case: Case) -> None:
 def all_of_them(
     statement: JobStatement, candidates: Sequence[TaskInfo], enough: Callable[[], bool], reason: str
 ) -> list[TaskInfo] | None:
-    """The naive rule: whoever may go does."""
+    """The naive rule: every pod that may be evicted is."""
     return list(candidates)
 
 

@@ -1,7 +1,7 @@
 """Queues do not take the same room from each other in turn (Volcano #377, #561, #3729, #4947, #4949).
 
-Whoever has to go is made anew by the job controller and asks for room again at once. So wherever taking back is judged
-by what queues hold before it, but not by what they would hold after it, it goes on for ever.
+The job controller recreates each victim, which requests room again at once. So if reclaim is judged by the queues'
+shares before it, but not by those after it, it never ends.
 """
 
 from __future__ import annotations

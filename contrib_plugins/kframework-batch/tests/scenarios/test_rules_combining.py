@@ -193,7 +193,7 @@ NODES = [
 
 
 def victims(action: str, name: str, tiers: Sequence[Sequence[str | None]], evicted: str) -> Rule:
-    """Let a job that starves look for victims; plugins name them, "" is nobody and None abstains."""
+    """Let a starving job look for victims; plugins name them, "" is none of them and None abstains."""
     hook = "preemptable" if action == "preempt" else "reclaimable"
     voices = [[make_plugin(f"v{i}{j}", **{hook: said}) for j, said in enumerate(tier)] for i, tier in enumerate(tiers)]
     hungry = make_plugin("hungry", job_starving={"w": True})
@@ -433,7 +433,7 @@ def test_disabled_flag_turns_off_the_hook_of_a_plugin(
 
 
 def telling(name: str, told: list[str]) -> Voice:
-    """Make a plugin that notes what it is told of."""
+    """Make a plugin that records the events it gets."""
 
     class Telling(BatchPlugin):
         @hookimpl

@@ -30,7 +30,7 @@ tiers:
 
 
 class Ledger(BatchPlugin):
-    """Counts what it is told of each task."""
+    """Counts its calls about each task."""
 
     name = "ledger"
     books: ClassVar[dict[str, int]] = {}

@@ -36,7 +36,7 @@ def gang(*pods: Pod, minimum: int = 2, phase: str = "Inqueue", roles: Mapping[st
 
 
 class Rule(NamedTuple):
-    """A rule by its name: the gangs on a node of so many CPUs, and what some sessions make of them.
+    """A named rule: the gangs on a node with `cpus` CPUs, and the result of some sessions.
 
     `said` are the type and reason of the last condition of the group of j; `waits` is how a message on a pod ends.
     """

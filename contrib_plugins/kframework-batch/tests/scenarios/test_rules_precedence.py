@@ -38,7 +38,7 @@ class Rule(NamedTuple):
 
 
 def many(name: str, size: int, *, queue: str = "default", on: int = 0, **more: Any) -> Gang:
-    """Make a job without a minimum, of which some run."""
+    """Make a job without a minimum, some of its pods running."""
     return make_gang(name, size, minimum=0, queue=queue, on=["n1"] * on, **more)
 
 

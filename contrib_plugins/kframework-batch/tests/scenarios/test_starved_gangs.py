@@ -1,6 +1,6 @@
 """A gang that lost members is not starved by fresh jobs that hold nothing yet (Volcano #5805).
 
-Members come back one by one, as a job controller makes them anew; until the gang is complete what the others hold is of
+Members come back one by one, as a job controller recreates them; until the gang is complete what the others hold is of
 no use. By the shares that jobs hold alone, a gang that holds something is behind every job that holds nothing.
 """
 
@@ -56,7 +56,7 @@ def stream() -> Iterator[tuple[float, Action]]:
 
 
 def lose(count: int, *, on: str = "") -> Action:
-    """Let so many members of the gang die, on this node if one is given."""
+    """Kill `count` members of the gang, on this node if one is given."""
 
     def act(cluster: MemoryCluster) -> None:
         members = [pod for pod in cluster.objects(Pod) if pod.metadata.name.startswith("gang-")]
@@ -122,7 +122,7 @@ def failing_once(name: str) -> Action:
 
 @RULES
 def test_gang_with_failed_binding_is_completed_at_once(classes: list[type], starves: bool) -> None:
-    """It has a minute for that: then it is sent away as a whole, and needs all its room anew."""
+    """It has a minute for that: then the whole gang is evicted, and needs all its room again."""
     nodes = [make_node("n1", cpu=4), make_node("n2", cpu=2)]
     scenario = BatchScenario(CONFIG, nodes=nodes, jobs=[make_job("gang", 6)], classes=classes)
     scenario.at(0.0, failing_once("gang-worker-3"))

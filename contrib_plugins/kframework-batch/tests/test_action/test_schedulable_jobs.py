@@ -19,7 +19,7 @@ tiers:
 
 
 class Ask(Action):
-    """Notes what it is told."""
+    """Records its calls."""
 
     name = "ask"
     jobs: list[str]

@@ -31,7 +31,7 @@ REGISTRY = BatchRegistry.with_classes(One, Two)
 
 
 class Followed:
-    """A file that is followed, and what came of it: the actions of each program, and the lines told."""
+    """A watched file, and the results: the actions of each program, and the lines logged."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -159,7 +159,7 @@ def test_random_choices_make_no_difference(tmp_path: Path, seed: int) -> None:
 
 
 def test_reconsidering_leaves_no_trace(tmp_path: Path) -> None:
-    """Each line stands for itself: what was recorded is what happens next."""
+    """Each line is independent: the recorded message is the next one."""
     file = run_and_record(tmp_path / "run.rec", PLAIN, LOW, [Latecomer])
     sessions = len(Recording(file).accounts(ENGINES))
     for other in (PREEMPTING, NO_GANG, PACKED, LESS, FAILING, SOME_IN):

@@ -1,4 +1,4 @@
-"""The engine of batches is recorded with what it can be made of again, and told again it decides the same."""
+"""A recording of the batch engine holds everything to rebuild it, and a replay decides the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long tasks and jobs waited is told alike by metrics and recording."""
+"""Metrics and recording report the same waiting times of tasks and jobs."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ class World:
         )
 
     def rejection(self, node: Node, pods: list[Record]) -> tuple[Code, list[str]] | None:
-        """Say what stands against the preemptor on a node with these pods, first beside its nominated pods."""
+        """Return the rejection of the preemptor on a node with these pods, first assuming its nominated pods."""
         pod = record(self.preemptor)
         rivals = [r for r in map(record, self.nominated) if r.node == node.metadata.name and r.priority >= pod.priority]
         return self._first_rejection(node, pods + rivals) or self._first_rejection(node, pods)

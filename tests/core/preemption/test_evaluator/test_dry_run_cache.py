@@ -1,4 +1,4 @@
-"""What is remembered of dry runs is what dry runs made afresh find, whatever happened in between."""
+"""Cached dry runs agree with fresh dry runs, whatever happened in between."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class StartAt(Random):
         self._place = place
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        """Answer the place, in a round of so many."""
+        """Return the position in a round of `size`."""
         return self._place % start
 
 

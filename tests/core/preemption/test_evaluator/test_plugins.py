@@ -35,7 +35,7 @@ class MakeRoom(Plugin):
 
 
 def scenario_of(plugins: list[type[Plugin]], **cluster: Any) -> Scenario:
-    """Set a scenario of a profile in which nobody but these plugins preempts."""
+    """Set up a scenario with a profile in which only these plugins preempt."""
     return Scenario(plugins=plugins, config=configuration_of(*(plugin.name for plugin in plugins)), **cluster)
 
 

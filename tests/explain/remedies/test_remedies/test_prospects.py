@@ -1,4 +1,4 @@
-"""Estimates put the nodes first on which the least stands in the way."""
+"""Estimates put the nodes that need the fewest changes first."""
 
 from __future__ import annotations
 

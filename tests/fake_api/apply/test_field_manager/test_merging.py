@@ -1,4 +1,4 @@
-"""Objects into which something is merged, and out of which something is taken."""
+"""Values are merged into objects, and removed from them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Of which parts values consist."""
+"""The parts of values."""
 
 from __future__ import annotations
 

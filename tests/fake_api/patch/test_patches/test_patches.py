@@ -1,4 +1,4 @@
-"""Merge patches (the examples of RFC 7386), and how the form of a patch is told."""
+"""Merge patches (the examples of RFC 7386), and how the form of a patch is detected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is nobody's business is not in a recording, and yet its changes are changes."""
+"""Private data is not in a recording, and yet its changes are changes."""
 
 from __future__ import annotations
 

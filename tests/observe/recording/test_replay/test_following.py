@@ -34,7 +34,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Report:
 
 
 class Notes:
-    """What an observer was told."""
+    """The calls of an observer."""
 
     def __init__(self) -> None:
         self.decisions: list[Decision] = []

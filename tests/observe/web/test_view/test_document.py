@@ -1,4 +1,4 @@
-"""The page is one document, and its policy lets in what stands in it and nothing else."""
+"""The page is one document, and its policy allows its own content and nothing else."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NASTY = "</script><script>alert(1)</script><!-- & \" '"
 
 
 class Page(HTMLParser):
-    """The elements of a page, with what stands in scripts and styles."""
+    """The elements of a page, with the content of scripts and styles."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Which pods stand in the way of a pod, told from the live tables."""
+"""The pods in the way of a pod, read from the live tables."""
 
 from __future__ import annotations
 

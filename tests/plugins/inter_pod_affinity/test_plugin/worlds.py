@@ -27,7 +27,7 @@ NAMESPACES = ("default", "other", "third", "unheard-of")
 
 
 def affinity(near: Spec | None = None, away: Spec | None = None) -> Affinity:
-    """Make an affinity from what stands under `podAffinity` and `podAntiAffinity`."""
+    """Make an affinity from the content of `podAffinity` and `podAntiAffinity`."""
     parts = {"podAffinity": near, "podAntiAffinity": away}
     return msgspec.convert({key: part for key, part in parts.items() if part is not None}, Affinity)
 

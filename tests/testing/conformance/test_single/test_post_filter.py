@@ -92,7 +92,7 @@ def preempting() -> Part:
 
 
 def failing() -> Part:
-    """Write what is recorded when nobody is less important than the pod."""
+    """Write the record of a pod without less important ones."""
     return {
         "code": "Unschedulable",
         "message": f"{NO_CLAIMS}, {NO_VICTIMS}",

@@ -1,4 +1,4 @@
-"""Plugins that keep the contract pass, whatever their shape; each that breaks it is told how, by which pod and node."""
+"""Plugins that keep the contract pass, whatever their shape; a failure names the broken rule, the pod and the node."""
 
 from __future__ import annotations
 
@@ -436,7 +436,7 @@ class Raises(Slots):
 
 
 class KeepsNodeInfo(Slots):
-    """Keeps the first NodeInfo it meets, and reads it for ever."""
+    """Keeps the first NodeInfo it meets, and reads it from then on."""
 
     kept = None
 

@@ -213,7 +213,7 @@ def test_changed_label_moves_task_to_another_subgroup() -> None:
 
 
 def test_gang_without_topology_does_not_look_up_its_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is asked in each of its turns, of which a gang that grows has as many as it has tasks."""
+    """A plugin is called in each of a gang's turns; a gang that grows has one per task."""
     asked: list[object] = []
 
     def placed_rows(nodes: NodeTable, gang: GangInfo) -> set[int]:

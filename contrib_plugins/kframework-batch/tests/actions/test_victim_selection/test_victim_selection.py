@@ -25,7 +25,7 @@ tiers:
 
 
 class Generous(BatchPlugin):
-    """Lets anybody go, and lets nobody come to the node `closed`."""
+    """Allows every victim, and keeps all tasks off the node `closed`."""
 
     name = "generous"
 
@@ -39,7 +39,7 @@ class Generous(BatchPlugin):
 
 
 def staged(*gangs: Gang, nodes: dict[str, int]) -> Stage:
-    """Run a session on nodes of so many CPUs."""
+    """Run a session on nodes with these CPUs."""
     return Stage(
         CONFIGURATION,
         nodes=[make_node(name, cpu=cpu) for name, cpu in nodes.items()],
@@ -50,7 +50,7 @@ def staged(*gangs: Gang, nodes: dict[str, int]) -> Stage:
 
 
 def mine(*cpus: int) -> Gang:
-    """Make a gang that waits, of tasks that ask for so many CPUs, in this order."""
+    """Make a pending gang of tasks with these CPU requests, in this order."""
     pods = [
         make_task(f"mine-{n}", "mine", cpu=cpu, annotations={"volcano.sh/task-index": f"{n}"})
         for n, cpu in enumerate(cpus)

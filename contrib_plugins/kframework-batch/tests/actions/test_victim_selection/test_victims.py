@@ -113,7 +113,7 @@ def test_victim_order_equals_pairwise_comparison(odd_first: bool, jobs: list[Gan
 
 
 class Books:
-    """Stands for statements: who is off the node."""
+    """A stub of statements: the tasks evicted from the node."""
 
     def __init__(self, outer: Books | None = None) -> None:
         self.outer = outer

@@ -1,4 +1,4 @@
-"""What plugins of a job want is there while it is alive, and nobody else's objects are touched."""
+"""Objects that plugins of a job need exist while the job lives, and objects of other owners stay untouched."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_plugins_of_the_job_are_used() -> None:
 
 
 class _Still:
-    """A clock that stands still."""
+    """A clock that does not move."""
 
     def now(self) -> float:
         return 0.0

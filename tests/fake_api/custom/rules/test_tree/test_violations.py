@@ -1,4 +1,4 @@
-"""Objects break rules, and are told in the words of the API server."""
+"""Objects that break rules are reported in the words of the API server."""
 
 from __future__ import annotations
 
