@@ -15,19 +15,25 @@ from kframework.client.cluster import Cluster
 from kframework.errors import ClusterError
 from kframework.framework.handle import COMPLETED, Api
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler.outbox import Outbox
+from kframework.scheduler.outbox import RETRY_DELAYS, RETRYABLE, Outbox
 from kframework.scheduler.timeouts import without_timeout
 from kframework.state.pods import PendingPod
+from kframework.values.feature_gates import FeatureGates
 
 T = TypeVar("T", bound=ApiObject)
-
-#: The delays in seconds before a bind without an answer is retried. After the last one the attempt fails, which in
-#: kube-scheduler it does at once.
-RETRY_DELAYS = (0.01, 0.05, 0.25, 1.25)
 
 #: No answer, a gateway timeout, or a conflict: the server reports any failed binding as a conflict, even if etcd did
 #: not answer and may have written it.
 UNKNOWN_OUTCOMES = frozenset({0, 409, 504})
+
+
+def retried_answers(gates: FeatureGates) -> frozenset[int]:
+    """Return the answers to a bind after which it is repeated, with the pauses of statuses.
+
+    Kubernetes 1.37 repeats it after the same answers as a status, 1.36 never. An unknown outcome must become known.
+    """
+    return UNKNOWN_OUTCOMES if gates.is_1_36 else UNKNOWN_OUTCOMES | RETRYABLE
+
 
 #: Reading back is retried until there is an answer; each pause, in seconds, is five times the previous, up to the last.
 FIRST_READ_DELAY, MAX_READ_DELAY = 0.01, 10.0
@@ -36,9 +42,10 @@ FIRST_READ_DELAY, MAX_READ_DELAY = 0.01, 10.0
 class ClusterApi(Api):
     """The cluster's API as plugins get it."""
 
-    def __init__(self, cluster: Cluster, outbox: Outbox) -> None:
+    def __init__(self, cluster: Cluster, outbox: Outbox, gates: FeatureGates) -> None:
         self._cluster = cluster
         self._outbox = outbox
+        self._retried = retried_answers(gates)
 
     def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
         previous_write = self._outbox.wait_for_write(pod.uid)
@@ -69,10 +76,11 @@ class ClusterApi(Api):
                         return None
                     # While the pod has no node, a bind without an answer may still be done, whatever the answers to
                     # later ones.
-                    pause = next(pauses, None) if unanswered and node == "" else None
+                    is_retried = node == "" and (unanswered or error.status in self._retried)
+                    pause = next(pauses, None) if is_retried else None
                     if pause is None:
                         raise
-                await asyncio.sleep(pause)
+                await asyncio.sleep(self._outbox.jittered(pause))
 
     async def read_back(self, pod: PendingPod) -> str | None:
         """Return the pod's node, "" while there is none, None if it cannot be bound any more.

@@ -43,8 +43,8 @@ MAX_CONCURRENT = 64
 #: dropped two thirds of them.
 MAX_EVENTS = 100_000
 
-#: The delays before retries of a status, in seconds, the fraction of jitter, and the answers to retry: a conflict, an
-#: internal error, an unavailable service or server. As in kube-scheduler.
+#: The delays before retries of a status or a bind, in seconds, the fraction of jitter, and the answers to retry: a
+#: conflict, an internal error, an unavailable service or server. As in kube-scheduler.
 RETRY_DELAYS, JITTER = (0.01, 0.05, 0.25), 0.1
 RETRYABLE = frozenset({409, 500, 503, 0})
 
@@ -240,8 +240,11 @@ class Outbox:
             except ClusterError as error:
                 if not retryable(error):
                     raise
-            yield from wait_for(asyncio.sleep(pause * (1 + JITTER * self._random.random())))
+            yield from wait_for(asyncio.sleep(self.jittered(pause)))
         yield from write()
+
+    def jittered(self, pause: float) -> float:
+        return pause * (1 + JITTER * self._random.random())
 
     # -- statuses --------------------------------------------------------------------------------------------------
 

@@ -131,7 +131,7 @@ class Scheduler(Host, Generic[E]):
             for number, source in enumerate(self.profiles.sources())
         ]
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record, self.outbox.record_run)
-        self._api = ClusterApi(cluster, self.outbox)
+        self._api = ClusterApi(cluster, self.outbox, configuration.options.gates)
         self.on_idle: Callable[[], None] = lambda: None
         #: Called when it has stopped and writes only events: from then on another scheduler may lead.
         self.on_finished: Callable[[], None] = lambda: None
