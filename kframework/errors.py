@@ -15,6 +15,7 @@ from asyncio import CancelledError
 from bdb import BdbQuit
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Generic, TypeVar
 
 
 class KFrameworkError(Exception):
@@ -147,16 +148,30 @@ class ConfigError(_FileError):
     """
 
 
-class ConfigErrors(ConfigError):
-    """Several configuration errors found together, one line each; `file`, `line` and `path` are the first one's."""
+F = TypeVar("F", bound=_FileError)
 
-    def __init__(self, errors: Sequence[ConfigError]) -> None:
+
+class _FileErrors(_FileError, Generic[F]):
+    """Several errors found together, one line each; `file`, `line` and the like are the first one's."""
+
+    def __init__(self, errors: Sequence[F]) -> None:
         first = errors[0]
-        super().__init__(first.message, file=first.file, line=first.line, path=first.path, nearest=first.nearest)
-        self.errors: tuple[ConfigError, ...] = tuple(errors)
+        super().__init__(
+            first.message,
+            file=first.file,
+            line=first.line,
+            subject=first.subject,
+            path=first.path,
+            nearest=first.nearest,
+        )
+        self.errors: tuple[F, ...] = tuple(errors)
 
     def __str__(self) -> str:
         return "\n".join(str(error) for error in self.errors)
+
+
+class ConfigErrors(_FileErrors[ConfigError], ConfigError):
+    """Several configuration errors found together, one line each."""
 
 
 def raise_collected(errors: Sequence[ConfigError]) -> None:
@@ -180,6 +195,10 @@ def collect_errors(errors: list[ConfigError]) -> Iterator[None]:
 
 class InputError(_FileError):
     """Raised when a cluster file cannot be read; names the file, the line if it is known, the object and the remedy."""
+
+
+class InputErrors(_FileErrors[InputError], InputError):
+    """Several errors of cluster files found together, one line each."""
 
 
 class PluginError(KFrameworkError):

@@ -116,12 +116,12 @@ def _usage_problem(text: str) -> str:
 
 
 def _error_lines(error: BaseException) -> Iterator[str]:
-    from kframework.errors import ConfigErrors
+    from kframework.errors import ConfigErrors, InputErrors
 
     if isinstance(error, BaseExceptionGroup):
         for member in error.exceptions:
             yield from _error_lines(member)
-    elif isinstance(error, ConfigErrors):
+    elif isinstance(error, ConfigErrors | InputErrors):
         yield from map(str, error.errors)
     elif isinstance(error, KFrameworkError):
         yield str(error)

@@ -11,7 +11,7 @@ from kframework.cli.named_plugins import PluginOption, named_engine, named_plugi
 from kframework.cli.options import Devices, Verbosity, WideForm
 from kframework.cli.printing import print_json
 from kframework.errors import InputError, format_os_error
-from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
+from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 from kframework.verbosity import say
 
 if TYPE_CHECKING:
@@ -151,7 +151,8 @@ def _explain_files(
     from kframework.simulation.simulation import Simulation
 
     configuration = load_simulation_configuration(config, plugins)
-    manifest = read_cluster(filenames, configuration, plugins, devices=devices)
+    manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices)
+    report_rejected(rejected)
     report_groups(manifest)
     objects = manifest.objects
     with Simulation(objects, configuration, plugins=plugins) as simulation:

@@ -33,7 +33,7 @@ from kframework.cli.outcomes import print_outcomes, progress, report_notices, su
 from kframework.cli.printing import progress_bar
 from kframework.cli.recording import RecordOptions, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
-from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
+from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 
 if TYPE_CHECKING:
     from kframework.core.cycle.records import Observer
@@ -110,7 +110,8 @@ def command(
     configuration = version.override(load_simulation_configuration(config, plugins, seed))
     is_alone = trace != CONSOLE and not verbosity and not pdb
     with progress_bar("Reading files", shown=is_alone):
-        manifest = read_cluster(filenames, configuration, plugins, devices=devices, strict=strict)
+        manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices, strict=strict)
+    report_rejected(rejected)
     report_groups(manifest)
     objects = manifest.objects
     with ExitStack() as closing:
@@ -145,7 +146,7 @@ def command(
             each.replace_source(simulation.scheduler.profiles)
         try:
             simulation.run(duration)
-            code = 0
+            code = int(bool(rejected))
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
         result = simulation.result

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 import yaml
 
-from kframework.errors import InputError
+from kframework.errors import InputError, InputErrors
 from kframework.objects.codec import locate_decode_error, without_nulls
 from kframework.objects.kinds import Kind, find_kind, reference
 from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta
@@ -27,6 +27,9 @@ from kframework.objects.yaml_documents import documents
 
 #: The parts of an object that others may have too.
 PARTS = ("spec", "status")
+
+#: The maximum number of refused objects with a line each.
+_MAX_ERRORS = 20
 
 #: The files of a folder that are cluster files.
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -64,6 +67,33 @@ class ObjectLocation(NamedTuple):
     def __str__(self) -> str:
         line = self.line()
         return self.source.name if line is None else f"{self.source.name}:{line}"
+
+
+class FaultyObject(Exception):
+    """Raised for an object that is refused; its line is found by `to_error`, as that reads the file again."""
+
+    def __init__(self, location: ObjectLocation, subject: str, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.location, self.subject, self.problem = location, subject, problem
+
+    def to_error(self) -> InputError:
+        path, file = self.problem.path, self.location.source.name
+        return InputError(
+            self.problem.message,
+            file=file,
+            line=self.location.line(path),
+            subject=self.subject,
+            path=format_path(path),
+            nearest=self.problem.nearest,
+        )
+
+
+def create_errors(faulty: Sequence[FaultyObject]) -> list[InputError]:
+    """Create the errors of refused objects: of the first ones each by itself, of the others by their number."""
+    errors = [each.to_error() for each in faulty[:_MAX_ERRORS]]
+    if len(faulty) > _MAX_ERRORS:
+        errors.append(InputError(f"and {len(faulty) - _MAX_ERRORS} more"))
+    return errors
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +149,18 @@ class _ManifestReader:
     parts: _PartCache = field(default_factory=_PartCache)
     first: dict[tuple[str, str, str, str], ObjectLocation] = field(default_factory=dict)
     unknown: dict[tuple[str, str], list[ObjectLocation]] = field(default_factory=dict)
+    faulty: list[FaultyObject] = field(default_factory=list)
 
     def add(self, data: object, location: ObjectLocation, listed_as: tuple[str, str]) -> None:
         """Add an object, or the items of a list; `listed_as` is the type of items without a kind."""
+        try:
+            self._add(data, location, listed_as)
+        except FaultyObject as fault:
+            self.faulty.append(fault)
+
+    def _add(self, data: object, location: ObjectLocation, listed_as: tuple[str, str]) -> None:
         if not isinstance(data, dict):
-            raise _input_error(location, "", Problem((), "expected an object with apiVersion and kind"))
+            raise FaultyObject(location, "", Problem((), "expected an object with apiVersion and kind"))
         api_version, name = _read_type(data, location, listed_as)
         if name.endswith("List") and "items" in data:
             for index, item in enumerate(data["items"] or ()):
@@ -140,7 +177,7 @@ class _ManifestReader:
         first = self.first.setdefault((kind.api_version, kind.name, namespace, found.metadata.name), location)
         if first is not location:
             problem = Problem((), f"given twice, first at {first}: remove one of them")
-            raise _input_error(location, reference(found), problem)
+            raise FaultyObject(location, reference(found), problem)
         self.manifest.objects.append(found)
         self.manifest.documents.append({"apiVersion": version, "kind": name, **data})
         self.manifest.locations.append(location)
@@ -149,14 +186,16 @@ class _ManifestReader:
 def read(paths: Iterable[str]) -> Manifest:
     """Read the objects of files, of folders (*.yaml, *.yml and *.json below them, sorted) and, for `-`, of stdin.
 
-    Raises InputError for an unreadable file, for an object given twice, for values of a wrong type, for quantities
-    that do not parse or are negative and for objects without a name.
+    Raises InputError for an unreadable file, and for all objects that are given twice, have no name, values of a wrong
+    type, or values that an API server rejects.
     """
     reader = _ManifestReader()
     for source in _read_sources(paths):
         for index, document in enumerate(parse_documents(source)):
             if document is not None:
                 reader.add(document, ObjectLocation(source, index, ()), ("", ""))
+    if reader.faulty:
+        raise InputErrors(create_errors(reader.faulty))
     reader.manifest.skipped.extend(
         SkippedKind(*names, len(places), places[0]) for names, places in reader.unknown.items()
     )
@@ -260,9 +299,9 @@ def _read_type(data: Mapping[object, object], location: ObjectLocation, listed_a
     api_version, kind = data.get("apiVersion") or listed_as[0], data.get("kind") or listed_as[1]
     for name, value in (("apiVersion", api_version), ("kind", kind)):
         if not value:
-            raise _input_error(location, "", Problem((), f"{name} is missing"))
+            raise FaultyObject(location, "", Problem((), f"{name} is missing"))
         if not isinstance(value, str):
-            raise _input_error(location, "", Problem((name,), "expected a string"))
+            raise FaultyObject(location, "", Problem((name,), "expected a string"))
     return str(api_version), str(kind)
 
 
@@ -276,11 +315,11 @@ def _decode_object(
         try:
             found = msgspec.convert(stripped, kind.struct)
         except msgspec.ValidationError as error:
-            raise _input_error(location, _format_subject(data, kind), locate_decode_error(error, stripped)) from error
+            raise FaultyObject(location, _format_subject(data, kind), locate_decode_error(error, stripped)) from error
     problem = find_problem(found)
     if problem is not None:
         subject = reference(found) if found.metadata.name else kind.name
-        raise _input_error(location, subject, problem)
+        raise FaultyObject(location, subject, problem)
     return found
 
 
@@ -291,13 +330,6 @@ def _format_subject(data: Mapping[object, object], kind: Kind[ApiObject]) -> str
         return kind.name
     prefix = f"{metadata.get('namespace') or 'default'}/" if kind.namespaced else ""
     return f"{kind.name} {prefix}{metadata['name']}"
-
-
-def _input_error(location: ObjectLocation, subject: str, problem: Problem) -> InputError:
-    line, path = location.line(problem.path), format_path(problem.path)
-    return InputError(
-        problem.message, file=location.source.name, line=line, subject=subject, path=path, nearest=problem.nearest
-    )
 
 
 _Loader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from kframework.errors import InputError
+from kframework.errors import InputError, InputErrors
 from kframework.objects import CapacityRange, CapacityRequestPolicy, DeviceCapacity, DeviceTaint, RawQuantity
 from kframework.objects.codec import locate_decode_error
-from kframework.objects.manifest import ObjectLocation, parse_documents, read_source
-from kframework.objects.problem import FieldPath, Problem, format_path
+from kframework.objects.manifest import FaultyObject, ObjectLocation, create_errors, parse_documents, read_source
+from kframework.objects.problem import FieldPath, Problem
 from kframework.objects.validation import quantity_problem
 
 API_VERSION, KIND = "kframework.dev/v1", "Devices"
@@ -157,8 +157,7 @@ class DeviceFile(NamedTuple):
 
     def error(self, path: FieldPath, message: str) -> InputError:
         """Return an error with the location of the value."""
-        location = self.location
-        return InputError(message, file=location.source.name, line=location.line(path), path=format_path(path))
+        return FaultyObject(self.location, "", Problem(path, message)).to_error()
 
 
 def read(path: str) -> DeviceFile:
@@ -177,11 +176,9 @@ def read(path: str) -> DeviceFile:
     try:
         file = DeviceFile(msgspec.convert(data, DevicePatterns), location)
     except msgspec.ValidationError as error:
-        problem = locate_decode_error(error, data)
-        line, where = location.line(problem.path), format_path(problem.path)
-        raise InputError(problem.message, file=source.name, line=line, path=where) from error
-    for problem in _problems(file.content):
-        raise file.error(problem.path, problem.message)
+        raise FaultyObject(location, "", locate_decode_error(error, data)).to_error() from error
+    if faulty := [FaultyObject(location, "", problem) for problem in _problems(file.content)]:
+        raise InputErrors(create_errors(faulty))
     return file
 
 
@@ -254,7 +251,7 @@ def _partition_problems(partition: Partition, group: DeviceGroup) -> Iterator[Pr
     if not partition.counters:
         yield Problem(("counters",), "is empty: name the counters that it consumes")
     for name in partition.counters:
-        if name not in group.counters:
+        if group.counters and name not in group.counters:
             yield Problem(("counters", name), f"the device has no such counter: it has {', '.join(group.counters)}")
     yield from _quantity_problems(("counters",), partition.counters.items())
 

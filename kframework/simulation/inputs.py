@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kframework.errors import ConfigError, InputError, format_import_error
+from kframework.errors import ConfigError, InputError, InputErrors, format_import_error
 from kframework.observe.text_table import format_count
 from kframework.verbosity import say
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kframework.core.runtime.programmatic import ConfigurationSource
     from kframework.framework.plugin import Plugin
     from kframework.objects import ApiObject
-    from kframework.objects.manifest import Manifest, SkippedKind
+    from kframework.objects.manifest import FaultyObject, Manifest, SkippedKind
 
 #: The cluster to schedule: a cluster file, or objects.
 ClusterSource: TypeAlias = "str | Path | Iterable[ApiObject]"
@@ -71,9 +71,26 @@ def read_cluster(
 
     They may be of all kinds that are installed, or that the plugins of a configuration declare. The nodes have the
     `devices` that a file describes, too. With `strict`, unknown fields and what `find_strict_errors` finds
-    are raised, an InputError each in one group. Raises InputError for an object that admission rejects.
+    are raised together. Raises InputError for objects that are faulty, or that admission rejects.
     """
-    from kframework.objects.manifest import read
+    from kframework.objects.manifest import create_errors
+
+    manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices, strict=strict)
+    if rejected:
+        raise InputErrors(create_errors(rejected))
+    return manifest
+
+
+def read_admitted(
+    filenames: Sequence[str],
+    configuration: Configuration | None = None,
+    plugins: Sequence[type[Plugin]] = (),
+    *,
+    devices: str | None = None,
+    strict: bool = False,
+) -> tuple[Manifest, list[FaultyObject]]:
+    """Read files as `read_cluster` does, but return the objects that admission rejects apart, unless `strict`."""
+    from kframework.objects.manifest import create_errors, read
     from kframework.scheduler.gc_policy import gc_paused
 
     if configuration is not None:
@@ -94,13 +111,23 @@ def read_cluster(
         say("warning", f"no objects in {', '.join(filenames)}")
     if unknown:
         if strict:
-            raise ExceptionGroup("problems", unknown)
+            raise InputErrors(unknown)
         for field in unknown:
             say("warning", str(field))
-    _refuse_rejected(manifest)
+    manifest, rejected = _split_by_admission(manifest)
+    if rejected and strict:
+        raise InputErrors(create_errors(rejected))
     for notice in _skip_notices(manifest.skipped):
         say("notice", notice)
-    return manifest if devices is None else _with_devices(manifest, devices)
+    return manifest if devices is None else _with_devices(manifest, devices), rejected
+
+
+def report_rejected(rejected: Sequence[FaultyObject]) -> None:
+    """Print an error for each object that admission rejects, where the others are scheduled without it."""
+    from kframework.objects.manifest import create_errors
+
+    for error in create_errors(rejected):
+        say("error", str(error))
 
 
 #: What to do with files that are not for a cluster, by group and kind.
@@ -174,16 +201,29 @@ def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
         yield f"ignored, as this scheduler does not read them: {', '.join(unread)}"
 
 
-def _refuse_rejected(manifest: Manifest) -> None:
-    """Raise InputError for the first object that admission rejects, such as a pod of an unknown class."""
+def _split_by_admission(manifest: Manifest) -> tuple[Manifest, list[FaultyObject]]:
+    """Separate the objects that admission rejects, such as pods of an unknown class."""
     from kframework.in_memory.file_admission import find_rejections
     from kframework.objects.kinds import reference
-    from kframework.objects.problem import format_path
+    from kframework.objects.manifest import FaultyObject
+    from kframework.objects.problem import Problem
 
+    rejected = dict[int, FaultyObject]()
     for index, path, error in find_rejections(manifest.objects):
-        location, subject = manifest.locations[index], manifest.objects[index]
-        template = {} if len(path) == len(error.path) else {"subject": reference(subject), "path": format_path(path)}
-        raise InputError(str(error), file=location.source.name, line=location.line(path), **template) from error
+        location = manifest.locations[index]
+        if len(path) == len(error.path):  # the error names the object
+            location, subject, path = location._replace(path=(*location.path, *path)), "", ()
+        else:
+            subject = reference(manifest.objects[index])
+        rejected[index] = FaultyObject(location, subject, Problem(path, str(error)))
+    admitted = [index for index in range(len(manifest.objects)) if index not in rejected]
+    manifest = replace(
+        manifest,
+        objects=[manifest.objects[index] for index in admitted],
+        documents=[manifest.documents[index] for index in admitted],
+        locations=[manifest.locations[index] for index in admitted],
+    )
+    return manifest, [rejected[index] for index in sorted(rejected)]
 
 
 def declare_installed_kinds() -> list[ConfigError]:

@@ -11,7 +11,15 @@ from importlib.metadata import version
 import pytest
 
 from kframework.cli import main, simulate
-from kframework.errors import ClusterError, ConfigError, ConfigErrors, InputError, KFrameworkError, PluginError
+from kframework.errors import (
+    ClusterError,
+    ConfigError,
+    ConfigErrors,
+    InputError,
+    InputErrors,
+    KFrameworkError,
+    PluginError,
+)
 from tests.cli.conftest import Command
 
 
@@ -76,6 +84,10 @@ def test_wrong_usage_is_two_lines_and_code_2(run: Command, arguments: list[str],
         (PluginError("failed", plugin="P", hook="filter"), ["plugin 'P', hook filter: failed"]),
         (ClusterError("is taken", status=409), ["is taken"]),
         (ConfigErrors([ConfigError("is wrong", line=1), ConfigError("is odd")]), [":1: is wrong", "is odd"]),
+        (
+            InputErrors([InputError("is wrong", file="n.yaml"), InputError("and 5 more")]),
+            ["n.yaml: is wrong", "and 5 more"],
+        ),
         (KFrameworkError("on\n  two lines"), ["on two lines"]),
         (FileNotFoundError(2, "No such file or directory", "t.jsonl"), ["t.jsonl: No such file or directory"]),
         (

@@ -485,3 +485,26 @@ def test_values_of_a_source_are_played_from_a_file(run: Command, cluster: Path, 
         f"error: {file}: no plugin declares the source Load/lode; declared: Load/load"
     ]
     assert "'load' is not PLUGIN/NAME=FILE" in run(*options, "--source", "load").errors[0]
+
+
+REFUSED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: odd}
+spec: {runtimeClassName: nosuch, containers: [{name: c}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: odd}
+spec: {template: {spec: {priorityClassName: nosuch, containers: [{name: c}]}}}
+"""
+
+
+def test_pods_are_placed_without_what_admission_rejects(run: Command, cluster: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.yaml"
+    other.write_text(REFUSED)
+    result = run("simulate", "-f", cluster, "-f", other)
+    assert (result.code, result.out) == (1, TABLE)
+    assert [line.split(": ")[:2] for line in result.errors[:2]] == [["error", f"{other}:5"], ["error", f"{other}:10"]]
+    strict = run("simulate", "-f", cluster, "-f", other, "--strict")
+    assert (strict.code, strict.out, strict.errors) == (1, "", result.errors[:2])

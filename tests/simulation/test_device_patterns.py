@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.errors import InputError
+from kframework.errors import InputError, InputErrors
 from kframework.simulation.device_patterns import VersionValue, read
 
 HEAD = "apiVersion: kframework.dev/v1\nkind: Devices\n"
@@ -231,3 +231,13 @@ def test_file_of_another_kind_is_refused_with_its_line(tmp_path: Path) -> None:
     file.write_text("apiVersion: v1\nkind: Node\nmetadata: {name: a}\n")
     with pytest.raises(InputError, match=r":2: expected kind Devices .*, got Node"):
         read(str(file))
+
+
+def test_every_invalid_pattern_is_named(file: Path) -> None:
+    file.write_text(group("{name: G, count: 0}"))
+    with pytest.raises(InputErrors) as refused:
+        read(str(file))
+    assert [error.path for error in refused.value.errors] == [
+        "patterns[0].devices[0].name",
+        "patterns[0].devices[0].count",
+    ]

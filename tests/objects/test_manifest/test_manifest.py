@@ -10,7 +10,7 @@ from textwrap import dedent
 import pytest
 import yaml
 
-from kframework.errors import InputError
+from kframework.errors import InputError, InputErrors
 from kframework.objects.kinds import reference
 from kframework.objects.manifest import SkippedKind, read
 from kframework.objects.meta import ObjectMeta
@@ -332,3 +332,41 @@ def test_what_is_alike_only_to_python_is_not_shared(tmp_path: Path) -> None:
     file.write_text(f'{{"apiVersion": "v1", "kind": "List", "items": [{items}]}}')
     with pytest.raises(InputError, match="expected true or false, got an integer"):
         read([str(file)])
+
+
+FAULTS = """\
+apiVersion: v1
+kind: PodList
+items:
+- metadata: {name: a}
+  spec: {containers: [], tolerations: [{key: k, operator: Exist}]}
+- metadata: {name: b}
+  spec: {containers: {}}
+- metadata: {name: sound}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: d}
+spec:
+  template:
+    spec: {containers: [], tolerations: [{key: k, effect: Noschedule}]}
+"""
+
+
+def test_every_faulty_object_is_named_with_its_line(tmp_path: Path) -> None:
+    path = written(tmp_path, "bad.yaml", FAULTS)
+    with pytest.raises(InputErrors) as caught:
+        read([path])
+    assert [(error.line, error.subject) for error in caught.value.errors] == [
+        (5, "Pod default/a"),
+        (7, "Pod default/b"),
+        (15, "Deployment default/d"),
+    ]
+
+
+def test_faulty_objects_beyond_twenty_are_counted(tmp_path: Path) -> None:
+    path = written(tmp_path, "bad.yaml", "---".join("\n{apiVersion: v1, kind: Node}\n" for _ in range(50)))
+    with pytest.raises(InputErrors) as caught:
+        read([path])
+    assert [error.line for error in caught.value.errors[:20]] == [*range(1, 40, 2)]
+    assert [*map(str, caught.value.errors[20:])] == ["and 30 more"]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from kframework.cli.logs import logging_to_stderr
-from kframework.errors import InputError
+from kframework.errors import InputError, InputErrors
 from kframework.objects import Node, ResourceSlice
-from kframework.simulation.inputs import load, read_cluster
+from kframework.simulation.inputs import load, read_admitted, read_cluster
 
 
 def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,9 +136,9 @@ def test_unknown_fields_are_reported_with_their_lines(tmp_path: Path, capsys: py
 def test_strict_reading_rejects_unknown_fields(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(MISSPELT)
-    with pytest.raises(ExceptionGroup) as caught:
+    with pytest.raises(InputErrors) as caught:
         read_cluster([str(file)], strict=True)
-    assert [str(error) for error in caught.value.exceptions] == [f"{file}{line}" for line in UNKNOWN]
+    assert [str(error) for error in caught.value.errors] == [f"{file}{line}" for line in UNKNOWN]
     file.write_text(MISSPELT.replace("lables", "labels").replace("comand", "command").replace("tolerr", "toler"))
     assert len(read_cluster([str(file)], strict=True).objects) == 2
 
@@ -208,3 +208,15 @@ def test_rejected_object_is_reported_with_its_line(tmp_path: Path) -> None:
         f"{file}:7: Deployment default/web: spec.template.spec.priorityClassName: "
         'pods "web-" is forbidden: no PriorityClass with name nosuch was found'
     )
+
+
+def test_objects_that_admission_rejects_are_apart_from_the_others(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text(f"{REJECTED}---\n{{apiVersion: v1, kind: Node, metadata: {{name: n}}}}\n")
+    manifest, rejected = read_admitted([str(file)])
+    assert [each.metadata.name for each in manifest.objects] == ["n"]
+    assert [location.line() for location in manifest.locations] == [17]
+    assert [each.to_error().line for each in rejected] == [6, 14]
+    with pytest.raises(InputErrors) as caught:
+        read_admitted([str(file)], strict=True)
+    assert [error.line for error in caught.value.errors] == [6, 14]

@@ -43,7 +43,7 @@ from kframework.cli.process import (
 from kframework.cli.rbac import FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.recording import RecordOptions, open_recorder
 from kframework.cli.tracing import CONSOLE, Trace, traced, traced_to
-from kframework.simulation.inputs import read_cluster
+from kframework.simulation.inputs import read_admitted, report_rejected
 from kframework_batch.compare.command import compare
 
 if TYPE_CHECKING:
@@ -143,7 +143,8 @@ def simulate(
     outputs = {"shares": shares, "record": record_options.record, "report": report}
     refuse_overwriting(read, trace=None if trace == CONSOLE else trace, **outputs)
     settings = _settings(load_program(config), scheduler_names, default_queue, period, seed)
-    objects = read_cluster(filenames, devices=devices).objects
+    manifest, rejected = read_admitted(filenames, devices=devices)
+    report_rejected(rejected)
     with ExitStack() as closing:
         tracing = closing.enter_context(traced_to(trace, settings.configuration))
         observers: list[Observer] = [] if tracing is None else [tracing, SessionSpans(tracing)]
@@ -163,7 +164,7 @@ def simulate(
             observers += [history, sessions]
         simulation = closing.enter_context(
             create_simulation(
-                objects,
+                manifest.objects,
                 settings,
                 observers=observers,
                 on_progress=closing.enter_context(progress(alone=trace != CONSOLE and not verbosity)),
@@ -180,6 +181,7 @@ def simulate(
         say("notice", line)
     print_outcomes(result, output)
     summarise(result)
+    raise typer.Exit(int(bool(rejected)))
 
 
 # -- run -----------------------------------------------------------------------------------------------------------
