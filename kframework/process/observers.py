@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Generic
 
-from kframework.core.cycle.records import Observer
+from kframework.clock import rfc3339
+from kframework.core.cycle.records import Binding, Decision, Observer
+from kframework.core.cycle.run import Run, RunBinding
+from kframework.core.host import PodEvent
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.explainer import PodEngineView
 from kframework.explain.routes import explain_routes
+from kframework.objects import PodCondition
 from kframework.observe.history import History
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
@@ -18,6 +23,7 @@ from kframework.observe.metrics.series import ScrapedSeries, Series
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.view import EngineView
 from kframework.scheduler.scheduler import E, EngineFactory, Scheduler
+from kframework.state.pods import PendingPod
 
 if TYPE_CHECKING:
     from aiohttp.web import RouteDef
@@ -25,6 +31,54 @@ if TYPE_CHECKING:
 
 #: Creates the page's view of an engine from the history of its decisions.
 EngineViewFactory = Callable[[E, History], EngineView[E]]
+
+
+#: What becomes of the group that a pod names in `spec.schedulingGroup`.
+_IGNORED_GROUP = "spec.schedulingGroup is ignored, as not supported yet: the members of groups are scheduled one by one"
+
+
+class IgnoredGroups:
+    """An observer that reports pods that name a group: the first one to people, each by an event and a condition."""
+
+    def __init__(self) -> None:
+        self._has_told = False
+
+    def attach(self, scheduler: Scheduler, tell: Callable[[str], None]) -> None:
+        self._scheduler, self._tell = scheduler, tell
+
+    def on_decision(self, decision: Decision) -> None:
+        """Report the pod of a first attempt."""
+        if decision.pod_attempts == 1 and (pod := self._scheduler.engine.pending.get(decision.uid)) is not None:
+            self._report(pod)
+
+    def on_run(self, run: Run) -> None:
+        for attempt in run.attempts:
+            if attempt.pod.spec.scheduling_group is not None and attempt.queued.attempts == 1:
+                self._report(attempt.pod)
+
+    def on_binding(self, binding: Binding) -> None:
+        pass
+
+    def on_run_binding(self, bound: RunBinding) -> None:
+        pass
+
+    def _report(self, pod: PendingPod) -> None:
+        if pod.spec.scheduling_group is None:
+            return
+        scheduler = self._scheduler
+        if not self._has_told:
+            self._has_told = True
+            self._tell(f"{_IGNORED_GROUP} (first {pod.key})")
+        scheduler.record(PodEvent(pod.scheduler_name, pod, "GroupIgnored", "Scheduling", _IGNORED_GROUP, warning=True))
+        condition = PodCondition(
+            type="kframework.dev/GroupIgnored",
+            status="True",
+            reason="NotSupported",
+            message=_IGNORED_GROUP,
+            last_transition_time=rfc3339(scheduler.clock.now()),
+        )
+        write = partial(scheduler.cluster.patch_pod_status, pod.namespace, pod.name, pod.uid, condition=condition)
+        scheduler.write(f"group of {pod.uid}", write, lambda error: None)  # the event has the same text
 
 
 class Observers(Generic[E]):
@@ -57,6 +111,9 @@ class Observers(Generic[E]):
             ),
         ]
 
+    def attach(self, scheduler: Scheduler[E], tell: Callable[[str], None]) -> None:
+        """Attach observers that write to the cluster or to people."""
+
     def series(self, engine: E) -> tuple[Series, ...]:
         """Return the series of the metrics, including those read from the engine."""
         self.metrics.devices.attach(engine.profiles)
@@ -69,7 +126,12 @@ class PodObservers(Observers[PodEngine]):
     def __init__(
         self, *others: Observer, engine: EngineFactory[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE
     ) -> None:
+        self._groups = IgnoredGroups()
         super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share)
+        self.all += (self._groups,)
+
+    def attach(self, scheduler: Scheduler, tell: Callable[[str], None]) -> None:
+        self._groups.attach(scheduler, tell)
 
     def routes(self, scheduler: Scheduler) -> list[RouteDef]:
         return [*super().routes(scheduler), *explain_routes(scheduler, self.history)]

@@ -94,6 +94,7 @@ class Process(Generic[E]):
                 engine=self._observers.engine,
                 timed_share=self._observers.timed_share,
             )
+            self._observers.attach(self.scheduler, self._tell)
             self._collector = IdleCollector(self.clock)
             self.scheduler.on_idle = self._idle
             for notice in self.scheduler.profiles.warnings:

@@ -6,17 +6,21 @@ import asyncio
 
 import aiohttp
 import pytest
+from msgspec.structs import replace
 
 from kframework.clock import LoopClock
 from kframework.config.load import default_configuration
 from kframework.core.cycle.records import Binding, Decision
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects import Event, Pod, PodSchedulingGroup
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.web.sections import Section
 from kframework.observe.web.view import EngineView
 from kframework.process.http.endpoints import Listener, serve
 from kframework.process.observers import Observers, PodObservers, dropped_events
 from kframework.scheduler.scheduler import Scheduler
+from kframework.simulation.simulation import Simulation
+from kframework.testing import make_node, make_pod
 from tests.support.closed_engine import ClosedEngine
 
 
@@ -33,7 +37,7 @@ class Another:
 def test_others_are_told_before_the_history_and_the_metrics_are() -> None:
     another = Another()
     observers = PodObservers(another)
-    assert observers.all == (another, observers.history, observers.metrics.attempts)
+    assert observers.all[:3] == (another, observers.history, observers.metrics.attempts)
 
 
 @pytest.mark.parametrize(("wanted", "timed"), [(0.0, TIMED_SHARE), (1.0, 1.0)])
@@ -85,3 +89,25 @@ async def test_events_that_were_dropped_are_counted_by_the_reason() -> None:
         'kframework_dropped_events_total{reason="queue_full"} 7\n',
         'kframework_dropped_events_total{reason="write_failed"} 0\n',
     ]
+
+
+def member(name: str, cpu: str = "1") -> Pod:
+    pod = make_pod(name, cpu=cpu)
+    return replace(pod, spec=replace(pod.spec, scheduling_group=PodSchedulingGroup(pod_group_name="g")))
+
+
+def test_pods_that_name_a_group_are_reported_once_each() -> None:
+    observers, told = PodObservers(), list[str]()
+    pods = [member("in"), member("out", cpu="9"), make_pod("alone")]
+    with Simulation([make_node("n", cpu="4"), *pods], observers=observers.all) as simulation:
+        observers.attach(simulation.scheduler, told.append)
+        simulation.run(600)
+        events = [each.regarding.name for each in simulation.cluster.objects(Event) if each.reason == "GroupIgnored"]
+        assert sorted(events) == ["in", "out"]
+        conditions = {
+            pod.metadata.name: [each.message for each in pod.status.conditions if each.reason == "NotSupported"]
+            for pod in simulation.cluster.objects(Pod)
+        }
+    message = "spec.schedulingGroup is ignored, as not supported yet: the members of groups are scheduled one by one"
+    assert conditions == {"in": [message], "out": [message], "alone": []}
+    assert told == [f"{message} (first default/in)"]
