@@ -10,7 +10,17 @@ from typing import Annotated
 
 import typer
 
-from kframework.cli.options import Controllers, Devices, Objects, Port, Strict, Verbosity, WriteKubeconfig
+from kframework.cli.options import (
+    Controllers,
+    Devices,
+    EmulatedVersion,
+    Objects,
+    Port,
+    Strict,
+    Verbosity,
+    WriteKubeconfig,
+    emulated_minor,
+)
 from kframework.simulation.inputs import read_cluster
 
 
@@ -47,6 +57,7 @@ def command(
             help="Save the cluster in this file, and restore it at the next start, instead of reading -f.",
         ),
     ] = None,
+    emulated_version: EmulatedVersion = None,
     verbosity: Verbosity = 0,
 ) -> None:
     """Serve a cluster in memory as a Kubernetes API.
@@ -60,6 +71,7 @@ def command(
     from kframework.fake_api.authentication import read_tokens
     from kframework.fake_api.http_server import ServerOptions, serve_until_signal
     from kframework.fake_api.state_file import StateFile
+    from kframework.values.feature_gates import LATEST_MINOR
 
     publication = ServerOptions(
         bind_address=bind_address,
@@ -68,6 +80,7 @@ def command(
         tls=tls,
         tokens=read_tokens(token_auth_file) if token_auth_file else None,
         authorize=RbacAuthorizer if authorization_mode is AuthorizationMode.RBAC else AlwaysAllow,
+        minor=emulated_minor(emulated_version) or LATEST_MINOR,
     )
     manifest = read_cluster(filenames, devices=devices, strict=strict)
     state = StateFile(state_file) if state_file else None

@@ -161,14 +161,24 @@ Logging = Annotated[
 ]
 
 
+EmulatedVersion = Annotated[
+    str | None,
+    typer.Option(metavar="VERSION", help="Minor of Kubernetes to imitate, 1.36 or 1.37; default 1.37."),
+]
+
+
+def emulated_minor(emulated_version: str | None) -> str | None:
+    """Return the minor that an option names, None if it is not given; raises BadParameter."""
+    from kframework.values.feature_gates import parse_emulated_version
+
+    return _parse(parse_emulated_version, emulated_version, "--emulated-version")
+
+
 @dataclass(frozen=True, kw_only=True)
 class VersionOptions:
     """Options that choose the kube-scheduler to imitate; they override the configuration."""
 
-    emulated_version: Annotated[
-        str | None,
-        typer.Option(metavar="VERSION", help="Minor of Kubernetes to imitate, 1.36 or 1.37; default 1.37."),
-    ] = None
+    emulated_version: EmulatedVersion = None
     feature_gates: Annotated[
         list[str],
         typer.Option(
@@ -182,11 +192,11 @@ class VersionOptions:
     def override(self, configuration: Configuration) -> Configuration:
         """Return the configuration with these options, and report gates without an effect; raises ConfigError."""
         from kframework.config.load import gate_warnings, with_overrides
-        from kframework.values.feature_gates import parse_emulated_version, parse_feature_gates
+        from kframework.values.feature_gates import parse_feature_gates
 
         gates = _parse(parse_feature_gates, ",".join(self.feature_gates) or None, "--feature-gates")
         fields = {
-            "emulated_version": _parse(parse_emulated_version, self.emulated_version, "--emulated-version"),
+            "emulated_version": emulated_minor(self.emulated_version),
             "feature_gates": None if gates is None else {**configuration.options.feature_gates, **gates},
         }
         overridden = with_overrides(configuration, leader_election={}, client_connection={}, options=fields)

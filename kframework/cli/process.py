@@ -222,7 +222,9 @@ def create_server(
         from kframework.fake_api.embedded_server import EmbeddedServer
         from kframework.fake_api.http_server import ServerOptions
 
-        publication = ServerOptions(port=embedded.port, kubeconfig=embedded.write_kubeconfig)
+        publication = ServerOptions(
+            port=embedded.port, kubeconfig=embedded.write_kubeconfig, minor=configuration.options.emulated_version
+        )
         manifest = read_cluster(embedded.filenames, devices=embedded.devices)
         return EmbeddedServer(manifest, clock, publication, print_kubeconfig, controllers.split(","))
     from kframework.client.kube import ConnectionSettings

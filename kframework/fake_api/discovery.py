@@ -14,22 +14,28 @@ from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, check_health, health_of, plain
 from kframework.process.http.statuses import NO_SUBJECT, answered, failure
 
-#: Answer to `GET /version`: the release whose API is served.
-VERSION: Data = {
-    "major": "1",
-    "minor": "36",
-    "emulationMajor": "1",
-    "emulationMinor": "36",
-    "minCompatibilityMajor": "1",
-    "minCompatibilityMinor": "35",
-    "gitVersion": "v1.36.2+kframework",
-    "gitCommit": "",
-    "gitTreeState": "clean",
-    "buildDate": "2026-01-01T00:00:00Z",
-    "goVersion": "none",
-    "compiler": "none",
-    "platform": "linux/amd64",
-}
+#: The releases whose APIs are served, by minor.
+_RELEASES = {"1.36": "v1.36.2", "1.37": "v1.37.0"}
+
+
+def server_version(minor: str) -> Data:
+    """Return the answer to `GET /version`."""
+    major, number = minor.split(".")
+    return {
+        "major": major,
+        "minor": number,
+        "emulationMajor": major,
+        "emulationMinor": number,
+        "minCompatibilityMajor": major,
+        "minCompatibilityMinor": str(int(number) - 1),
+        "gitVersion": f"{_RELEASES[minor]}+kframework",
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "2026-01-01T00:00:00Z",
+        "goVersion": "none",
+        "compiler": "none",
+        "platform": "linux/amd64",
+    }
 
 
 def list_versions(accept: str, served: Iterable[ApiResource]) -> Response:

@@ -35,6 +35,7 @@ from kframework.fake_api.wire.plain_data import entries
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.manifest import Manifest
 from kframework.process.signals import handle_signals
+from kframework.values.feature_gates import LATEST_MINOR
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -125,6 +126,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
         tls: Whether to serve HTTPS; always if users must log in, because kubectl sends tokens only over TLS.
         tokens: Users by token, besides the administrator of the kubeconfig; None makes every user an administrator.
         authorize: Creates the authorizer; other than AlwaysAllow, users must log in.
+        minor: Minor of Kubernetes to serve.
     """
 
     bind_address: str = "127.0.0.1"
@@ -133,6 +135,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls: bool = False
     tokens: Mapping[str, User] | None = None
     authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
+    minor: str = LATEST_MINOR
 
 
 @asynccontextmanager
@@ -222,7 +225,7 @@ async def run_cluster(
     state: StateFile | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with these objects while in the context, and report its kubeconfig; raises ConfigError."""
-    local = LocalCluster(clock, manifest, options.authorize, controllers, state)
+    local = LocalCluster(clock, manifest, options.authorize, controllers, state, options.minor)
     async with publish(local.server, options) as kubeconfig, anyio.create_task_group() as tasks:
         tasks.start_soon(local.run)
         on_kubeconfig(kubeconfig)

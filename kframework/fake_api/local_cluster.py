@@ -40,6 +40,7 @@ from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
 from kframework.objects.openapi.unknown_fields import remove_fields, unknown_fields
+from kframework.values.feature_gates import LATEST_MINOR
 
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 _TERMINATED: dict[str, Data] = {
@@ -192,6 +193,7 @@ class LocalCluster:
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
         controllers: Sequence[str] = ("*",),
         state: StateFile | None = None,
+        minor: str = LATEST_MINOR,
     ) -> None:
         self._state = state
         saved = state.saved if state is not None else None
@@ -206,7 +208,8 @@ class LocalCluster:
         more = [each for each in (*default_roles(), *SYSTEM_CLASSES) if _object_key(each) not in named]
         self._initial = [*objects, *more], documents
         self.memory: MemoryCluster = MemoryCluster(clock, *self._initial, version)
-        self.server: ApiServer = ApiServer(self.memory, clock, partial(_create_collection, clock), authorize)
+        collect = partial(_create_collection, clock)
+        self.server: ApiServer = ApiServer(self.memory, clock, collect, authorize, minor)
         list(self.server.collections())  # before the first write, so that watches may begin at each object's version
         self._controllers = [
             Kubelet(self.memory, clock, TERMINATION_SECONDS),

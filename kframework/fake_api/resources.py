@@ -1,4 +1,4 @@
-"""Served resources: the kinds of Kubernetes 1.36's stable groups and others, and conversions between their versions.
+"""Served resources: the kinds of Kubernetes' stable groups and others, and conversions between their versions.
 
 Fields that no scheduler reads are kept as their author wrote them. The subresource `scale` is the same for all kinds.
 """
@@ -29,6 +29,7 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import foreign_kind
 from kframework.objects.label_selectors import label_selector
+from kframework.values.feature_gates import MINORS
 
 SCALE = "autoscaling/v1"
 
@@ -108,7 +109,7 @@ SUBRESOURCES = {
 }
 
 #: A line per kind: name, plural and short names, then `cluster` if cluster-scoped, `review` if it is only a question,
-#: subresources, and the category with a plus.
+#: subresources, the category with a plus, and the minor that introduced it if 1.36 does not serve it.
 _BUILT_IN_KINDS = """
 v1
   Binding bindings, review
@@ -188,6 +189,7 @@ rbac.authorization.k8s.io/v1
   RoleBinding rolebindings,
 resource.k8s.io/v1
   DeviceClass deviceclasses, cluster
+  DeviceTaintRule devicetaintrules, cluster status 1.37
   ResourceClaim resourceclaims, status
   ResourceClaimTemplate resourceclaimtemplates,
   ResourceSlice resourceslices, cluster
@@ -204,7 +206,7 @@ storage.k8s.io/v1
 
 
 class BuiltInKind(NamedTuple):
-    """A kind of the stable groups; `traits` are `cluster`, `review` and subresources."""
+    """A kind of the stable groups; `traits` are `cluster`, `review`, subresources and the minor that introduced it."""
 
     api_version: str
     name: str
@@ -212,6 +214,11 @@ class BuiltInKind(NamedTuple):
     short_names: tuple[str, ...]
     traits: frozenset[str]
     categories: tuple[str, ...]
+
+    def is_served(self, minor: str) -> bool:
+        """Return whether a minor of Kubernetes has this kind."""
+        later = MINORS[MINORS.index(minor) + 1 :]
+        return self.traits.isdisjoint(later)
 
     @property
     def kind(self) -> Kind[ApiObject]:

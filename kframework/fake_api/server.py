@@ -35,6 +35,7 @@ from kframework.fake_api.wire.yaml_bodies import YAML, to_yaml_response
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.openapi.definitions import read_document
 from kframework.process.http.statuses import NO_SUBJECT, Subject, answered, failure
+from kframework.values.feature_gates import LATEST_MINOR
 
 _MAX_AUDIENCES = 64
 
@@ -108,15 +109,17 @@ class ApiServer:
         clock: Clock,
         collect: CollectionFactory = Collection,
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
+        minor: str = LATEST_MINOR,
     ) -> None:
         self.cluster: MemoryCluster = cluster
         self.authorizer: Authorizer = authorize(cluster)
         self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)
         self.authenticator: Authenticator = Authenticator(self.accounts)
-        self._store = Store(cluster, clock, collect)
+        self._store = Store(cluster, clock, collect, minor)
         #: Admission webhooks; called over HTTP only.
         self.webhooks: Webhooks = Webhooks(self._store, self.begin)
-        self._openapi = OpenApi()
+        self._version = discovery.server_version(minor)
+        self._openapi = OpenApi(str(self._version["gitVersion"]))
         self._knows_fields = False  # whether the OpenAPI document is loaded
 
     def collections(self) -> Iterator[Collection]:
@@ -237,7 +240,7 @@ class ApiServer:
         served = self._store.catalogue.resources()
         match request.path.strip("/").split("/"):
             case ["version"]:
-                return answered(discovery.VERSION)
+                return answered(self._version)
             case ["api"]:
                 return discovery.list_versions(request.accept, served)
             case ["apis"]:

@@ -24,6 +24,7 @@ from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Kind, Node, Pod, all_kinds, kind_of
 from kframework.objects.kinds import foreign_kind
 from kframework.objects.requests import on_node_requests
+from kframework.values.feature_gates import LATEST_MINOR
 
 API_VERSION = "metrics.k8s.io/v1beta1"
 _READ = ("get", "list")
@@ -84,10 +85,14 @@ def _format_usage(cpu: int, memory: int) -> Data:
 
 
 class Catalogue:
-    """The served resources, by apiVersion and plural."""
+    """The resources that a minor of Kubernetes serves, by apiVersion and plural."""
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(self, cluster: MemoryCluster, minor: str = LATEST_MINOR) -> None:
         self._cluster = cluster
+        self._built_in = [each for each in built_in_kinds() if each.is_served(minor)]
+        self._absent = {(each.api_version, each.plural) for each in built_in_kinds()}.difference(
+            (each.api_version, each.plural) for each in self._built_in
+        )
         self._usage = ResourceUsage(cluster)
         self._resources = self._collect()
         cluster.subscribe([CustomResourceDefinition], self._invalidate)
@@ -113,8 +118,10 @@ class Catalogue:
         definitions = self._cluster.objects(CustomResourceDefinition)
         custom = [resource for definition in definitions for resource in defined_resources(definition)]
         resources: dict[tuple[str, str], ApiResource] = {}
-        declared = map(declared_resource, all_kinds())
-        sources = (*map(built_in_resource, built_in_kinds()), *custom, *declared, *self._usage.resources())
+        declared = (
+            declared_resource(kind) for kind in all_kinds() if (kind.api_version, kind.plural) not in self._absent
+        )
+        sources = (*map(built_in_resource, self._built_in), *custom, *declared, *self._usage.resources())
         for resource in sources:
             resources.setdefault((resource.kind.api_version, resource.kind.plural), resource)
         return resources
@@ -126,10 +133,16 @@ class Catalogue:
 class Store:
     """A cluster with its served resources; `collect` creates the collection of a kind."""
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, collect: CollectionFactory = Collection) -> None:
+    def __init__(
+        self,
+        cluster: MemoryCluster,
+        clock: Clock,
+        collect: CollectionFactory = Collection,
+        minor: str = LATEST_MINOR,
+    ) -> None:
         self.cluster: MemoryCluster = cluster
         self.clock: Clock = clock
-        self.catalogue: Catalogue = Catalogue(cluster)
+        self.catalogue: Catalogue = Catalogue(cluster, minor)
         self._collect = collect
         self._collections: dict[type[ApiObject], Collection] = {}
 

@@ -109,11 +109,13 @@ class Watch(msgspec.Struct, frozen=True):
     """A kind that a plugin needs to watch: reflectors, RBAC rules, recordings and the fake API follow from it.
 
     `kind` is a struct of `kframework.objects`, or one of your own that `kframework.objects.kind` declares; `verbs` are
-    those that `handle.api` needs beyond get, list and watch.
+    those that `handle.api` needs beyond get, list and watch. A kind with a `gate` is watched only if that feature gate
+    of Kubernetes is on.
     """
 
     kind: type[ApiObject]
     verbs: tuple[Verb, ...] = ()
+    gate: str = ""
 
 
 class Plugin(Generic[A], Hooks):

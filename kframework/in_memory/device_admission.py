@@ -1,4 +1,4 @@
-"""Admission of claims to devices and of slices, by the rules of resource.k8s.io/v1 in Kubernetes 1.36."""
+"""Admission of claims to devices, of slices and of taint rules, by the rules of resource.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kframework.errors import ClusterError
 from kframework.objects import (
     ApiObject,
     DeviceSubRequest,
+    DeviceTaintRule,
     ExactDeviceRequest,
     ResourceClaim,
     ResourceClaimSpec,
@@ -37,6 +38,8 @@ def set_defaults(subject: T, now: str) -> T:
             return replace(subject, spec=replace(subject.spec, spec=_default_claim_spec(subject.spec.spec)))
         case ResourceSlice():
             return cast("T", _with_taint_times(subject, now))
+        case DeviceTaintRule():
+            return with_taint_time(None, subject, now)
     return subject
 
 
@@ -66,6 +69,15 @@ def _with_taint_times(resource_slice: ResourceSlice, now: str) -> ResourceSlice:
         for device in devices
     )
     return replace(resource_slice, spec=replace(resource_slice.spec, devices=dated))
+
+
+def with_taint_time(old: DeviceTaintRule | None, rule: T, now: str) -> T:
+    """Return a rule whose taint says since when it has its effect: a new effect begins now, unless its author says."""
+    assert isinstance(rule, DeviceTaintRule)
+    taint, before = rule.spec.taint, old.spec.taint if old is not None else rule.spec.taint
+    if taint.time_added and (taint.effect == before.effect or taint.time_added != before.time_added):
+        return rule
+    return cast("T", replace(rule, spec=replace(rule.spec, taint=replace(taint, time_added=now))))
 
 
 def check_admin_access(subject: ApiObject, labels: Mapping[str, str]) -> None:

@@ -21,6 +21,7 @@ from kframework.in_memory.kind_store import Change, ChangeHandler, Draft, KindSt
 from kframework.in_memory.pod_admission import NO_POLICIES, Policies, check_change
 from kframework.objects import (
     ApiObject,
+    DeviceTaintRule,
     Event,
     LimitRange,
     Namespace,
@@ -207,6 +208,8 @@ class MemoryStore:
             raise api_errors.uid_conflict(kind, name, uid, old.metadata.uid)
         if subject.metadata.resource_version not in ("", old.metadata.resource_version):
             raise api_errors.version_conflict(kind, name)
+        if isinstance(old, DeviceTaintRule):
+            subject = device_admission.with_taint_time(old, subject, self.timestamp())
         new = admission.admit_update(old, subject)
         check_change(old, new, self._policies_for(new))
         return new

@@ -25,6 +25,7 @@ from kframework.objects.problem import (
     shown,
 )
 from kframework.objects.resource_rules import list_problems, parse
+from kframework.objects.resource_slices import DeviceTaintRule, DeviceTaintSelector
 from kframework.objects.scheduling_rules import (
     PREEMPTION_POLICIES,
     choice,
@@ -33,6 +34,7 @@ from kframework.objects.scheduling_rules import (
     node_selector_problems,
     prefixed,
     selector_problems,
+    single_taint_problems,
     taint_problems,
     tolerations_problems,
 )
@@ -68,11 +70,12 @@ _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOnc
 _VOLUME_MODES = ("Block", "Filesystem")
 _RECLAIM_POLICIES = ("Delete", "Recycle", "Retain")
 _CLAIM_POLICIES = ("Retain", "Delete")
+_DEVICE_EFFECTS = ("NoExecute", "NoSchedule", "None")
 
 #: The kinds with rules here.
 RULED_KINDS = (
     *(Node, PriorityClass, RuntimeClass, LimitRange, PodDisruptionBudget),
-    *(StorageClass, PersistentVolume, PersistentVolumeClaim, CSINode, CSIStorageCapacity),
+    *(StorageClass, PersistentVolume, PersistentVolumeClaim, CSINode, CSIStorageCapacity, DeviceTaintRule),
     *(CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet),
 )
 
@@ -105,6 +108,9 @@ def object_problems(subject: ApiObject) -> Problems:
         case CSIStorageCapacity():
             yield from prefixed(("nodeTopology",), selector_problems(subject.node_topology))
             yield from _name_problems(("storageClassName",), subject.storage_class_name)
+        case DeviceTaintRule(spec=rule):
+            yield from prefixed(("spec", "deviceSelector"), _device_selector_problems(rule.device_selector))
+            yield from prefixed(("spec", "taint"), single_taint_problems(rule.taint, _DEVICE_EFFECTS))
         case PodDisruptionBudget():
             yield from prefixed(("spec",), _budget_problems(subject))
         case _:
@@ -267,12 +273,30 @@ def _claim_problems(claim: PersistentVolumeClaim) -> Problems:
 
 def _driver_problems(names: Sequence[str]) -> Problems:
     for index, name in enumerate(names):
-        if not name:
-            yield required((index, "name"))
-        else:
-            yield from (invalid((index, "name"), name, each) for each in dns_subdomain(name.lower()))
+        yield from _driver_name_problems((index, "name"), name)
         if name in names[:index]:
             yield duplicate((index, "name"), name)
+
+
+def _driver_name_problems(path: FieldPath, name: str) -> Problems:
+    if not name:
+        yield required(path)
+    else:
+        yield from (invalid(path, name, each) for each in dns_subdomain(name.lower()))
+
+
+def _device_selector_problems(selector: DeviceTaintSelector | None) -> Problems:
+    if selector is None:
+        return
+    if selector.driver is not None:
+        yield from _driver_name_problems(("driver",), selector.driver)
+    if selector.pool == "":
+        yield required(("pool",))
+    elif selector.pool is not None:
+        for part in selector.pool.split("/"):
+            yield from (invalid(("pool",), part, each) for each in dns_subdomain(part))
+    if selector.device is not None:
+        yield from (invalid(("device",), selector.device, each) for each in dns_label(selector.device))
 
 
 # --- workloads --------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from kframework.objects.node import Node
 from kframework.objects.pod import Pod
 from kframework.objects.policies import LimitRange, PriorityClass, RuntimeClass
 from kframework.objects.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
-from kframework.objects.resource_slices import ResourceSlice
+from kframework.objects.resource_slices import DeviceTaintRule, ResourceSlice
 from kframework.objects.storage import (
     CSIDriver,
     CSINode,
@@ -108,6 +108,7 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("CSIStorageCapacity", "storage.k8s.io/v1", "csistoragecapacities", True, CSIStorageCapacity),
     Kind("VolumeAttachment", "storage.k8s.io/v1", "volumeattachments", False, VolumeAttachment),
     Kind("DeviceClass", "resource.k8s.io/v1", "deviceclasses", False, DeviceClass),
+    Kind("DeviceTaintRule", "resource.k8s.io/v1", "devicetaintrules", False, DeviceTaintRule),
     Kind("ResourceSlice", "resource.k8s.io/v1", "resourceslices", False, ResourceSlice),
     Kind("ResourceClaimTemplate", "resource.k8s.io/v1", "resourceclaimtemplates", True, ResourceClaimTemplate),
     Kind("ResourceClaim", "resource.k8s.io/v1", "resourceclaims", True, ResourceClaim),

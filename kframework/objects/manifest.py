@@ -422,7 +422,7 @@ Plain = Mapping[Any, object]
 def convert_to_v1(api_version: str, kind: str, data: Plain) -> tuple[str, Plain]:
     """Convert an object and its apiVersion to v1; other kinds and data of another form are returned unchanged."""
     match api_version:
-        case "resource.k8s.io/v1beta2":
+        case "resource.k8s.io/v1alpha3" | "resource.k8s.io/v1beta2":
             return _V1, {**data, "apiVersion": _V1}
         case "resource.k8s.io/v1beta1":
             return _V1, {**_convert_from_beta1(kind, data), "apiVersion": _V1}

@@ -1,10 +1,10 @@
-"""Devices in slices, which drivers publish (resource.k8s.io/v1, KEP-4381)."""
+"""Devices in slices, which drivers publish, and rules that taint them (resource.k8s.io/v1, KEP-4381, KEP-5055)."""
 
 from __future__ import annotations
 
 import msgspec
 
-from kframework.objects.meta import ApiObject, ApiStruct, RawQuantity
+from kframework.objects.meta import ApiObject, ApiStruct, Condition, RawQuantity
 from kframework.objects.node import NodeSelector, Taint
 
 
@@ -114,3 +114,31 @@ class ResourceSlice(ApiObject, frozen=True, kw_only=True):
     """Devices of one pool of a driver."""
 
     spec: ResourceSliceSpec = ResourceSliceSpec()
+
+
+class DeviceTaintSelector(ApiStruct, frozen=True, kw_only=True):
+    """The devices of a driver, a pool, or a name; all of these that are set must be the device's."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class DeviceTaintRuleSpec(ApiStruct, frozen=True, kw_only=True):
+    """The `spec` of a rule; its taint applies to all devices if it has no selector."""
+
+    device_selector: DeviceTaintSelector | None = None
+    taint: DeviceTaint = DeviceTaint()
+
+
+class DeviceTaintRuleStatus(ApiStruct, frozen=True, kw_only=True):
+    """The `status` of a rule, which the controller that evicts pods writes."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class DeviceTaintRule(ApiObject, frozen=True, kw_only=True):
+    """A taint for all devices that a selector matches, as if their drivers had published it."""
+
+    spec: DeviceTaintRuleSpec = DeviceTaintRuleSpec()
+    status: DeviceTaintRuleStatus = DeviceTaintRuleStatus()

@@ -132,13 +132,17 @@ def _claim_problems(claims: Sequence[PodResourceClaim]) -> Iterator[Problem]:
 def taint_problems(taints: Sequence[Taint]) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        yield from (invalid((index, "key"), taint.key, each) for each in qualified_name(taint.key))
-        yield from (invalid((index, "value"), taint.value, each) for each in label_value(taint.value))
-        yield from choice((index, "effect"), taint.effect, EFFECTS)
+        yield from prefixed((index,), single_taint_problems(taint, EFFECTS))
         if (taint.key, taint.effect) in seen:
             found = duplicate((index,), to_builtins(taint))
             yield replace(found, message=f"{found.message}: taints must be unique by key and effect pair")
         seen.add((taint.key, taint.effect))
+
+
+def single_taint_problems(taint: Taint, effects: Sequence[str]) -> Iterator[Problem]:
+    yield from (invalid(("key",), taint.key, each) for each in qualified_name(taint.key))
+    yield from (invalid(("value",), taint.value, each) for each in label_value(taint.value))
+    yield from choice(("effect",), taint.effect, effects)
 
 
 def labels_problems(path: FieldPath, labels: Mapping[str, str]) -> Iterator[Problem]:

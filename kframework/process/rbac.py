@@ -49,8 +49,7 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
     yield kind_of(Pod), "", _READ_VERBS
     yield kind_of(Node), "", _READ_VERBS
     yield kind_of(Event), "", ("create", "patch")  # a series grows by patches
-    of_plugins = (watch for _, plugin in profiles.plugins() for watch in plugin.watches)
-    for watch in (*of_plugins, *watches):
+    for watch in (*(watch for _, watch in profiles.watches()), *watches):
         kind = kind_of(watch.kind)
         yield kind, "", [*_READ_VERBS, *(verb for verb in watch.verbs if verb != "patch_status")]
         if "patch_status" in watch.verbs:

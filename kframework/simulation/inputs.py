@@ -136,12 +136,6 @@ _OTHER_FILES = {
     ("", "Config"): "a kubeconfig names a cluster and has no objects: pass it to kframework run with --kubeconfig",
 }
 
-#: Kinds of Kubernetes that affect where pods go, but not here.
-_UNSUPPORTED = {
-    ("resource.k8s.io", "DeviceTaintRule"): "devices get no taints from it",
-}
-
-
 #: The group of Kubernetes' pod groups, and its kinds.
 _SCHEDULING, _GROUP_KINDS = "scheduling.k8s.io", ("PodGroup", "CompositePodGroup", "Workload")
 
@@ -187,8 +181,6 @@ def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
         ]
         if (group, each.kind) in _OTHER_FILES:
             yield _OTHER_FILES[group, each.kind]
-        elif (group, each.kind) in _UNSUPPORTED:
-            yield f"ignored, as not supported yet: {text}; {_UNSUPPORTED[group, each.kind]}"
         elif _is_group(each.api_version, each.kind):
             groups.append(text)
         elif current:

@@ -19,6 +19,7 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.objects import ApiObject
 from kframework.objects.manifest import Manifest
 from kframework.simulation.inputs import ClusterSource, read_cluster
+from kframework.values.feature_gates import LATEST_MINOR
 
 if TYPE_CHECKING:
     import kopf
@@ -39,11 +40,11 @@ class FakeApi:
     """A cluster that any process on this machine can use by `url`, or by `kubeconfig`, while it is entered.
 
     `cluster` is a cluster file, or objects. Bound pods run, claims are created and bound, and the `controllers` run, by
-    their names in kube-controller-manager's flag. It runs in real time. `tls`, `tokens` and `rbac` each enable TLS,
-    with a certificate that its kubeconfig trusts. A client with one of the `tokens` is that user, and with `rbac` may
-    do what the cluster's roles allow; the kubeconfig's own token is an administrator's, and without `tokens` and `rbac`
-    every client is one. Raises InputError for unreadable input, and the system's error for a port or file that it
-    rejects.
+    their names in kube-controller-manager's flag. It serves this `minor` of Kubernetes, and runs in real time. `tls`,
+    `tokens` and `rbac` each enable TLS, with a certificate that its kubeconfig trusts. A client with one of the
+    `tokens` is that user, and with `rbac` may do what the cluster's roles allow; the kubeconfig's own token is an
+    administrator's, and without `tokens` and `rbac` every client is one. Raises InputError for unreadable input, and
+    the system's error for a port or file that it rejects.
     """
 
     url: str
@@ -59,9 +60,12 @@ class FakeApi:
         tokens: Mapping[str, User] | None = None,
         rbac: bool = False,
         controllers: Sequence[str] = ("*",),
+        minor: str = LATEST_MINOR,
     ) -> None:
         self._controllers = controllers
-        self._options = ServerOptions(tls=tls, tokens=tokens, authorize=RbacAuthorizer if rbac else AlwaysAllow)
+        self._options = ServerOptions(
+            tls=tls, tokens=tokens, authorize=RbacAuthorizer if rbac else AlwaysAllow, minor=minor
+        )
         if isinstance(cluster, str | Path):
             self._manifest = read_cluster([str(cluster)])
         else:

@@ -100,7 +100,9 @@ _NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 #: The gates that change what kframework decides. Other features are always there, or never.
-EFFECTIVE_GATES: Final = frozenset({"StorageCapacityScoring", "VolumeLimitScaling"})
+EFFECTIVE_GATES: Final = frozenset(
+    {"DRADeviceTaintRules", "DRAFractionalCapacityRange", "StorageCapacityScoring", "VolumeLimitScaling"}
+)
 
 #: The gates that set all features of a stage, unless a feature is set by name.
 _WHOLE_STAGES: Mapping[str, str] = MappingProxyType({"AllAlpha": "alpha", "AllBeta": "beta"})

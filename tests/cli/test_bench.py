@@ -16,8 +16,8 @@ STEPS = """\
 - {opcode: createPods, countParam: $pods, collectMetrics: true}
 """
 
-RULES = "- {opcode: createAny, templatePath: rule.yaml}\n"
-RULE = "apiVersion: resource.k8s.io/v1alpha3\nkind: DeviceTaintRule\nmetadata: {name: rule}\n"
+REQUESTS = "- {opcode: createAny, templatePath: request.yaml}\n"
+REQUEST = "apiVersion: resource.k8s.io/v1alpha3\nkind: ResourcePoolStatusRequest\nmetadata: {name: r}\n"
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def file(tmp_path: Path) -> Path:
     """A file with a workload, one that asks for the impossible, and one for a kind that is not there."""
     text = case(STEPS, "{name: one, labels: [short], params: {pods: 3}}")
     text += "  - {name: fast, threshold: 1.0e+9, params: {pods: 1}}\n"
-    text += case(RULES).replace("Case", "Rules")
-    return write(tmp_path, text, node=NODE, rule=RULE)
+    text += case(REQUESTS).replace("Case", "Requests")
+    return write(tmp_path, text, node=NODE, request=REQUEST)
 
 
 def test_a_table(run: Command, file: Path) -> None:
@@ -50,11 +50,11 @@ def test_json_has_everything(run: Command, file: Path) -> None:
 
 
 def test_floors_and_what_is_not_there_are_told(run: Command, file: Path) -> None:
-    done = run("bench", str(file.parent), "--workload", "Case/fast", "--workload", "Rules")
+    done = run("bench", str(file.parent), "--workload", "Case/fast", "--workload", "Requests")
     assert done.out.splitlines()[1].endswith("1e+09")
     assert done.err.splitlines() == [
         "error: Case/fast is below its floor of 1e+09 pods/s",
-        "notice: Rules/one was not run: there is no DeviceTaintRule here",
+        "notice: Requests/one was not run: there is no ResourcePoolStatusRequest here",
     ]
     assert done.code == 1
 

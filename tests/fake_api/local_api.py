@@ -15,6 +15,7 @@ from kframework.fake_api.resources import ApiResource, built_in_kinds, built_in_
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
+from kframework.values.feature_gates import LATEST_MINOR
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -26,12 +27,12 @@ Json = dict[str, Any]
 
 
 class LocalApi:
-    """A cluster of these objects and its API server."""
+    """A cluster of these objects and its API server, of a minor of Kubernetes."""
 
-    def __init__(self, *objects: ApiObject) -> None:
+    def __init__(self, *objects: ApiObject, minor: str = LATEST_MINOR) -> None:
         clock = LoopClock(asyncio.get_running_loop())
         self.cluster = MemoryCluster(clock, objects)
-        self.server = ApiServer(self.cluster, clock)
+        self.server = ApiServer(self.cluster, clock, minor=minor)
 
     async def send(self, method: str, path: str, body: object = None, **query: Any) -> Response:
         sent = request(method, path, body, **query)

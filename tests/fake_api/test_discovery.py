@@ -12,11 +12,21 @@ from tests.fake_api.local_api import Json, LocalApi
 AGGREGATED = "application/json;g=apidiscovery.k8s.io;v={};as=APIGroupDiscoveryList"
 
 
-async def test_version_is_served() -> None:
-    version = await LocalApi().call("GET", "/version")
-    assert (version["major"], version["minor"]) == ("1", "36")
-    assert version["gitVersion"].startswith("v1.36.")
-    assert (version["emulationMajor"], version["emulationMinor"]) == ("1", "36")
+@pytest.mark.parametrize(("minor", "number"), [("1.36", "36"), ("1.37", "37")])
+async def test_version_is_that_of_the_minor(minor: str, number: str) -> None:
+    version = await LocalApi(minor=minor).call("GET", "/version")
+    assert (version["major"], version["minor"]) == ("1", number)
+    assert version["gitVersion"].startswith(f"v{minor}.")
+    assert (version["emulationMajor"], version["emulationMinor"]) == ("1", number)
+
+
+@pytest.mark.parametrize(("minor", "is_served"), [("1.36", False), ("1.37", True)])
+async def test_rules_that_taint_devices_are_served_since_1_37(minor: str, is_served: bool) -> None:
+    api = LocalApi(minor=minor)
+    resources = {each["name"] for each in (await api.call("GET", "/apis/resource.k8s.io/v1"))["resources"]}
+    names = {"devicetaintrules", "devicetaintrules/status"}
+    assert resources & names == (names if is_served else set())
+    assert (await api.send("GET", "/apis/resource.k8s.io/v1/devicetaintrules")).status == (200 if is_served else 404)
 
 
 @pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3/api/v1"])

@@ -297,3 +297,23 @@ async def test_pod_with_another_priority_than_its_class_is_rejected() -> None:
     assert message.endswith("PriorityClass high is already marked as default. Only one default can exist")
     _, reason, message = await api.call_error("POST", PODS, pod(priorityClassName="high", priority=5))
     assert (reason, "the integer value of priority (5) must not be provided" in message) == ("Forbidden", True)
+
+
+RULES = "/apis/resource.k8s.io/v1/devicetaintrules"
+
+
+async def test_rule_that_taints_devices_gets_its_time_and_keeps_its_status() -> None:
+    api = LocalApi()
+    taint = {"key": "example.com/broken", "effect": "None"}
+    spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
+    condition = {"type": "EvictionInProgress", "status": "False"}
+    sent = {"metadata": {"name": "r"}, "spec": spec, "status": {"conditions": [condition]}}
+    created = await api.call("POST", RULES, sent)
+    assert created.get("status", {}) == {} and created["metadata"]["generation"] == 1
+    assert created["spec"]["taint"].pop("timeAdded").endswith("Z")
+    assert created["spec"] == spec
+    status = await api.call("PATCH", f"{RULES}/r/status", {"status": {"conditions": [condition]}}, content_type=MERGE)
+    assert status["metadata"]["generation"] == 1
+    changed = await api.call("PATCH", f"{RULES}/r", {"spec": {"taint": {"effect": "NoExecute"}}}, content_type=MERGE)
+    assert changed["metadata"]["generation"] == 2
+    assert changed["status"]["conditions"] == [condition]

@@ -16,6 +16,7 @@ from kframework.objects import (
     ApiObject,
     DeviceAllocationResult,
     DeviceRequestAllocationResult,
+    DeviceTaintRule,
     ResourceClaim,
     ResourceClaimConsumerReference,
     ResourceClaimStatus,
@@ -83,6 +84,31 @@ def test_device_taints_get_their_time() -> None:
     assert [taint.time_added for taint in defaulted.spec.devices[1].taints] == [NOW, "2025-01-01T00:00:00Z"]
     without = resource_slice(devices=[{"name": "x"}])
     assert device_admission.set_defaults(without, NOW) is without
+
+
+LATER, EARLIER = "2026-01-02T00:00:00Z", "2025-01-01T00:00:00Z"
+
+
+def taint_rule(effect: str, time: str | None = None) -> DeviceTaintRule:
+    taint = {"key": "k", "effect": effect, "timeAdded": time}
+    return msgspec.convert({"metadata": {"name": "r"}, "spec": {"taint": taint}}, DeviceTaintRule)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "time"),
+    [
+        (None, taint_rule("None"), LATER),
+        (None, taint_rule("None", EARLIER), EARLIER),
+        (taint_rule("None", NOW), taint_rule("None", NOW), NOW),
+        (taint_rule("None", NOW), taint_rule("None"), LATER),
+        (taint_rule("None", NOW), taint_rule("NoExecute", NOW), LATER),
+        (taint_rule("None", NOW), taint_rule("NoExecute", EARLIER), EARLIER),
+    ],
+)
+def test_new_effect_of_a_rule_begins_now_unless_its_author_says(
+    old: DeviceTaintRule | None, new: DeviceTaintRule, time: str
+) -> None:
+    assert device_admission.with_taint_time(old, new, LATER).spec.taint.time_added == time
 
 
 @pytest.mark.parametrize("subject", [claim(EXACT, ADMIN), template(EXACT, ADMIN)])

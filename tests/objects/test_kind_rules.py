@@ -102,9 +102,25 @@ def node(*taints: dict[str, Any]) -> tuple[str, str, dict[str, Any]]:
     return "v1", "Node", {"spec": {"taints": taints}}
 
 
+def taint_rule(effect: str = "NoSchedule", **selector: Any) -> tuple[str, str, dict[str, Any]]:
+    taint = {"key": "example.com/broken", "effect": effect}
+    return "resource.k8s.io/v1", "DeviceTaintRule", {"spec": {"deviceSelector": selector, "taint": taint}}
+
+
 OPERATOR = {"matchExpressions": [{"key": "a", "operator": "in", "values": ["b"]}]}
 NO_OPERATOR = 'operator: Invalid value: "in": not a valid selector operator'
 FAULTY: list[tuple[tuple[str, str, dict[str, Any]], str]] = [
+    # rules that taint devices
+    (taint_rule(""), "spec.taint.effect: Required value"),
+    (
+        taint_rule("PreferNoSchedule"),
+        'spec.taint.effect: Unsupported value: "PreferNoSchedule": supported values: "NoExecute", "NoSchedule", "None"',
+    ),
+    (taint_rule(driver=""), "spec.deviceSelector.driver: Required value"),
+    (taint_rule(driver="a_b"), 'spec.deviceSelector.driver: Invalid value: "a_b": a lowercase RFC 1123 subdomain'),
+    (taint_rule(pool=""), "spec.deviceSelector.pool: Required value"),
+    (taint_rule(pool="a//b"), 'spec.deviceSelector.pool: Invalid value: "": a lowercase RFC 1123 subdomain'),
+    (taint_rule(device="a.b"), 'spec.deviceSelector.device: Invalid value: "a.b": must not contain dots'),
     # priority classes
     (priority_class(value=1_000_000_001), "value: Forbidden: maximum allowed value of a user defined priority is 1"),
     (priority_class(metadata={"name": "system-x"}), "metadata.name: Forbidden: priority class names with 'system-'"),

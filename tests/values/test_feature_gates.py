@@ -66,7 +66,6 @@ def test_gates_that_change_nothing_are_listed() -> None:
     }
     assert FeatureGates("1.37", settings).without_effect() == [
         "DRAConsumableCapacity",
-        "DRADeviceTaintRules",
         "HPAScaleToZero",
     ]
 

@@ -142,6 +142,13 @@ class Profiles(dict[str, Profile]):
             for plugin in profile.plugins.values():
                 yield profile, plugin
 
+    def watches(self) -> Iterator[tuple[Plugin, Watch]]:
+        """List what the plugins watch, without the kinds whose feature gate is off."""
+        for _, plugin in self.plugins():
+            for watch in plugin.watches:
+                if not watch.gate or plugin.handle.feature_gates.is_enabled(watch.gate):
+                    yield plugin, watch
+
 
 class _Registrations:
     """The registrations that match one kind of event."""
@@ -259,10 +266,9 @@ def _locate_error(profiles: Sequence[ProfileConfiguration], error: PluginError) 
 def watched_kinds(profiles: Profiles) -> list[type[ApiObject]]:
     """Return the kinds to watch; ConfigError for an invalid watch, or for events of a kind that is not watched."""
     kinds: dict[type[ApiObject], None] = {Node: None, Pod: None}
-    for _, plugin in profiles.plugins():
-        for watch in plugin.watches:
-            _check_watch(plugin, watch)
-            kinds[watch.kind] = None
+    for plugin, watch in profiles.watches():
+        _check_watch(plugin, watch)
+        kinds[watch.kind] = None
     # A registration that matches no event would never requeue its pods.
     sources = (source.key for source in profiles.sources())
     resources = {*EventResource, *(event_resource(kind_of(kind)) for kind in kinds), *sources}

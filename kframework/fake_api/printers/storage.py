@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.fake_api.printers.layouts import CellReader, lay_out
+from kframework.fake_api.printers.layouts import CellReader, format_elapsed, lay_out
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
 
@@ -113,6 +113,10 @@ def _state(claim: Data, now: float) -> str:
 
 DEVICES = {
     (_GROUP, "DeviceClass"): lay_out("Name, Age"),
+    (_GROUP, "DeviceTaintRule"): lay_out(
+        "Name, Key=spec.taint.key, Value=spec.taint.value, Effect=spec.taint.effect, TimeAdded, Age",
+        {"TimeAdded": lambda rule, now: format_elapsed(text(rule, "spec.taint.timeAdded"), now)},
+    ),
     (_GROUP, "ResourceClaim"): lay_out("Name, State, Age", {"State": _state}),
     (_GROUP, "ResourceClaimTemplate"): lay_out("Name, Age"),
     (_GROUP, "ResourceSlice"): lay_out("Name, Node=spec.nodeName, Driver=spec.driver, Pool=spec.pool.name, Age"),

@@ -12,7 +12,6 @@ from functools import partial
 import msgspec
 
 from kframework.client.transport import JSON, Request, Response
-from kframework.fake_api.discovery import VERSION
 from kframework.fake_api.resources import ApiResource, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.objects.openapi.definitions import (
@@ -44,9 +43,10 @@ _V3_DEFINITIONS: dict[str, Data] = {
 
 
 class OpenApi:
-    """Answers requests for `/openapi`."""
+    """Answers requests for `/openapi`, as a server of some version."""
 
-    def __init__(self) -> None:
+    def __init__(self, version: str) -> None:
+        self._info = {"title": "Kubernetes", "version": version}
         self._cache: dict[str, tuple[str, bytes]] = {}
 
     def answer_index(self, request: Request, served: Iterable[ApiResource]) -> Response:
@@ -93,7 +93,7 @@ class OpenApi:
     ) -> tuple[str, bytes]:
         tag, cached = _document_tag(path, members), self._cache.get(path)
         if cached is None or cached[0] != tag:
-            cached = self._cache[path] = tag, msgspec.json.encode(build(members))
+            cached = self._cache[path] = tag, msgspec.json.encode({"info": self._info, **build(members)})
         return cached
 
 
@@ -133,7 +133,6 @@ def _build_v3(path: str, members: Sequence[ApiResource]) -> Data:
     schemas = {name: _V3_DEFINITIONS.get(name) or _to_v3(definition(name)) for name in _definitions(members)}
     return {
         "openapi": "3.0.0",
-        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
         "paths": paths,
         "components": {"schemas": schemas | _custom_schemas(members, _COMPONENT)},
     }
@@ -143,7 +142,6 @@ def _build_v2(served: Sequence[ApiResource]) -> Data:
     definitions: dict[str, Data] = {name: msgspec.to_builtins(definition(name)) for name in _definitions(served)}
     return {
         "swagger": "2.0",
-        "info": {"title": "Kubernetes", "version": VERSION["gitVersion"]},
         "paths": {},
         "definitions": definitions | _custom_schemas(served, REFERENCE),
     }

@@ -13,7 +13,7 @@ from itertools import chain
 from typing import NamedTuple, Protocol
 
 from kframework.objects import ResourceClaim
-from kframework.plugins.dynamic_resources.capacities import Amounts, consumed_amounts, fits
+from kframework.plugins.dynamic_resources.capacities import Amounts, StepRules, consumed_amounts, fits, fractional_steps
 from kframework.plugins.dynamic_resources.constraints import Constraint, create_constraint
 from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 from kframework.plugins.dynamic_resources.pools import Pool
@@ -79,6 +79,7 @@ class DeviceSearch:
         pools: Sequence[Pool],
         allocated: Allocations,
         matches: DeviceMatcher,
+        steps: StepRules = fractional_steps,
     ) -> None:
         self._options = claims_options
         self._pools = {pool.id: pool for pool in pools}
@@ -87,6 +88,7 @@ class DeviceSearch:
         )
         self._allocated = allocated
         self._matches = matches
+        self._capacity_steps = steps
         self._chosen: list[list[ChosenDevice]] = [[] for _ in claims]
         self._constraints = [self._constraints_of(claim) for claim in claims]
         #: The claims that get an exclusive device in this search, and what they consume of shared ones.
@@ -286,7 +288,9 @@ class DeviceSearch:
             return {}
         amounts = device.default_amounts
         if option.capacity:
-            amounts = consumed_amounts(device.object.capacity, device.requested_amounts(option.capacity))
+            amounts = consumed_amounts(
+                device.object.capacity, device.requested_amounts(option.capacity), self._capacity_steps
+            )
         if not amounts:
             return amounts
         return amounts if fits(device.capacity, self._used_capacity(device.id), amounts) else None

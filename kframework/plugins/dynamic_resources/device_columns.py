@@ -39,7 +39,7 @@ class DeviceColumns:
 
     def __init__(self, stores: Stores) -> None:
         self._backed = stores.objects(DeviceClass).index(BackedResources)
-        self._inventory = stores.objects(ResourceSlice).index(Inventory)
+        self._inventory = stores.objects(ResourceSlice).index(Inventory)  # taints do not matter to it
         self._allocated = stores.objects(ResourceClaim).index(AllocatedDevices)
         self._selection = SelectorEvaluator()
         self._counts: dict[str, DeviceCounts] = {}

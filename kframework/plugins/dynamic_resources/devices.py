@@ -9,10 +9,10 @@ from typing import ClassVar
 import msgspec
 
 from kframework.framework.handle import Handle
-from kframework.framework.suggestions import format_taint
 from kframework.objects import DeviceClass, DeviceRequestAllocationResult, ResourceClaim, ResourceSlice
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.allocator import Allocations, DeviceSearch
+from kframework.plugins.dynamic_resources.capacities import StepRules, fractional_steps, whole_steps
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.holders import DeviceHolder, DeviceHolders
 from kframework.plugins.dynamic_resources.inventory import Inventory
@@ -79,9 +79,12 @@ class Devices:
         self.classes: ObjectStore[DeviceClass] = handle.objects(DeviceClass)
         self._claims = handle.objects(ResourceClaim)
         self.allocated: AllocatedDevices = self._claims.index(AllocatedDevices)
-        self.inventory: Inventory = handle.objects(ResourceSlice).index(Inventory)
+        self.inventory: Inventory = Inventory.of(handle)
         self.pools: NodePools = NodePools(self.nodes, self.inventory, handle.feature_gates)
         self.gates: FeatureGates = handle.feature_gates
+        is_fractional = handle.feature_gates.is_enabled("DRAFractionalCapacityRange")
+        #: How requests of capacity are rounded up.
+        self.capacity_steps: StepRules = fractional_steps if is_fractional else whole_steps
         self.selection: SelectorEvaluator = SelectorEvaluator(self.gates)
 
     @cached_property
@@ -110,7 +113,7 @@ class Devices:
         def matches(options: RequestOption, device: PoolDevice) -> bool:
             return self.selection.matches(options, device, node)
 
-        return self.search_class(claims, options, pools, allocated or self.allocated, matches)
+        return self.search_class(claims, options, pools, allocated or self.allocated, matches, self.capacity_steps)
 
 
 class NodeDevice(msgspec.Struct, frozen=True):
@@ -129,18 +132,15 @@ class NodeDevice(msgspec.Struct, frozen=True):
 
 def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
     """List the devices of this node alone, and those shared by many nodes that its pods have."""
-    slices, claims = stores.objects(ResourceSlice), stores.objects(ResourceClaim)
-    if not len(slices):
+    if not len(stores.objects(ResourceSlice)):
         return []
-    holders = claims.index(DeviceHolders)
+    holders = stores.objects(ResourceClaim).index(DeviceHolders)
     try:
-        pools = slices.index(Inventory).pools(node)
+        pools = Inventory.of(stores).pools(node)
     except AllocationError:
         return []  # the node is rejected for an invalid selector
     return [
-        NodeDevice(
-            *device.id, tuple(holders.holders_of(device.id)), tuple(map(format_taint, device.taints)), pool.error
-        )
+        NodeDevice(*device.id, tuple(holders.holders_of(device.id)), tuple(map(str, device.taints)), pool.error)
         for pool in pools
         for device in _devices_on_node(pool, node, holders)
     ]

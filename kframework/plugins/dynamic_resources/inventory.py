@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from kframework.objects import ResourceSlice
+from kframework.objects import DeviceTaintRule, ResourceSlice
 from kframework.plugins.dynamic_resources.pools import Pool, Slices, gather_pools
-from kframework.plugins.dynamic_resources.slices import PoolId, SliceView
+from kframework.plugins.dynamic_resources.slices import PoolId, SliceView, selects_pool
 from kframework.state.log import Log
 from kframework.state.nodes import NodeInfo
-from kframework.state.objects import ObjectStore
+from kframework.state.objects import ObjectStore, Stores
 
 #: The minimum number of logged changes.
 _MIN_LOG_SIZE = 64
 
 
 class Inventory:
-    """The slices, kept current; `log` lists the nodes whose slices change, "" if it may be any node."""
+    """The slices, kept current; `log` lists the nodes whose slices change, "" if it may be any node.
+
+    A rule that taints devices changes the slices that have them.
+    """
 
     def __init__(self, slices: ObjectStore[ResourceSlice]) -> None:
         self.log: Log[str] = Log(_MIN_LOG_SIZE)
@@ -26,7 +29,18 @@ class Inventory:
         self._by_pool: dict[PoolId, dict[str, SliceView]] = {}
         #: The pools, dropped when one of their slices changes.
         self._pools: dict[PoolId, dict[tuple[Slices, Slices, bool], Pool]] = {}
+        self._slices = slices
+        self._rules: Iterable[DeviceTaintRule] = ()
         slices.follow(self._on_change)
+
+    @classmethod
+    def of(cls, stores: Stores) -> Inventory:
+        """Return the inventory of a cluster, with the taints of its rules; all callers share it."""
+        inventory, rules = stores.objects(ResourceSlice).index(cls), stores.objects(DeviceTaintRule)
+        if inventory._rules is not rules:
+            inventory._rules = rules
+            rules.follow(inventory._on_rule_change)
+        return inventory
 
     @property
     def all_local(self) -> bool:
@@ -67,10 +81,19 @@ class Inventory:
                 del self._by_node[removed.node_name]
             self._log_change(removed)
         if new is not None:
-            view = SliceView(new)
+            view = SliceView(new, self._rules)
             self._by_node.setdefault(view.node_name, {})[view.name] = view
             self._by_pool.setdefault(view.pool, {})[view.name] = view
             self._log_change(view)
+
+    def _on_rule_change(self, old: DeviceTaintRule | None, new: DeviceTaintRule | None) -> None:
+        if old is not None and new is not None and old.spec == new.spec:
+            return
+        changed = [rule for rule in (old, new) if rule is not None]
+        for each in self._slices:
+            pool = PoolId(each.spec.driver, each.spec.pool.name)
+            if any(selects_pool(rule, pool) for rule in changed):
+                self._on_change(each, each)
 
     def _log_change(self, view: SliceView) -> None:
         """Log the affected nodes: a slice of one node may complete or replace the pool of others."""

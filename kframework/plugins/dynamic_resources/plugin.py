@@ -21,7 +21,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import ChangeEstimates, Suggestions
-from kframework.objects import DeviceClass, Pod, ResourceClaim, ResourceSlice
+from kframework.objects import DeviceClass, DeviceTaintRule, Pod, ResourceClaim, ResourceSlice
 from kframework.objects.claims import is_controlled_by
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
@@ -102,6 +102,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         Watch(ResourceClaim, verbs=("create", "patch", "patch_status", "delete")),
         Watch(ResourceSlice),
         Watch(DeviceClass),
+        Watch(DeviceTaintRule, gate="DRADeviceTaintRules"),
         Watch(Pod, verbs=("patch_status",)),
     )
     parallel_pre_bind: ClassVar[bool] = True
@@ -426,6 +427,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, affects=self.pods_helped_by_deletion),
             ClusterEvent(EventResource.DEVICE_CLASS, any_change),
             ClusterEvent(EventResource.RESOURCE_SLICE, any_change),
+            ClusterEvent(
+                EventResource.DEVICE_TAINT_RULE, ActionType.UPDATE | ActionType.DELETE, self.after_rule_change
+            ),
         ]
 
     def pods_helped_by_deletion(self, old: PodInfo, new: None) -> Collection[str] | None:
@@ -458,6 +462,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return queue_if(old is not None and is_controlled_by(old.metadata, pod.uid))
         is_used = any(claim.metadata.uid == new.metadata.uid for claim in claims)
         return queue_if(is_used and (old is None or old.status != new.status))
+
+    def after_rule_change(self, pod: PendingPod, old: DeviceTaintRule, new: DeviceTaintRule | None) -> QueueingHint:
+        """Queue the pod if devices may have lost a taint; an evicting controller only changes the status of rules."""
+        return queue_if(new is None or old.spec != new.spec)
 
     def after_pod_change(self, pod: PendingPod, old: PodInfo, new: PodInfo) -> QueueingHint:
         if new.uid != pod.uid:

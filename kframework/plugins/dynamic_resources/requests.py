@@ -17,7 +17,7 @@ from kframework.objects import (
     ResourceClaim,
 )
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.slices import PoolDevice
+from kframework.plugins.dynamic_resources.slices import AppliedTaint, PoolDevice
 
 #: The maximum number of devices of a claim.
 MAX_RESULTS = 32
@@ -58,10 +58,10 @@ class RequestOption:
         self.count: int = spec.count
 
     def tolerates(self, device: PoolDevice) -> bool:
-        return all(any(_tolerates(each, taint) for each in self.tolerations) for taint in device.taints)
+        return not (device.taints and self.untolerated(device))
 
-    def untolerated(self, device: PoolDevice) -> list[DeviceTaint]:
-        return [taint for taint in device.taints if not any(_tolerates(each, taint) for each in self.tolerations)]
+    def untolerated(self, device: PoolDevice) -> list[AppliedTaint]:
+        return [each for each in device.taints if not any(_tolerates(one, each.taint) for one in self.tolerations)]
 
     def error(self, text: str) -> AllocationError:
         return AllocationError(f"claim {claim_key(self.claim)}, request {self.subrequest or self.request}: {text}")

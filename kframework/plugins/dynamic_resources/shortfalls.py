@@ -27,7 +27,7 @@ from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.plugins.dynamic_resources.feasibility import INVALID_POOLS, TOO_FEW
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.requests import ClaimsOptions, RequestOption, claim_key, claims_options
-from kframework.plugins.dynamic_resources.slices import PoolDevice, PoolId
+from kframework.plugins.dynamic_resources.slices import AppliedTaint, PoolDevice, PoolId
 from kframework.state.nodes import NodeInfo
 
 #: The step limit of the search for the first request that does not fit.
@@ -158,7 +158,7 @@ class Shortfalls:
         if clause := self._devices.selection.rejecting_clause(option.selectors, device):
             return Loss(LossReason.SELECTOR, clause)
         requested = device.requested_amounts(option.capacity)
-        if capacity_loss := _capacity_loss(requested, device.object.capacity):
+        if capacity_loss := self._capacity_loss(requested, device.object.capacity):
             return capacity_loss
         if not option.admin and self._devices.allocated.is_dedicated(device.id):
             return Loss(
@@ -166,8 +166,7 @@ class Shortfalls:
             )
         if amount_loss := self._amount_loss(requested, device) or self._counter_loss(device):
             return amount_loss
-        untolerated = option.untolerated(device)
-        return Loss(LossReason.TAINT, format_taint(untolerated[0])) if untolerated else None
+        return next(map(_taint_loss, option.untolerated(device)), None)
 
     def _class_loss(self, option: RequestOption, device: PoolDevice) -> Loss | None:
         device_class = option.device_class
@@ -180,9 +179,25 @@ class Shortfalls:
         except SelectorError:
             return False
 
+    def _capacity_loss(
+        self, requested: Mapping[str, RawQuantity], capacities: Mapping[str, DeviceCapacity]
+    ) -> Loss | None:
+        """Return the requested capacities that a device does not have, or whose policies forbid the amounts."""
+        missing = requested.keys() - capacities.keys()
+        if missing:
+            return Loss(LossReason.NO_CAPACITY, ", ".join(sorted(missing)))
+        amounts = {name: {name: requested[name]} if name in requested else {} for name in capacities}
+        steps = self._devices.capacity_steps
+        forbidden = [
+            name
+            for name, amount in amounts.items()
+            if consumed_amounts({name: capacities[name]}, amount, steps) is None
+        ]
+        return Loss(LossReason.POLICY, ", ".join(sorted(forbidden))) if forbidden else None
+
     def _amount_loss(self, requested: Mapping[str, RawQuantity], device: PoolDevice) -> Loss | None:
         """Return the capacities that the request consumes more of than the device has left."""
-        amounts = consumed_amounts(device.object.capacity, requested) or {}
+        amounts = consumed_amounts(device.object.capacity, requested, self._devices.capacity_steps) or {}
         consumed = self._devices.allocated.consumed_capacity(device.id)
         lacking = [name for name, amount in amounts.items() if not fits(device.capacity, consumed, {name: amount})]
         return Loss(LossReason.CAPACITY, ", ".join(sorted(lacking))) if lacking else None
@@ -196,14 +211,9 @@ class Shortfalls:
         return Loss(LossReason.COUNTERS, ", ".join("/".join(name) for name in sorted(lacking))) if lacking else None
 
 
-def _capacity_loss(requested: Mapping[str, RawQuantity], capacities: Mapping[str, DeviceCapacity]) -> Loss | None:
-    """Return the requested capacities that a device does not have, or whose policies forbid the amounts."""
-    missing = requested.keys() - capacities.keys()
-    if missing:
-        return Loss(LossReason.NO_CAPACITY, ", ".join(sorted(missing)))
-    amounts = {name: {name: requested[name]} if name in requested else {} for name in capacities}
-    forbidden = [name for name, amount in amounts.items() if consumed_amounts({name: capacities[name]}, amount) is None]
-    return Loss(LossReason.POLICY, ", ".join(sorted(forbidden))) if forbidden else None
+def _taint_loss(applied: AppliedTaint) -> Loss:
+    taint = format_taint(applied.taint)
+    return Loss(LossReason.TAINT, f"by rule {applied.rule}: {taint}" if applied.rule else taint)
 
 
 def _needed_devices(option: RequestOption, losses: Iterable[Loss | None]) -> int:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 import msgspec
 
+from kframework.framework.suggestions import format_taint
 from kframework.objects import (
     CounterSet,
     Device,
     DeviceAttribute,
     DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintSelector,
     NodeSelector,
     RawQuantity,
     ResourceSlice,
@@ -55,6 +58,16 @@ _cel_devices: WeakValueDictionary[bytes, Subject] = WeakValueDictionary()
 Counters = Mapping[tuple[str, str], int]
 
 
+class AppliedTaint(NamedTuple):
+    """A taint that keeps claims away from a device, and the name of the DeviceTaintRule that adds it, "" if none."""
+
+    taint: DeviceTaint
+    rule: str = ""
+
+    def __str__(self) -> str:
+        return f"{format_taint(self.taint)}{f' (rule {self.rule})' if self.rule else ''}"
+
+
 class PoolDevice:
     """One device of a slice.
 
@@ -62,13 +75,18 @@ class PoolDevice:
     users to the node. `consumes` are amounts of the pool's counters, `access` the nodes that can access it.
     """
 
-    def __init__(self, device: Device, slice_view: SliceView) -> None:
+    def __init__(self, device: Device, slice_view: SliceView, rules: Iterable[DeviceTaintRule]) -> None:
         self.object: Device = device
         self.slice: SliceView = slice_view
         self.id: DeviceId = DeviceId(*slice_view.pool, device.name)
         self.shared: bool = bool(device.allow_multiple_allocations)
-        self.taints: tuple[DeviceTaint, ...] = tuple(
-            taint for taint in device.taints if taint.effect in ("NoSchedule", "NoExecute")
+        by_rules = (
+            AppliedTaint(rule.spec.taint, rule.metadata.name) for rule in rules if selects_device(rule, self.id)
+        )
+        self.taints: tuple[AppliedTaint, ...] = tuple(
+            each
+            for each in (*map(AppliedTaint, device.taints), *by_rules)
+            if each.taint.effect in ("NoSchedule", "NoExecute")
         )
         self.consumes: Counters = {
             (each.counter_set, name): nano(counter.value)
@@ -152,9 +170,9 @@ class NodeAccess:
 
 
 class SliceView:
-    """A parsed slice."""
+    """A parsed slice, with the taints that rules add to its devices."""
 
-    def __init__(self, resource_slice: ResourceSlice) -> None:
+    def __init__(self, resource_slice: ResourceSlice, rules: Iterable[DeviceTaintRule] = ()) -> None:
         spec = resource_slice.spec
         self.name: str = resource_slice.metadata.name
         self.pool: PoolId = PoolId(spec.driver, spec.pool.name)
@@ -163,7 +181,8 @@ class SliceView:
         self.per_device: bool = bool(spec.per_device_node_selection)
         self.access: NodeAccess = NodeAccess(spec.node_name, spec.all_nodes, spec.node_selector)
         self.counter_sets: tuple[CounterSet, ...] = spec.shared_counters
-        self.devices: tuple[PoolDevice, ...] = tuple(PoolDevice(device, self) for device in spec.devices)
+        rules = [rule for rule in rules if selects_pool(rule, self.pool)]
+        self.devices: tuple[PoolDevice, ...] = tuple(PoolDevice(device, self, rules) for device in spec.devices)
 
     @property
     def node_name(self) -> str:
@@ -180,3 +199,17 @@ class SliceView:
         if self.access.is_specified:
             return self.access.matches(node)
         return self.per_device and any(device.access.matches(node) for device in self.devices)
+
+
+_ALL_DEVICES = DeviceTaintSelector()
+
+
+def selects_pool(rule: DeviceTaintRule, pool: PoolId) -> bool:
+    """Return whether a rule selects devices of a pool: any without a selector, as in kube-scheduler."""
+    selector = rule.spec.device_selector or _ALL_DEVICES
+    return selector.driver in (None, pool.driver) and selector.pool in (None, pool.pool)
+
+
+def selects_device(rule: DeviceTaintRule, device: DeviceId) -> bool:
+    """Return whether a rule that selects devices of a pool selects this one."""
+    return (rule.spec.device_selector or _ALL_DEVICES).device in (None, device.device)

@@ -135,7 +135,7 @@ def _fixes_of(shortfall: Shortfall, resources: Mapping[str, str], pod: PodInfo) 
         yield (lower_request(resource, less, amount - less),) if amount else ()
         return
     untolerated = (
-        taint for device in shortfall.devices_lost_to(LossReason.TAINT) for taint in option.untolerated(device)
+        each.taint for device in shortfall.devices_lost_to(LossReason.TAINT) for each in option.untolerated(device)
     )
     taints = dict.fromkeys(replace(taint, time_added=None) for taint in untolerated)
     yield tuple(tolerate_devices(claim, request, taint) for taint in taints)

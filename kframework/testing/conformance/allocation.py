@@ -12,6 +12,7 @@ from kframework.objects import (
     ApiStruct,
     DeviceClass,
     DeviceRequestAllocationResult,
+    DeviceTaintRule,
     Node,
     ObjectMeta,
     Pod,
@@ -45,6 +46,7 @@ class AllocationQuestion(ApiStruct, frozen=True, kw_only=True):
     allocated: tuple[ResourceClaim, ...] = ()
     device_classes: tuple[DeviceClass, ...] = ()
     resource_slices: tuple[ResourceSlice, ...] = ()
+    device_taint_rules: tuple[DeviceTaintRule, ...] = ()
     emulated_version: str = MINORS[0]
 
 
@@ -64,6 +66,7 @@ def compare(question: AllocationQuestion, recorded: RecordedAllocation, registry
         nodes=(question.node,),
         device_classes=question.device_classes,
         resource_slices=question.resource_slices,
+        device_taint_rules=question.device_taint_rules,
         resource_claims=(*question.claims, *question.allocated),
         emulated_version=question.emulated_version,
     )

@@ -14,6 +14,7 @@ from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.profiles import watched_kinds
 from kframework.core.runtime.registry import Registry
 from kframework.objects import (
     ApiObject,
@@ -24,6 +25,7 @@ from kframework.objects import (
     DeviceAttribute,
     DeviceClass,
     DeviceRequestAllocationResult,
+    DeviceTaintRule,
     Namespace,
     Node,
     PersistentVolume,
@@ -77,6 +79,7 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
     stateful_sets: tuple[StatefulSet, ...] = ()
     device_classes: tuple[DeviceClass, ...] = ()
     resource_slices: tuple[ResourceSlice, ...] = ()
+    device_taint_rules: tuple[DeviceTaintRule, ...] = ()
     resource_claim_templates: tuple[ResourceClaimTemplate, ...] = ()
     resource_claims: tuple[ResourceClaim, ...] = ()
     emulated_version: str = MINORS[0]
@@ -95,10 +98,12 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
         configuration = self.configuration()
         profiles = profiles_factory(configuration, registry, host)
         engine = PodEngine(ClusterState(configuration.options.gates), _CLOCK, host, profiles, verifying=False)
+        watched = watched_kinds(engine.profiles)
         # In the order of the fields: each kind before those that refer to it.
         for field in RecordedCluster.__struct_fields__[:-3]:
             for subject in cast("tuple[ApiObject, ...]", getattr(self, field)):
-                engine.offer(Upserted(subject))
+                if type(subject) in watched:
+                    engine.offer(Upserted(subject))
         engine.step()  # applies them; an engine that is not in sync schedules nothing
         for plugin in engine.profiles[PROFILE].plugins.values():
             if isinstance(plugin, DynamicResources):

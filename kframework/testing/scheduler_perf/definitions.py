@@ -35,10 +35,9 @@ FILE_NAME = "performance-config.yaml"
 _DEVICE_API = re.compile(r"^apiVersion: resource\.k8s\.io/", re.MULTILINE)
 _KIND = re.compile(r"^kind: *(\w+)", re.MULTILINE)
 
-#: The feature gates of devices that are off in 1.36: what they would bring is not there.
+#: The feature gates of devices that are off by default: what they would bring is not there.
 _GATES_OFF = frozenset(
     {
-        "DRADeviceTaintRules",
         "DRAListTypeAttributes",
         "DRANodeAllocatableResources",
         "DRAResourcePoolStatus",

@@ -16,6 +16,7 @@ from kframework.core.runtime.profiles import Profiles, watched_kinds
 from kframework.framework.events import event_resource
 from kframework.objects import (
     ApiObject,
+    DeviceTaintRule,
     Namespace,
     Node,
     OwnerReference,
@@ -26,7 +27,7 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.state.objects import ObjectStore
-from kframework.testing import Scenario, create, make_node, make_pod
+from kframework.testing import Scenario, create, make_node, make_pod, stub_handle
 from tests.extension_points.scripted import plugin, profile, run
 from tests.support.declared_kinds import Quota, Team
 from tests.support.storage import claim, claim_volumes, storage_class, volume
@@ -56,6 +57,14 @@ def test_watched_kinds_are_pods_nodes_and_those_of_plugins(
     watches: tuple[Watch, ...], kinds: list[type[ApiObject]]
 ) -> None:
     assert kinds_of(watching("A", *watches)) == kinds
+
+
+def test_kind_with_a_feature_gate_is_watched_if_that_is_on() -> None:
+    watches = (Watch(Quota, gate="DRADeviceTaintRules"), Watch(Team, gate="DRADerivedAttributes"))
+    profiles = Profiles({"default-scheduler": profile(watching("A", *watches))})
+    for _, each in profiles.plugins():
+        each.handle = stub_handle()
+    assert watched_kinds(profiles) == [Node, Pod, Quota]
 
 
 def test_watched_kinds_of_all_plugins_are_collected() -> None:
@@ -150,8 +159,8 @@ def test_built_in_plugins_read_exactly_the_kinds_they_watch(monkeypatch: pytest.
     watched = {plugin.name: {watch.kind for watch in plugin.watches} for plugin in result.plugins.values()}
     # The budgets, and the pods that it sends away, are looked at by the evaluator.
     assert watched.pop("DefaultPreemption") == {PodDisruptionBudget, Pod}
-    # Slices are looked at once a pod has claims; of pods it only writes the status.
-    assert watched["DynamicResources"] - Noting.looked_at["DynamicResources"] == {ResourceSlice, Pod}
+    # Slices and rules are looked at once a pod has claims; of pods it only writes the status.
+    assert watched["DynamicResources"] - Noting.looked_at["DynamicResources"] == {DeviceTaintRule, ResourceSlice, Pod}
     del watched["DynamicResources"], Noting.looked_at["DynamicResources"]
     assert {name: kinds for name, kinds in watched.items() if kinds} == Noting.looked_at
 

@@ -11,6 +11,7 @@ from kframework.objects import (
     CSINode,
     CSIStorageCapacity,
     DeviceClass,
+    DeviceTaintRule,
     PersistentVolume,
     PersistentVolumeClaim,
     ResourceClaim,
@@ -133,3 +134,9 @@ def test_slice_row_shows_node_driver_and_pool() -> None:
 @pytest.mark.parametrize("kind", [DeviceClass, ResourceClaimTemplate])
 def test_other_kinds_show_name_and_age(kind: type[ApiObject]) -> None:
     assert cells(kind, {"metadata": METADATA}) == ("a", "5m")
+
+
+def test_rule_row_shows_its_taint_and_since_when_it_has_its_effect() -> None:
+    taint = {"key": "worn", "value": "very", "effect": "NoExecute", "timeAdded": "2026-01-01T00:58:00Z"}
+    rule: ApiDocument = {"metadata": METADATA, "spec": {"taint": taint}}
+    assert cells(DeviceTaintRule, rule) == ("a", "worn", "very", "NoExecute", "2m", "5m")

@@ -43,8 +43,9 @@ def test_v1beta1(kind: str, beta: object, v1: object) -> None:
     )
 
 
-def test_v1beta2_differs_in_its_name_alone() -> None:
-    assert convert_to_v1("resource.k8s.io/v1beta2", "ResourceClaim", {"spec": 1}) == (
+@pytest.mark.parametrize(("version", "kind"), [("v1beta2", "ResourceClaim"), ("v1alpha3", "DeviceTaintRule")])
+def test_other_versions_differ_in_their_name_alone(version: str, kind: str) -> None:
+    assert convert_to_v1(f"resource.k8s.io/{version}", kind, {"spec": 1}) == (
         "resource.k8s.io/v1",
         {"spec": 1, "apiVersion": "resource.k8s.io/v1"},
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import product
 from random import Random
 from typing import Any, cast
 
@@ -13,6 +14,7 @@ from kframework import Handle
 from kframework.objects import (
     DeviceClass,
     DeviceRequestAllocationResult,
+    DeviceTaintRule,
     ObjectMeta,
     ResourceClaim,
     ResourceSlice,
@@ -66,13 +68,24 @@ def searched_afresh(
     state: ClusterState, claims: Sequence[ResourceClaim], node: NodeInfo, held: Allocations
 ) -> DevicePlacement | None:
     """Search for claims on a node with nothing remembered; raises AllocationError."""
-    views = [SliceView(each) for each in state.objects(ResourceSlice)]
+    views = [SliceView(_tainted(each, state.objects(DeviceTaintRule))) for each in state.objects(ResourceSlice)]
     pools = gather_pools(node, [each for each in views if each.node_name in ("", node.name)], _of_pool(views))
     pools = [pool for pool in pools if pool.devices or pool.incomplete]
     asked, selection = claims_options(claims, state.objects(DeviceClass)), SelectorEvaluator()
     search = DeviceSearch(claims, asked, pools, held, lambda each, device: selection.matches(each, device, node))
     chosen = search.run(None)
     return None if chosen is None else DevicePlacement(chosen, pools, held)
+
+
+def _tainted(subject: ResourceSlice, rules: Iterable[DeviceTaintRule]) -> ResourceSlice:
+    """Write the taints of rules into the slice, as if its driver had published them."""
+    spec, devices = subject.spec, list(subject.spec.devices)
+    for rule, (index, device) in product(rules, enumerate(spec.devices)):
+        where = msgspec.to_builtins(rule.spec.device_selector or {})
+        there = {"driver": spec.driver, "pool": spec.pool.name, "device": device.name}
+        if where.items() <= there.items():
+            devices[index] = replace(devices[index], taints=(*devices[index].taints, rule.spec.taint))
+    return replace(subject, spec=replace(spec, devices=tuple(devices)))
 
 
 def _of_pool(views: Sequence[SliceView]) -> Callable[[PoolId], Sequence[SliceView]]:
@@ -110,6 +123,8 @@ class ChangingCluster:
         changes = (
             *[self._put_slice] * 3,
             self._remove_slice,
+            self._put_rule,
+            self._remove_rule,
             *[self._put_node] * 2,
             self._remove_node,
             *[self._reserve] * 3,
@@ -194,6 +209,21 @@ class ChangingCluster:
         slices = self.state.objects(ResourceSlice)
         if len(slices):
             slices.remove(self.random.choice(list(slices)).metadata)
+
+    def _put_rule(self) -> None:
+        random = self.random
+        choices = {"driver": [DRIVER, "other"], "pool": ["p", "q"], "device": ["s0-0", "s1-0", "s2-1"]}
+        selector = {field: random.choice(values) for field, values in choices.items() if random.random() < 0.4}
+        taint = {"key": random.choice(["broken", "worn"]), "effect": random.choice(["NoSchedule", "NoExecute", "None"])}
+        spec = {"deviceSelector": selector if random.random() < 0.9 else None, "taint": taint}
+        metadata = {"name": f"r{random.randint(0, 2)}", "resourceVersion": self._next()}
+        made = msgspec.convert({"metadata": metadata, "spec": spec}, DeviceTaintRule)
+        self.state.objects(DeviceTaintRule).put(made.metadata, made)
+
+    def _remove_rule(self) -> None:
+        rules = self.state.objects(DeviceTaintRule)
+        if len(rules):
+            rules.remove(self.random.choice(list(rules)).metadata)
 
     def _new_claim(self) -> ResourceClaim:
         name = f"c{self.random.randint(0, 9)}"

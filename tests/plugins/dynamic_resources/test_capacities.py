@@ -9,7 +9,7 @@ import pytest
 
 from kframework.objects import DeviceCapacity
 from kframework.objects.quantity import Quantity, nano
-from kframework.plugins.dynamic_resources.capacities import consumed_amounts, fits
+from kframework.plugins.dynamic_resources.capacities import consumed_amounts, fits, fractional_steps, whole_steps
 
 RANGE = {"min": "1Gi", "max": "8Gi", "step": "2Gi"}
 
@@ -44,6 +44,36 @@ def capacity(**policy: object) -> dict[str, DeviceCapacity]:
 def test_what_is_consumed(policy: dict[str, object], asked: str | None, amount: str | None) -> None:
     found = consumed_amounts(capacity(**policy), {} if asked is None else {"memory": asked})
     assert found == (None if amount is None else {"memory": Quantity.parse(amount)})
+
+
+HALVES = {"min": "500m", "max": "2", "step": "250m"}
+FINER = {"min": "500u", "max": "2", "step": "1"}
+
+
+@pytest.mark.parametrize(
+    ("valid_range", "asked", "fractional", "whole"),
+    [
+        (HALVES, "100m", "500m", "500m"),
+        (HALVES, "500m", "500m", "1"),
+        (HALVES, "501m", "750m", "1"),
+        (HALVES, "1800m", "2", "2"),
+        (HALVES, "2001m", None, None),
+        # Finer than the unit in which steps are counted.
+        (HALVES, "500001u", None, "1"),
+        ({"min": "1", "step": "2"}, "1500m", "3", "3"),
+        ({"min": "1", "step": "1"}, "1024", "1024", "1Ki"),
+        # Bounds that are no milli units are counted in whole ones, as always.
+        (FINER, "1200m", "2", "2"),
+        ({"min": "10P", "step": "500m"}, "10000000000000001", "10000000000000001", "10000000000000001"),
+    ],
+)
+def test_steps_may_be_fractions_of_a_unit(
+    valid_range: dict[str, str], asked: str, fractional: str | None, whole: str | None
+) -> None:
+    given = capacity(default="0", validRange=valid_range)
+    for rules, amount in ((fractional_steps, fractional), (whole_steps, whole)):
+        found = consumed_amounts(given, {"memory": asked}, rules)
+        assert (None if found is None else str(found["memory"])) == amount
 
 
 def test_what_a_device_has_not_cannot_be_asked_for() -> None:

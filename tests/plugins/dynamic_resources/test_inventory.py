@@ -9,10 +9,11 @@ from typing import Any
 
 import msgspec
 
-from kframework.objects import ResourceSlice
+from kframework.objects import DeviceTaintRule, ResourceSlice
 from kframework.plugins.dynamic_resources.inventory import Inventory
 from kframework.plugins.dynamic_resources.pools import gather_pools
 from kframework.plugins.dynamic_resources.slices import PoolId, SliceView
+from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.testing import make_node
@@ -78,3 +79,56 @@ def test_after_any_changes_it_is_as_if_made_anew() -> None:
             expected = [(pool.id, pool.incomplete, [device.id for device in pool.devices]) for pool in afresh]
             found = inventory.pools(node(name))
             assert [(pool.id, pool.incomplete, [device.id for device in pool.devices]) for pool in found] == expected
+
+
+def taint_rule(name: str, effect: str = "NoSchedule", **selector: str) -> DeviceTaintRule:
+    taint = {"key": "broken", "effect": effect}
+    written = {"metadata": {"name": name}, "spec": {"deviceSelector": selector, "taint": taint}}
+    return msgspec.convert(written, DeviceTaintRule)
+
+
+def tainted(inventory: Inventory, node_name: str = "n1") -> dict[str, list[str]]:
+    found = [device for pool in inventory.pools(node(node_name)) for device in pool.devices]
+    return {device.id.device: list(map(str, device.taints)) for device in found if device.taints}
+
+
+def test_rules_taint_devices_as_they_come_change_and_go() -> None:
+    state = ClusterState()
+    slices, rules = state.objects(ResourceSlice), state.objects(DeviceTaintRule)
+    first, second = a_slice("a", "x", nodeName="n1"), a_slice("b", "y", pool="q", allNodes=True)
+    early = taint_rule("early", pool="q")
+    slices.put(first.metadata, first)
+    rules.put(early.metadata, early)
+    inventory = Inventory.of(state)
+    assert Inventory.of(state) is inventory
+    slices.put(second.metadata, second)
+    assert tainted(inventory) == {"y": ["broken:NoSchedule (rule early)"]}
+    position = inventory.log.end
+    late = taint_rule("late", device="x")
+    rules.put(late.metadata, late)
+    assert tainted(inventory) == {
+        "x": ["broken:NoSchedule (rule late)"],
+        "y": ["broken:NoSchedule (rule early)"],
+    }
+    assert set(inventory.log.since(position) or ()) == {"n1", ""}
+    # It now selects the pool that it did not select before.
+    moved = taint_rule("early", "NoExecute", pool="p")
+    rules.put(moved.metadata, moved)
+    assert tainted(inventory) == {"x": ["broken:NoExecute (rule early)", "broken:NoSchedule (rule late)"]}
+    for gone in (moved, late):
+        rules.remove(gone.metadata)
+    assert tainted(inventory) == {}
+
+
+def test_status_of_a_rule_changes_no_slice() -> None:
+    state = ClusterState()
+    here = a_slice("a", "x", nodeName="n1")
+    state.objects(ResourceSlice).put(here.metadata, here)
+    rule = taint_rule("r")
+    state.objects(DeviceTaintRule).put(rule.metadata, rule)
+    inventory = Inventory.of(state)
+    position = inventory.log.end
+    status = {"conditions": [{"type": "EvictionInProgress", "status": "True"}]}
+    evicting = msgspec.convert({**msgspec.to_builtins(rule), "status": status}, DeviceTaintRule)
+    state.objects(DeviceTaintRule).put(rule.metadata, evicting)
+    assert inventory.log.end == position

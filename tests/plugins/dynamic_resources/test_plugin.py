@@ -30,12 +30,18 @@ from kframework.framework.events import EventResource, QueueingHint, queue_if
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import (
     ApiObject,
+    DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintRuleStatus,
     Node,
+    ObjectMeta,
     OwnerReference,
     Pod,
     PodResourceClaimStatus,
     ResourceClaim,
 )
+from kframework.objects.meta import Condition
 from kframework.objects.resource_claims import DELETE_PROTECTION, MAX_RESERVED
 from kframework.plugins.dynamic_resources.args import DynamicResourcesArgs
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
@@ -511,4 +517,44 @@ def test_a_pod_is_woken_once_it_has_its_claims() -> None:
         (EventResource.ASSIGNED_POD, False),
         (EventResource.DEVICE_CLASS, False),
         (EventResource.RESOURCE_SLICE, False),
+        (EventResource.DEVICE_TAINT_RULE, True),
     }
+
+
+RULE = DeviceTaintRule(
+    metadata=ObjectMeta(name="all-broken"),
+    spec=DeviceTaintRuleSpec(taint=DeviceTaint(key="broken", effect="NoExecute")),
+)
+NO_RULES = "featureGates: {DRADeviceTaintRules: false}"
+
+
+def tainted_run(*options: str) -> ScenarioResult:
+    profile = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    own = ["---", "apiVersion: kframework.dev/v1", "kind: KFrameworkConfiguration", *options]
+    run = scenario(gpus("a", "gpu-0"), wanting(), RULE, pods=[using("web", "c")], config=profile + "\n".join(own))
+    return run.at(10, delete(RULE)).run()
+
+
+def test_rule_keeps_claims_away_from_its_devices_until_it_goes() -> None:
+    result = tainted_run()
+    first, second = result.decisions
+    assert first.reasons == {"cannot allocate all claims": 2}
+    assert second.node == "a" and result.node_of("web") == "a"
+
+
+@pytest.mark.parametrize("option", ["emulatedVersion: '1.36'", NO_RULES])
+def test_rule_has_no_effect_without_its_feature_gate(option: str) -> None:
+    result = tainted_run(option)
+    assert [each.node for each in result.decisions] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("new", "queues"),
+    [
+        (None, True),
+        (replace(RULE, spec=replace(RULE.spec, taint=DeviceTaint(key="broken", effect="None"))), True),
+        (replace(RULE, status=DeviceTaintRuleStatus(conditions=(Condition(type="EvictionInProgress"),))), False),
+    ],
+)
+def test_pod_is_queued_if_a_rule_goes_or_changes(new: DeviceTaintRule | None, queues: bool) -> None:
+    assert made().after_rule_change(pending_pod(using("web", "c")), RULE, new) == queue_if(queues)

@@ -49,10 +49,6 @@ ANOTHER, LATER = "ignored, as another version than", "ignored, as not supported 
             f"{ANOTHER} apps/v1: 1 ReplicaSet (extensions/v1beta1); change its apiVersion",
         ),
         (
-            "resource.k8s.io/v1beta2, kind: DeviceTaintRule",
-            f"{LATER} 1 DeviceTaintRule (resource.k8s.io/v1beta2); devices get no taints from it",
-        ),
-        (
             "scheduling.k8s.io/v1alpha2, kind: Workload",
             f"{LATER} 1 Workload (scheduling.k8s.io/v1alpha2); the members of groups are scheduled one by one",
         ),

@@ -71,9 +71,9 @@ def test_measurements_before_a_failure_are_kept(tmp_path: Path) -> None:
 
 
 def test_unsupported_workload_is_skipped(tmp_path: Path) -> None:
-    one = definition(tmp_path, STEPS, "{name: one, featureGates: {DRADeviceTaintRules: true}}")
+    one = definition(tmp_path, STEPS, "{name: one, featureGates: {DRAListTypeAttributes: true}}")
     assert benchmark(one, None, on_progress) == WorkloadResult(
-        name="Case/one", skipped="there is no DRADeviceTaintRules here"
+        name="Case/one", skipped="there is no DRAListTypeAttributes here"
     )
 
 

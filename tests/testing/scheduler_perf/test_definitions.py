@@ -189,13 +189,14 @@ def test_thresholds_may_differ_by_topic(tmp_path: Path, threshold: str, floor: f
         ("- {opcode: barrier}", "", ""),
         ("- {opcode: createAny, templatePath: node.yaml}", "", ""),
         ("- {opcode: createAny, templatePath: claim.yaml}", "", ""),
-        ("- {opcode: createAny, templatePath: rule.yaml}", "", "there is no DeviceTaintRule here"),
+        ("- {opcode: createAny, templatePath: rule.yaml}", "", ""),
+        ("- {opcode: createAny, templatePath: status.yaml}", "", "there is no ResourcePoolStatusRequest here"),
         (
-            "- {opcode: createAny, templatePath: rule.yaml}",
-            "featureGates: {DRADeviceTaintRules: true, DRAListTypeAttributes: true}",
-            "there is no DRADeviceTaintRules, DRAListTypeAttributes, DeviceTaintRule here",
+            "- {opcode: createAny, templatePath: status.yaml}",
+            "featureGates: {DRAResourcePoolStatus: true, DRAListTypeAttributes: true}",
+            "there is no DRAListTypeAttributes, DRAResourcePoolStatus, ResourcePoolStatusRequest here",
         ),
-        ("- {opcode: barrier}", "featureGates: {DRADeviceTaintRules: false, DRAConsumableCapacity: true}", ""),
+        ("- {opcode: barrier}", "featureGates: {DRAListTypeAttributes: false, DRAConsumableCapacity: true}", ""),
         (
             "- {opcode: barrier}",
             "params: {numNodeDeclaredFeatures: 5}",
@@ -206,13 +207,14 @@ def test_thresholds_may_differ_by_topic(tmp_path: Path, threshold: str, floor: f
 def test_unsupported_features_are_named(tmp_path: Path, steps: str, workload: str, why: str) -> None:
     claim = "apiVersion: resource.k8s.io/v1beta2\nkind: ResourceClaim\n"
     rule = "apiVersion: resource.k8s.io/v1alpha3\nkind: DeviceTaintRule\n"
-    one = definition(tmp_path, steps, f"{{name: one, {workload}}}", node=NODE, claim=claim, rule=rule)
+    status = "apiVersion: resource.k8s.io/v1alpha3\nkind: ResourcePoolStatusRequest\n"
+    one = definition(tmp_path, steps, f"{{name: one, {workload}}}", node=NODE, claim=claim, rule=rule, status=status)
     assert one.unsupported_reason() == why
 
 
 def test_workload_may_disable_a_gate_of_its_case(tmp_path: Path) -> None:
-    rest = "featureGates: {DRADeviceTaintRules: true}\n"
+    rest = "featureGates: {DRAListTypeAttributes: true}\n"
     steps = "- {opcode: barrier}"
-    assert definition(tmp_path, steps, rest=rest).unsupported_reason() == "there is no DRADeviceTaintRules here"
-    closed = "{name: one, featureGates: {DRADeviceTaintRules: false}}"
+    assert definition(tmp_path, steps, rest=rest).unsupported_reason() == "there is no DRAListTypeAttributes here"
+    closed = "{name: one, featureGates: {DRAListTypeAttributes: false}}"
     assert definition(tmp_path, steps, closed, rest).unsupported_reason() == ""
