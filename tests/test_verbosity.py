@@ -12,12 +12,12 @@ LEVELS = {0: NOTICE, 1: logging.INFO, 2: V2, 3: V3, 4: logging.DEBUG, 5: V5, 10:
 
 
 @pytest.mark.parametrize(("verbosity", "level"), LEVELS.items())
-def test_a_line_of_a_verbosity_is_there_from_it_on(verbosity: int, level: int) -> None:
+def test_line_of_a_verbosity_is_there_from_it_on(verbosity: int, level: int) -> None:
     assert level_of(verbosity) == level
     assert verbosity_of(level) == verbosity
 
 
-def test_the_higher_the_verbosity_the_more_is_written() -> None:
+def test_higher_the_verbosity_the_more_is_written() -> None:
     levels = [level_of(verbosity) for verbosity in range(14)]
     assert levels == sorted(set(levels), reverse=True)
     assert level_of(99) == 1  # 0 would mean: as the logger above says

@@ -29,7 +29,7 @@ def test_exceptions_are_not_stale() -> None:
     assert SHARED.keys() <= {name for name, _ in shared_names(sources())}
 
 
-def test_a_shared_name_is_reported() -> None:
+def test_shared_name_is_reported() -> None:
     planted = {"a.py": "class Node:\n    class Row: ...", "b.py": "def f():\n    class Row: ..."}
     assert list(shared_names(planted)) == [
         ("Row", "class Row is defined in a.py and b.py; give one of them another name")

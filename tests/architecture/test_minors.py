@@ -15,7 +15,7 @@ MOST = 40
 _QUESTION = re.compile(r"\.is_1_36\b|\bgates\.is_enabled\(")
 
 
-def test_few_places_ask_for_the_minor() -> None:
+def test_questions_for_the_minor_are_few() -> None:
     places = [place for name, path in modules().items() for place in questions(name, path.read_text())]
     assert 0 < len(places) <= MOST, listed(places)
 

@@ -202,7 +202,7 @@ def test_renamed_names_are_not_used() -> None:
     assert not problems, listed(problems)
 
 
-def test_a_renamed_name_is_reported() -> None:
+def test_renamed_name_is_reported() -> None:
     planted = "class Gone:\n    under_way = under\nhandle.to_the_end(work)  # Changed\n"
     assert [problem.partition(";")[0] for problem in renamed_names("module.py", planted)] == [
         "module.py, line 1: 'Gone'",

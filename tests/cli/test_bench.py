@@ -29,7 +29,7 @@ def file(tmp_path: Path) -> Path:
     return write(tmp_path, text, node=NODE, request=REQUEST)
 
 
-def test_a_table(run: Command, file: Path) -> None:
+def test_table_has_a_row_per_benchmark(run: Command, file: Path) -> None:
     done = run("bench", str(file), "--workload", "Case/one")
     header, row = done.out.splitlines()
     assert header.split() == "WORKLOAD PODS PODS/S AVERAGE CYCLE P50 P99 CPU/POD PEAK FLOOR".split()
@@ -49,7 +49,7 @@ def test_json_has_everything(run: Command, file: Path) -> None:
     assert measured["cycle_us"].keys() == {"average", "perc50", "perc90", "perc95", "perc99"}
 
 
-def test_floors_and_what_is_not_there_are_told(run: Command, file: Path) -> None:
+def test_floors_and_missing_results_are_reported(run: Command, file: Path) -> None:
     done = run("bench", str(file.parent), "--workload", "Case/fast", "--workload", "Requests")
     assert done.out.splitlines()[1].endswith("1e+09")
     assert done.err.splitlines() == [
@@ -59,19 +59,19 @@ def test_floors_and_what_is_not_there_are_told(run: Command, file: Path) -> None
     assert done.code == 1
 
 
-def test_a_workload_that_fails(run: Command, tmp_path: Path) -> None:
+def test_workload_that_fails(run: Command, tmp_path: Path) -> None:
     done = run("bench", str(write(tmp_path, case("- {opcode: createAny, templatePath: none.yaml}"))))
     assert done.code == 1
     assert done.err == f"error: {tmp_path}/none.yaml: No such file or directory\n"
 
 
-def test_nothing_of_that_name(run: Command, file: Path) -> None:
+def test_unknown_name_is_refused(run: Command, file: Path) -> None:
     done = run("bench", str(file), "--workload", "Other")
     assert (done.code, done.err) == (1, f"error: {file}: no workload has such a name and labels\n")
 
 
 @pytest.mark.slow
-def test_the_projects_own_workloads(run: Command) -> None:
+def test_projects_own_workloads(run: Command) -> None:
     """Two of them, which stand for all: tests/benchmarks runs the others."""
     done = run("bench", ROOT / "benchmarks" / "workloads", "--workload", "Large", "--label", "integration-test")
     assert (done.err, done.code) == ("", 0)

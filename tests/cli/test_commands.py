@@ -39,13 +39,13 @@ def offer(install: Install) -> Install:
     return partial(install, group=GROUP)
 
 
-def test_a_group_and_a_function_become_commands(run: Command, offer: Install) -> None:
+def test_group_and_a_function_become_commands(run: Command, offer: Install) -> None:
     offer("greeter", {"greet": "app", "wave": "wave"}, GREETER)
     assert run("greet", "hello", "you", "--times", 2) == (0, "hello you hello you\n", "")
     assert run("wave", "--hands=2") == (0, "waves 2\n", "")
 
 
-def test_they_are_listed_last_and_in_order_without_being_loaded(run: Command, offer: Install) -> None:
+def test_added_commands_are_listed_last_and_in_order_without_being_loaded(run: Command, offer: Install) -> None:
     offer("greeter", {"wave": "wave", "greet": "app"}, GREETER)
     code, out, err = run("--help")
     listed = [line.split(maxsplit=1) for line in out.partition("Commands:\n")[2].splitlines()]
@@ -55,7 +55,7 @@ def test_they_are_listed_last_and_in_order_without_being_loaded(run: Command, of
     assert ["greet", "The words of greeter"] in listed
 
 
-def test_their_own_help_and_their_wrong_usage_are_as_those_of_ours(run: Command, offer: Install) -> None:
+def test_added_commands_have_help_and_usage_errors_like_built_in_ones(run: Command, offer: Install) -> None:
     offer("greeter", {"greet": "app", "wave": "wave"}, GREETER)
     code, out, _ = run("greet", "-h")
     assert code == 0
@@ -89,7 +89,7 @@ def test_one_that_is_misspelt_is_guessed(run: Command, offer: Install) -> None:
         ("number", GREETER, "broken:number is neither a typer.Typer nor a function"),
     ],
 )
-def test_one_that_is_broken_harms_nobody_else(
+def test_broken_command_does_not_affect_others(
     run: Command, offer: Install, tmp_path: Path, target: str, source: str, problem: str
 ) -> None:
     offer("greeter", {"wave": "wave"}, GREETER)

@@ -46,7 +46,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "config.yaml"
 
 
-def test_a_good_file_is_ok(run: Command, file: Path) -> None:
+def test_good_file_is_ok(run: Command, file: Path) -> None:
     file.write_text(HEADER)
     result = run("config", "check", file)
     assert (result.code, result.out, result.errors) == (0, f"{file}: ok\n", [])
@@ -56,7 +56,7 @@ def test_stdin_is_checked(run: Command) -> None:
     assert run("config", "check", "-", stdin=HEADER).out == "-: ok\n"
 
 
-def test_what_is_odd_is_a_warning(run: Command, file: Path) -> None:
+def test_suspicious_configuration_is_a_warning(run: Command, file: Path) -> None:
     file.write_text(HEADER + "profiles: [{pluginConfig: [{name: Mine, args: {}}]}]\n")
     result = run("config", "check", file)
     message = "args of Mine have no effect: the profile does not enable it"
@@ -124,16 +124,16 @@ def test_every_problem_is_a_line(run: Command, file: Path) -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(run: Command, file: Path, text: str, message: str) -> None:
+def test_error_names_its_line(run: Command, file: Path, text: str, message: str) -> None:
     file.write_text(text)
     assert run("config", "check", file) == (1, "", f"error: {file}:{message}\n")
 
 
-def test_a_missing_file(run: Command, file: Path) -> None:
+def test_missing_file_is_reported(run: Command, file: Path) -> None:
     assert run("config", "check", file) == (1, "", f"error: {file}: cannot be read: No such file or directory\n")
 
 
-def test_a_plugin_that_cannot_be_imported(run: Command, install: Install, file: Path) -> None:
+def test_plugin_that_cannot_be_imported(run: Command, install: Install, file: Path) -> None:
     install("broken_module", {"Broken": "Broken"}, BROKEN_PLUGIN)
     file.write_text(HEADER + "profiles: [{plugins: {multiPoint: {enabled: [{name: Broken}]}}}]\n")
     code, out, err = run("config", "check", file)
@@ -171,7 +171,7 @@ def test_show_fills_a_file_in(run: Command, file: Path) -> None:
     assert "PrioritySort" in [plugin["name"] for plugin in profile["plugins"]["multiPoint"]["enabled"]]
 
 
-def test_what_show_prints_means_the_same(run: Command, file: Path) -> None:
+def test_shown_configuration_loads_as_the_same(run: Command, file: Path) -> None:
     file.write_text(HEADER + "profiles: [{schedulerName: mine}]\n")
     shown = run("config", "show", file).out
     assert run("config", "show", "-", stdin=shown).out == shown
@@ -192,7 +192,9 @@ class Misspelt(Plugin):
 """
 
 
-def test_what_would_load_silently_wrong_is_refused_by_all_alike(run: Command, install: Install, file: Path) -> None:
+def test_configuration_that_would_load_wrong_is_refused_by_every_command(
+    run: Command, install: Install, file: Path
+) -> None:
     install("misspelt_module", {"Misspelt": "Misspelt"}, MISSPELT_PLUGIN)
     file.write_text(HEADER + "profiles:\n- plugins:\n    score: {enabled: [{name: Misspelt}]}\n")
     method = "method filtr(state, pod, node) looks like a hook but is not one (did you mean 'filter'?)"
@@ -217,7 +219,7 @@ def test_what_would_load_silently_wrong_is_refused_by_all_alike(run: Command, in
         check_plugin(cast("type[Plugin]", vars(import_module("misspelt_module"))["Misspelt"]))
 
 
-def test_what_is_odd_about_plugins_is_a_notice(run: Command, file: Path) -> None:
+def test_suspicious_plugin_configuration_is_a_notice(run: Command, file: Path) -> None:
     file.write_text(HEADER + "profiles:\n- plugins:\n    preScore: {disabled: [{name: TaintToleratoin}]}\n")
     place = f"{file}:5: profiles[0].plugins.preScore.disabled[0].name"
     notice = f"notice: {place}: there is no plugin 'TaintToleratoin' to disable (did you mean 'TaintToleration'?)"
@@ -241,7 +243,7 @@ class Described(Plugin[DescribedArgs]):
 '''
 
 
-def test_the_schema_has_the_args_of_installed_plugins(run: Command, install: Install) -> None:
+def test_schema_has_the_args_of_installed_plugins(run: Command, install: Install) -> None:
     install("described_module", {"Described": "Described"}, DESCRIBED_PLUGIN)
     code, out, err = run("config", "schema")
     cases = json.loads(out)["$defs"]["PluginConfigEntry"]["allOf"]
@@ -252,7 +254,7 @@ def test_the_schema_has_the_args_of_installed_plugins(run: Command, install: Ins
     assert args["properties"]["much"] == {"default": 1, "description": "How much.", "type": "integer"}
 
 
-def test_a_plugin_that_cannot_be_imported_leaves_the_schema_to_the_others(
+def test_plugin_that_cannot_be_imported_leaves_the_schema_to_the_others(
     run: Command, install: Install, tmp_path: Path
 ) -> None:
     install("broken_module", {"Broken": "Broken"}, BROKEN_PLUGIN)
@@ -276,7 +278,7 @@ def test_several_files_are_checked_each_by_itself(run: Command, tmp_path: Path) 
     ]
 
 
-def test_the_hook_for_pre_commit_runs_as_pre_commit_runs_it(run: Command, tmp_path: Path) -> None:
+def test_hook_for_pre_commit_runs_as_pre_commit_runs_it(run: Command, tmp_path: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text())
     assert {"id", "name", "entry", "language"} <= hook.keys()
     assert (hook["language"], hook["types"]) == ("python", ["yaml"])

@@ -76,11 +76,11 @@ total  1/9
 """
 
 
-def test_a_run_without_differences(run: Command, same: Path) -> None:
+def test_run_without_differences(run: Command, same: Path) -> None:
     assert run("conformance", same) == (0, SAME, "")
 
 
-def test_a_terminal_is_shown_how_far_it_got(run: Command, same: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_terminal_is_shown_how_far_it_got(run: Command, same: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     code, out, err = run("conformance", same)
@@ -88,7 +88,7 @@ def test_a_terminal_is_shown_how_far_it_got(run: Command, same: Path, monkeypatc
     assert "cases" in err
 
 
-def test_a_run_with_differences(run: Command, different: Path) -> None:
+def test_run_with_differences(run: Command, different: Path) -> None:
     assert run("conformance", different) == (1, DIFFERENT, "")
 
 
@@ -99,7 +99,7 @@ def test_suites_are_joined_over_files(run: Command, same: Path, different: Path)
     assert out.splitlines()[-1] == "total  3/11"
 
 
-def test_json_and_yaml_say_all(run: Command, same: Path, different: Path) -> None:
+def test_json_and_yaml_are_complete(run: Command, same: Path, different: Path) -> None:
     code, out, err = run("conformance", same, different, "-o", "json")
     planted, sizes = json.loads(out)
     assert (code, err) == (1, "")
@@ -116,7 +116,7 @@ def test_json_and_yaml_say_all(run: Command, same: Path, different: Path) -> Non
     assert yaml.safe_load(run("conformance", same, different, "-o", "yaml").out) == [planted, sizes]
 
 
-def test_one_case_side_by_side(run: Command, same: Path, different: Path) -> None:
+def test_one_case_is_shown_side_by_side(run: Command, same: Path, different: Path) -> None:
     code, out, _ = run("conformance", same, different, "--show", "sizes-1")
     assert code == 0  # the first of this name
     assert out.splitlines()[:2] == ["FIELD       SAME  EXPECTED   GOT", "canonical   yes   2048       2048"]
@@ -132,12 +132,12 @@ def test_verdicts_are_shown_in_words(run: Command, same: Path) -> None:
     assert lines[-2:] == ["not compared:", "  GangScheduling is not implemented: answers"]
 
 
-def test_one_case_as_json(run: Command, different: Path) -> None:
+def test_one_case_is_shown_as_json(run: Command, different: Path) -> None:
     facts = json.loads(run("conformance", different, "--show", "sizes-1", "-o", "json").out)
     assert facts[0] == {"field": "canonical", "expected": "2Ki", "got": "2048", "same": False}
 
 
-def test_a_case_that_is_not_there(run: Command, same: Path) -> None:
+def test_case_that_is_not_there(run: Command, same: Path) -> None:
     code, out, err = run("conformance", same, "--show", "sizes-7")
     assert (code, out, err) == (1, "", f"error: {same}: there is no case 'sizes-7'\n")
 
@@ -149,7 +149,7 @@ def test_a_case_that_is_not_there(run: Command, same: Path) -> None:
         (gzip.compress(b"{}\n" * 9, mtime=0)[:-9], ":1: is no"),
     ],
 )
-def test_a_file_that_cannot_be_read(run: Command, tmp_path: Path, content: bytes, complaint: str) -> None:
+def test_file_that_cannot_be_read(run: Command, tmp_path: Path, content: bytes, complaint: str) -> None:
     file = tmp_path / "cases.jsonl"
     file.write_bytes(content)
     code, out, err = run("conformance", file)
@@ -158,11 +158,11 @@ def test_a_file_that_cannot_be_read(run: Command, tmp_path: Path, content: bytes
     assert err.startswith(f"error: {file}{complaint}")
 
 
-def test_a_file_that_is_not_there(run: Command) -> None:
+def test_file_that_is_not_there(run: Command) -> None:
     assert run("conformance", "no-such-file").err == "error: no-such-file: No such file or directory\n"
 
 
-def test_files_are_asked_for(run: Command) -> None:
+def test_files_are_required(run: Command) -> None:
     code, _, err = run("conformance")
     assert code == 2
     assert "FILE" in err

@@ -47,7 +47,7 @@ RAISED = pytest.mark.parametrize(
 
 
 @RAISED
-def test_it_opens_in_the_hook_and_q_ends_all(run: Command, raising: str) -> None:
+def test_debugger_opens_in_the_hook_and_q_ends_the_process(run: Command, raising: str) -> None:
     code, out, err = run("simulate", "-f", CLUSTER, "--plugin", raising, "--pdb", stdin="p wanted\nq\n")
     assert code == 130
     assert out.count('-> return wanted["b"]') == 1

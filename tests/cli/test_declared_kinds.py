@@ -88,7 +88,9 @@ def config(tmp_path: Path, *plugins: str) -> Path:
     return file
 
 
-def test_it_is_read_watched_and_heard(run: Command, install: Install, cluster: Path, tmp_path: Path) -> None:
+def test_declared_kind_is_read_watched_and_wakes_pods(
+    run: Command, install: Install, cluster: Path, tmp_path: Path
+) -> None:
     install("budgeted", {"Budgeted": "Budgeted"}, PLUGIN)
     result = run("simulate", "-f", cluster, "--config", config(tmp_path, "Budgeted"), "-o", "json")
     pods = {each["pod"]: (each["node"], each["message"].split(". ")[0]) for each in json.loads(result.out)}
@@ -148,7 +150,7 @@ status: {{phase: Open}}
 """
 
 
-def test_what_a_distribution_declares_may_stand_in_files(run: Command, install: Install, cluster: Path) -> None:
+def test_kinds_of_a_distribution_may_be_in_files(run: Command, install: Install, cluster: Path) -> None:
     install("pool_kinds", {"pools": "Pool"}, KINDS.format(group="pools.example.com"), group=KINDS_GROUP)
     cluster.write_text(POOL.format(group="pools.example.com"))
     result = run("simulate", "-f", cluster)
@@ -156,7 +158,7 @@ def test_what_a_distribution_declares_may_stand_in_files(run: Command, install: 
     assert not any(line.startswith(("warning", "notice")) for line in result.errors)
 
 
-def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cluster: Path) -> None:
+def test_kinds_that_cannot_be_imported_are_a_warning(run: Command, install: Install, cluster: Path) -> None:
     install("broken_kinds", {"broken": "Pool"}, "1 / 0", group=KINDS_GROUP)
     cluster.write_text(POOL.format(group="closed.example.com"))
     assert run("simulate", "-f", cluster).errors[:2] == [
@@ -168,9 +170,7 @@ def test_what_cannot_be_imported_is_a_warning(run: Command, install: Install, cl
     ]
 
 
-def test_the_fake_api_serves_them(
-    install: Install, cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_fake_api_serves_them(install: Install, cluster: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install("served_pools", {"pools": "Pool"}, KINDS.format(group="served.example.com"), group=KINDS_GROUP)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site" / "served_pools"))
     cluster.write_text(POOL.format(group="served.example.com"))

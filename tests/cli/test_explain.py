@@ -60,7 +60,7 @@ class Tiered(Plugin):
 
 
 @pytest.mark.parametrize("pod", [("shop/web",), ("web", "-n", "shop"), ("pod/web", "-n", "shop"), ("po/web", "-nshop")])
-def test_a_pod_of_files_is_explained(run: Command, cluster: Path, pod: tuple[str, ...]) -> None:
+def test_pod_of_files_is_explained(run: Command, cluster: Path, pod: tuple[str, ...]) -> None:
     done = run("explain", *pod, "-f", cluster)
     assert (done.code, done.errors) == (0, [])
     assert done.out.startswith("Pod:          shop/web\n")
@@ -69,11 +69,11 @@ def test_a_pod_of_files_is_explained(run: Command, cluster: Path, pod: tuple[str
     assert len(done.out.splitlines()) < 40
 
 
-def test_the_namespace_is_default(run: Command, cluster: Path) -> None:
+def test_namespace_is_default(run: Command, cluster: Path) -> None:
     assert run("explain", "first", "-f", cluster).out.startswith("Pod:          default/first\n")
 
 
-def test_it_is_explained_in_json(run: Command, cluster: Path) -> None:
+def test_pod_is_explained_in_json(run: Command, cluster: Path) -> None:
     found = json.loads(run("explain", "shop/web", "-f", cluster, "-o", "json").out)
     assert (found["pod"], found["state"], found["assessment"]["reasons"]) == (
         "shop/web",
@@ -83,7 +83,7 @@ def test_it_is_explained_in_json(run: Command, cluster: Path) -> None:
     assert msgspec.convert(found, Explanation).last_decision is not None
 
 
-def test_the_wide_text_leaves_nothing_out(run: Command, cluster: Path) -> None:
+def test_wide_text_leaves_nothing_out(run: Command, cluster: Path) -> None:
     wide = run("explain", "shop/web", "-f", cluster, "-o", "wide").out
     assert "Message:      0/1 nodes are available: 1 Insufficient cpu." in wide
 
@@ -97,9 +97,7 @@ def test_files_are_simulated_by_a_configuration(run: Command, cluster: Path, tmp
     assert "Scheduler:    another" in run("explain", "foreign", "-f", cluster, "--config", config).out
 
 
-def test_what_a_plugin_of_any_origin_suggests_is_shown(
-    run: Command, install: Install, cluster: Path, tmp_path: Path
-) -> None:
+def test_suggestion_of_any_plugin_is_shown(run: Command, install: Install, cluster: Path, tmp_path: Path) -> None:
     install("acme_tiers", {"Tiered": "Tiered"}, TIERED)
     config = tmp_path / "config.yaml"
     config.write_text(
@@ -120,7 +118,7 @@ def test_what_a_plugin_of_any_origin_suggests_is_shown(
         ),
     ],
 )
-def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Path, pod: str, line: str) -> None:
+def test_unknown_pod_is_reported(run: Command, cluster: Path, pod: str, line: str) -> None:
     done = run("explain", pod, "-f", cluster)
     assert (done.code, done.out, done.errors) == (1, "", [line])
 
@@ -155,7 +153,7 @@ def test_where_there_is_nothing_to_explain_it_is_said(run: Command, cluster: Pat
         ),
     ],
 )
-def test_a_wrong_command_line_is_refused(run: Command, arguments: tuple[str, ...], problem: str) -> None:
+def test_wrong_command_line_is_refused(run: Command, arguments: tuple[str, ...], problem: str) -> None:
     done = run("explain", *arguments)
     assert (done.code, done.errors[0]) == (2, f"error: {problem}")
 
@@ -210,7 +208,7 @@ def test_another_engine_explains_in_its_own_words(run: Command, port: str, form:
     assert (done.code, done.out) == (0, out)
 
 
-def test_a_running_scheduler_is_asked(run: Command, port: str) -> None:
+def test_running_scheduler_answers(run: Command, port: str) -> None:
     done = run("explain", "pod", "--scheduler", port)
     assert done.code == 0, done.err
     assert "Insufficient cpu" in done.out
@@ -224,14 +222,14 @@ def test_a_running_scheduler_is_asked(run: Command, port: str) -> None:
         ("/odd", "pod", "{url}/odd is not a scheduler of this version: "),
     ],
 )
-def test_what_a_scheduler_does_not_explain_is_said(run: Command, port: str, path: str, pod: str, error: str) -> None:
+def test_answer_without_an_explanation_is_reported(run: Command, port: str, path: str, pod: str, error: str) -> None:
     done = run("explain", pod, "--scheduler", port + path)
     assert done.code == 1
     assert done.errors[0].startswith(f"error: {error.format(url=port)}")
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "http://"])
-def test_it_is_said_when_no_scheduler_answers(run: Command, url: str) -> None:
+def test_unreachable_scheduler_is_reported(run: Command, url: str) -> None:
     done = run("explain", "pod", "--scheduler", url)
     assert done.code == 1
     assert done.errors[0].startswith(f"error: no scheduler answers at {url}: ")
@@ -241,9 +239,7 @@ def test_it_is_said_when_no_scheduler_answers(run: Command, url: str) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"), [(None, "No such file or directory"), ("none", "contains no PEM certificate")]
 )
-def test_a_certificate_that_cannot_be_read_is_told(
-    run: Command, tmp_path: Path, text: str | None, problem: str
-) -> None:
+def test_unreadable_certificate_is_reported(run: Command, tmp_path: Path, text: str | None, problem: str) -> None:
     file = tmp_path / "ca.pem"
     if text is not None:
         file.write_text(text)
@@ -269,7 +265,7 @@ def recording(run: Command, cluster: Path, tmp_path: Path) -> Path:
     return file
 
 
-def test_a_recorded_pod_is_explained_as_it_was_in_the_end(run: Command, recording: Path) -> None:
+def test_recorded_pod_is_explained_as_it_was_in_the_end(run: Command, recording: Path) -> None:
     found = explained(run("explain", "shop/web", "--recording", recording, "-o", "json").out)
     assert found.state == "unschedulable"
     assert found.last_decision is not None and found.last_decision.reasons == found.assessment.reasons == {
@@ -282,7 +278,7 @@ def test_one_that_has_ended_is_explained_as_it_was_last(run: Command, recording:
     assert (found.node, found.last_decision, found.assessment.feasible) == ("", None, 1)
 
 
-def test_a_pod_is_explained_as_it_was_before_an_attempt(run: Command, recording: Path) -> None:
+def test_pod_is_explained_as_it_was_before_an_attempt(run: Command, recording: Path) -> None:
     found = explained(run("explain", "first", "--recording", recording, "--attempt", 2, "-o", "json").out)
     assert (found.node, found.last_decision, found.assessment.feasible) == ("", None, 0)
 
@@ -298,7 +294,7 @@ def test_a_pod_is_explained_as_it_was_before_an_attempt(run: Command, recording:
         ),
     ],
 )
-def test_what_a_recording_does_not_tell_is_said(
+def test_recording_without_an_explanation_is_reported(
     run: Command, recording: Path, arguments: tuple[object, ...], error: str
 ) -> None:
     done = run("explain", *arguments, "--recording", recording)

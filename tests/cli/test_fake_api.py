@@ -26,7 +26,7 @@ metadata: {name: web}
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_serves_what_files_hold_until_it_is_told_to_stop(tmp_path: Path, number: signal.Signals) -> None:
+def test_fake_api_serves_the_objects_of_files_until_it_is_stopped(tmp_path: Path, number: signal.Signals) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(NODE)
     with fake_api("-f", file) as (api, kubeconfig):
@@ -38,7 +38,7 @@ def test_it_serves_what_files_hold_until_it_is_told_to_stop(tmp_path: Path, numb
 
 
 @pytest.mark.slow
-def test_a_state_is_kept_over_a_restart(tmp_path: Path) -> None:
+def test_state_is_kept_over_a_restart(tmp_path: Path) -> None:
     file, state = tmp_path / "cluster.yaml", tmp_path / "state"
     file.write_text(NODE)
     found = []
@@ -64,7 +64,7 @@ def test_nodes_have_the_devices_that_a_file_describes(tmp_path: Path) -> None:
     ]
 
 
-def test_the_kubeconfig_goes_where_it_is_wanted(tmp_path: Path) -> None:
+def test_kubeconfig_goes_where_it_is_wanted(tmp_path: Path) -> None:
     file = tmp_path / "with space"
     with fake_api("--write-kubeconfig", file) as (api, kubeconfig):
         assert kubeconfig == file
@@ -72,7 +72,7 @@ def test_the_kubeconfig_goes_where_it_is_wanted(tmp_path: Path) -> None:
     assert file.exists()
 
 
-def test_a_port_that_is_taken_is_one_line(run: Command) -> None:
+def test_port_that_is_taken_is_one_line(run: Command) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         remedy = "choose another --bind-address or --port, or no --port for any free one"
@@ -80,7 +80,7 @@ def test_a_port_that_is_taken_is_one_line(run: Command) -> None:
         assert run("fake-api", "--port", port) == (1, "", line)
 
 
-def test_a_misspelt_file_is_not_served_by_strict(run: Command, tmp_path: Path) -> None:
+def test_misspelt_file_is_not_served_by_strict(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
     file.write_text(NODE.replace("status", "stauts"))
     line = f'error: {file}:5: Node node-a: unknown field "stauts"; did you mean "status"?\n'

@@ -132,7 +132,9 @@ def commands(cluster: Path, plugin: str, folder: Path) -> Iterator[list[object]]
 
 
 @pytest.mark.long
-def test_nothing_in_a_cluster_steers_a_terminal(run: Command, cluster: Path, plugin: str, tmp_path: Path) -> None:
+def test_text_of_a_cluster_does_not_control_the_terminal(
+    run: Command, cluster: Path, plugin: str, tmp_path: Path
+) -> None:
     shown = ""
     for command in commands(cluster, plugin, tmp_path):
         result = run(*command)
@@ -159,7 +161,7 @@ def test_json_and_yaml_are_the_same_data(run: Command, cluster: Path, plugin: st
 
 
 @pytest.mark.slow
-def test_a_log_in_json_stays_json(run: Command, cluster: Path, plugin: str, tmp_path: Path) -> None:
+def test_log_in_json_stays_json(run: Command, cluster: Path, plugin: str, tmp_path: Path) -> None:
     given = ["-f", cluster, "--config", tmp_path / "config.yaml", "--plugin", plugin]
     err = run("simulate", *given, "-v", "10", "--logging-format", "json").err
     lines = [json.loads(line) for line in err.splitlines() if line.startswith("{")]
@@ -169,7 +171,7 @@ def test_a_log_in_json_stays_json(run: Command, cluster: Path, plugin: str, tmp_
     assert any(HOSTILE in line.get("err", "") for line in lines)
 
 
-def test_events_of_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_of_dry_run_events_is_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     report = create_event_printer()
     regarding = ObjectReference(kind="Pod" + HOSTILE, namespace=HOSTILE, name=HOSTILE)
     report(Event(regarding=regarding, reason=HOSTILE, type=HOSTILE, note=HOSTILE))
@@ -178,7 +180,7 @@ def test_events_of_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
     assert header.startswith("NAMESPACE")
 
 
-def test_recorded_cases(run: Command, tmp_path: Path) -> None:
+def test_text_of_recorded_cases_is_escaped(run: Command, tmp_path: Path) -> None:
     case = single()
     case["suite"] = case["id"] = HOSTILE
     case["expect"]["preFilter"]["Hostile" + HOSTILE] = {"code": "Skip"}
@@ -191,7 +193,7 @@ def test_recorded_cases(run: Command, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", [CONFIG + "  schedulerName: {0}\n", "apiVersion: {0}\nkind: {0}\n", "{0}: {0}\n"])
-def test_errors_of_a_configuration(run: Command, tmp_path: Path, text: str) -> None:
+def test_text_of_configuration_errors_is_escaped(run: Command, tmp_path: Path, text: str) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text.replace("{0}", json.dumps(HOSTILE)))
     result = run("config", "check", file)

@@ -30,7 +30,7 @@ def fails_with(error: BaseException) -> Callable[..., object]:
     return fail
 
 
-def test_version(run: Command) -> None:
+def test_version_is_printed(run: Command) -> None:
     assert run("--version") == (0, f"kframework {version('kframework-sdk')}\n", "")
 
 
@@ -108,7 +108,7 @@ def test_faults_are_lines_and_code_1(
     assert run("simulate", "-f", "-") == (1, "", "".join(f"error: {line}\n" for line in lines))
 
 
-def test_a_fault_comes_with_its_traceback_when_asked(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fault_is_printed_with_its_traceback_on_request(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulate, "load_simulation_configuration", fails_with(ValueError("odd")))
     code, _, err = run("simulate", "-f", "-", "-v", "4")
     assert code == 1
@@ -116,12 +116,12 @@ def test_a_fault_comes_with_its_traceback_when_asked(run: Command, monkeypatch: 
     assert err.splitlines()[-1].startswith("error: unexpected ValueError: odd")
 
 
-def test_an_interrupt_is_code_130(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupt_is_code_130(run: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(simulate, "load_simulation_configuration", fails_with(KeyboardInterrupt()))
     assert run("simulate", "-f", "-") == (130, "", "")
 
 
-def test_a_reader_that_went_away_is_no_error_message() -> None:
+def test_reader_that_went_away_is_no_error_message() -> None:
     command = [sys.executable, "-c", "from kframework.cli import main; main(['config', 'show'])"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None

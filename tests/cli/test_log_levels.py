@@ -73,11 +73,11 @@ def logged(run: Command, cluster: Path, verbosity: int) -> list[dict[str, object
         (10, FROM_2 + FROM_3 + FROM_4 + FROM_5 + FROM_10),
     ],
 )
-def test_each_verbosity_says_more(run: Command, cluster: Path, verbosity: int, messages: list[str]) -> None:
+def test_each_verbosity_logs_more(run: Command, cluster: Path, verbosity: int, messages: list[str]) -> None:
     assert {line["msg"] for line in logged(run, cluster, verbosity)} == set(messages)
 
 
-def test_an_attempt_reads_from_its_beginning_to_its_end(run: Command, cluster: Path) -> None:
+def test_attempt_reads_from_its_beginning_to_its_end(run: Command, cluster: Path) -> None:
     lines = [line for line in logged(run, cluster, 5) if line.get("pod") == {"name": "web", "namespace": "shop"}]
     assert [(line["msg"], line["v"]) for line in lines] == [
         ("Add event for unscheduled pod", 3),
@@ -91,7 +91,7 @@ def test_an_attempt_reads_from_its_beginning_to_its_end(run: Command, cluster: P
     assert {line["attempt"] for line in lines if "attempt" in line} == {1}
 
 
-def test_the_scores_of_the_plugins_add_up(run: Command, cluster: Path) -> None:
+def test_scores_of_the_plugins_add_up(run: Command, cluster: Path) -> None:
     sums, finals = Counter[object](), {}
     for line in logged(run, cluster, 10):
         if line["msg"] == "Plugin scored node for pod":
@@ -103,7 +103,7 @@ def test_the_scores_of_the_plugins_add_up(run: Command, cluster: Path) -> None:
     assert sums == finals
 
 
-def test_a_log_changes_nothing(run: Command, cluster: Path) -> None:
+def test_log_changes_nothing(run: Command, cluster: Path) -> None:
     silent = run("simulate", "-f", cluster, "-o", "json", "--seed", 7)
     assert run("simulate", "-f", cluster, "-o", "json", "--seed", 7, "-v", 10).out == silent.out
 
@@ -133,7 +133,7 @@ spec: {priority: 9, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
 """
 
 
-def test_a_preemption_is_told_from_its_choice_to_its_victims(run: Command, tmp_path: Path) -> None:
+def test_preemption_is_logged_from_its_choice_to_its_victims(run: Command, tmp_path: Path) -> None:
     cluster = tmp_path / "cluster.yaml"
     cluster.write_text(PREEMPTION)
     messages = [line["msg"] for line in logged(run, cluster, 2)]
@@ -155,7 +155,7 @@ def test_a_preemption_is_told_from_its_choice_to_its_victims(run: Command, tmp_p
 
 
 @pytest.mark.slow
-def test_a_running_scheduler_writes_nothing_but_json(cluster: Path) -> None:
+def test_running_scheduler_writes_nothing_but_json(cluster: Path) -> None:
     flags = ["--embedded", "-f", cluster, "--secure-port=0", "-v=2", "--logging-format=json", "--profiling"]
     with started("run", *flags) as scheduler:
         assert until_bound(exported(scheduler), "web", "shop") in ("node-a", "node-b")
@@ -168,7 +168,7 @@ def test_a_running_scheduler_writes_nothing_but_json(cluster: Path) -> None:
     assert last == "Requested to terminate, exiting"
 
 
-def test_a_traced_attempt_names_its_trace(run: Command, cluster: Path, tmp_path: Path) -> None:
+def test_traced_attempt_names_its_trace(run: Command, cluster: Path, tmp_path: Path) -> None:
     flags = ["-v", 2, "--logging-format", "json", "--trace", tmp_path / "spans"]
     told = {line["attempt"]: line["trace_id"] for line in log(run("simulate", "-f", cluster, *flags))}
     spans = [json.loads(line)["resourceSpans"][0] for line in (tmp_path / "spans").read_text().splitlines()]

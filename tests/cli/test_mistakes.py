@@ -110,7 +110,7 @@ MAX_MATCHES = r"plugin 'Mine' \(from mine 1.0\)"
         ),
     ],
 )
-def test_a_mistake_is_one_clear_line(
+def test_mistake_is_one_clear_line(
     run: Command, install: Install, tmp_path: Path, offers: dict[str, str], source: str | None, text: str, message: str
 ) -> None:
     install("mine", offers, source or "")
@@ -134,9 +134,7 @@ def test_two_distributions_with_one_name_are_both_named(run: Command, install: I
     assert err.startswith(f"error: {file}:5: ") and err.count("\n") == 1
 
 
-def test_an_editable_install_that_is_older_than_its_project_is_told(
-    run: Command, install: Install, tmp_path: Path
-) -> None:
+def test_editable_install_older_than_its_project_is_reported(run: Command, install: Install, tmp_path: Path) -> None:
     install("mine", {}, GOOD)
     project, file = tmp_path / "project", tmp_path / "config.yaml"
     project.mkdir()
@@ -197,7 +195,7 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
         ),
     ],
 )
-def test_a_hook_that_fails_in_a_simulation_is_blamed(
+def test_hook_that_fails_in_a_simulation_is_blamed(
     run: Command, install: Install, tmp_path: Path, hook: str, message: str
 ) -> None:
     install("mine", {"Mine": "Mine"}, PLUGIN.format(hook=hook))
@@ -255,7 +253,7 @@ class TestMine(PluginContract):
         ),
     ],
 )
-def test_the_contract_finds_it(pytester: pytest.Pytester, hooks: list[str], test: str, told: str) -> None:
+def test_contract_finds_it(pytester: pytest.Pytester, hooks: list[str], test: str, told: str) -> None:
     plugin = PLUGIN.replace("import Plugin,", "import ActionType, ClusterEvent, Plugin, QueueingHint, unschedulable,")
     methods = "\n    @hookimpl\n    def ".join(hooks)
     never = "\ndef never(pod, old, new):\n    return QueueingHint.SKIP\n"

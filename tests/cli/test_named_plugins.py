@@ -115,7 +115,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ("my-plugins.py:function", "'my-plugins.py:function' is not a subclass of kframework.Plugin"),
     ],
 )
-def test_a_class_is_imported_or_one_line_says_why_not(run: Command, folder: Path, given: str, line: str) -> None:
+def test_class_is_imported_or_refused_in_one_line(run: Command, folder: Path, given: str, line: str) -> None:
     result = run("simulate", "-f", "cluster.yaml", "-o", "json", "--plugin", given)
     if not line:
         assert result.code == 0, result.err
@@ -134,25 +134,25 @@ def test_a_class_is_imported_or_one_line_says_why_not(run: Command, folder: Path
         (["my-plugins.py:NotLeft", "my-plugins.py:Again"], "my-plugins.py:Again: plugin 'NotLeft' is given twice"),
     ],
 )
-def test_what_is_written_wrong(run: Command, folder: Path, given: list[str], line: str) -> None:
+def test_misspelt_plugin_option_is_refused(run: Command, folder: Path, given: list[str], line: str) -> None:
     options = [word for each in given for word in ("--plugin", each)]
     result = run("simulate", "-f", "cluster.yaml", *options)
     assert (result.code, result.errors[0]) == (2, f"error: Invalid value for '--plugin': {line}")
 
 
-def test_a_module_of_the_folder_at_hand_and_an_installed_one_are_found_by_name(run: Command, folder: Path) -> None:
+def test_modules_of_the_working_folder_and_installed_ones_are_found_by_name(run: Command, folder: Path) -> None:
     (folder / "by_name.py").write_text(PLUGINS)
     assert '"right"' in run("simulate", "-f", "cluster.yaml", "-o", "json", "--plugin", "by_name:NotLeft").out
     assert run("plugins", "list", "--plugin", "kframework.plugins.node_name:NodeName").code == 0
 
 
-def test_a_file_is_one_module_however_often_it_is_named(run: Command, folder: Path) -> None:
+def test_file_is_one_module_however_often_it_is_named(run: Command, folder: Path) -> None:
     (folder / "my-plugins.py").write_text(PLUGINS + "\nprint('imported')\n")
     given = ["--plugin", "my-plugins.py:NotLeft", "--plugin", f"{folder}/my-plugins.py:NodeName"]
     assert run("plugins", "list", *given).out.count("imported") == 1
 
 
-def test_a_configuration_enables_what_it_names_only(run: Command, folder: Path) -> None:
+def test_configuration_enables_what_it_names_only(run: Command, folder: Path) -> None:
     given = ("--plugin", "my-plugins.py:NotLeft")
     for config, warnings in (("idle.yaml", [IDLE]), ("enabling.yaml", [])):
         checked = run("config", "check", config, *given)
@@ -181,14 +181,14 @@ def test_every_command_that_names_plugins_has_it(run: Command, folder: Path) -> 
     assert (refused.code, "only with -f or --recording" in refused.err) == (2, True)
 
 
-def test_it_takes_the_place_of_an_installed_one_of_its_name(run: Command, folder: Path) -> None:
+def test_named_plugin_replaces_the_installed_one_of_its_name(run: Command, folder: Path) -> None:
     out = run("simulate", "-f", "cluster.yaml", "-o", "json", "--plugin", "my-plugins.py:NodeName").out
     assert [outcome["node"] for outcome in json.loads(out)] == ["right"]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", [["simulate"], ["run", "--embedded", "--secure-port", "0"]])
-def test_who_quits_the_debugger_ends_the_process(folder: Path, command: list[str]) -> None:
+def test_quitting_the_debugger_ends_the_process(folder: Path, command: list[str]) -> None:
     words = [*command, "-f", "cluster.yaml", "--plugin", "quits.py:NotLeft"]
     ended = subprocess.run(
         [sys.executable, "-m", "kframework", *words], input="q\n", capture_output=True, text=True, timeout=60

@@ -15,7 +15,7 @@ from kframework.cli.options import (
 )
 
 
-def test_a_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[str]) -> None:
+def test_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[str]) -> None:
     app = group("Look at things.")
     ran = []
 
@@ -33,18 +33,18 @@ def test_a_group_shows_its_help_when_called_alone(capsys: pytest.CaptureFixture[
     assert (capsys.readouterr().out, ran) == ("", ["two"])
 
 
-def test_the_forms_of_output_are_kubectls() -> None:
+def test_forms_of_output_are_kubectls() -> None:
     assert [*Output] == ["wide", "json", "yaml", "name"]
 
 
-def test_a_span_of_time_is_written_as_in_go() -> None:
+def test_span_of_time_is_written_as_in_go() -> None:
     assert parse_duration("1m30s") == 90.0
     with pytest.raises(typer.BadParameter, match=r'missing unit in duration "90"; write it as 90s or 1h30m'):
         parse_duration("90")
 
 
 @pytest.mark.parametrize("text", ["0s", "-5s"])
-def test_a_span_of_time_may_have_to_be_positive(text: str) -> None:
+def test_span_of_time_may_have_to_be_positive(text: str) -> None:
     assert parse_positive_duration("5s") == 5.0
     with pytest.raises(typer.BadParameter, match="must be greater than zero"):
         parse_positive_duration(text)
@@ -59,7 +59,7 @@ def test_a_span_of_time_may_have_to_be_positive(text: str) -> None:
         ({"report": "a", "trace": "x/../a"}, "x/../a is written by --report; name another file"),
     ],
 )
-def test_what_is_read_is_not_overwritten(written: dict[str, str | None], refused: str | None) -> None:
+def test_input_file_is_not_overwritten(written: dict[str, str | None], refused: str | None) -> None:
     if refused is None:
         refuse_overwriting(["in.yaml", "-"], **written)
         return

@@ -60,7 +60,7 @@ def printed(capsys: pytest.CaptureFixture[str], output: Output | None) -> str:
     return capsys.readouterr().out
 
 
-def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+def test_table_has_a_row_per_pod(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, None).splitlines() == [
         "NAMESPACE  POD    NODE    STATUS   ATTEMPTS  MESSAGE",
         "shop       web    node-a  Running  1",
@@ -69,7 +69,7 @@ def test_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_the_wide_table_tells_what_the_last_attempt_saw(capsys: pytest.CaptureFixture[str]) -> None:
+def test_wide_table_shows_the_last_attempt(capsys: pytest.CaptureFixture[str]) -> None:
     _, *rows = printed(capsys, Output.WIDE).splitlines()
     assert [row.split()[5:] for row in rows] == [
         ["70", "2", "4", "batch", "<none>"],
@@ -102,7 +102,7 @@ def outcomes(**places: str) -> dict[str, PodOutcome]:
     }
 
 
-def test_what_moved_is_elsewhere_or_waits_for_another_reason(capsys: pytest.CaptureFixture[str]) -> None:
+def test_moved_pod_is_elsewhere_or_waits_for_another_reason(capsys: pytest.CaptureFixture[str]) -> None:
     before = outcomes(stays="a", moves="a", starts="Full", waits="Full", goes="a", same="Full")
     now = outcomes(stays="a", moves="b", starts="a", waits="Tainted", same="Full", comes="b")
     print_moved(before, now)
@@ -118,7 +118,7 @@ def test_what_moved_is_elsewhere_or_waits_for_another_reason(capsys: pytest.Capt
     assert capsys.readouterr() == ("", "notice: nothing moved\n")
 
 
-def test_what_is_odd_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+def test_notices_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
     report_notices(SIMULATION, ["batch"])
     assert capsys.readouterr().err.splitlines() == [
         "notice: plugin odd is passed over",
@@ -127,7 +127,7 @@ def test_what_is_odd_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_the_last_line_is_the_account(capsys: pytest.CaptureFixture[str]) -> None:
+def test_last_line_is_the_account(capsys: pytest.CaptureFixture[str]) -> None:
     summarise(SIMULATION)
     assert capsys.readouterr().err.splitlines() == [
         "warning: gave up on shop/one, shop/two: in Quota.pre_bind for 600 s",

@@ -53,7 +53,7 @@ def cells(out: str) -> dict[str, list[str]]:
     return {first: rest for first, *rest in rows}
 
 
-def test_the_table(run: Command, tmp_path: Path) -> None:
+def test_table_has_a_row_per_plugin(run: Command, tmp_path: Path) -> None:
     code, out, err = run("plugins", "list")
     rows = cells(out)
     assert code == 0
@@ -77,7 +77,7 @@ def test_the_table(run: Command, tmp_path: Path) -> None:
     ]
 
 
-def test_wide_says_where_a_plugin_stands(run: Command) -> None:
+def test_wide_table_shows_the_location_of_a_plugin(run: Command) -> None:
     rows = cells(run("plugins", "list", "-o", "wide").out)
     assert rows["NAME"] == ["STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS"]
     assert rows["NodeName"] == ["built-in", SDK, "kframework.plugins.node_name:NodeName", "node", "filter"]
@@ -91,7 +91,7 @@ def test_wide_says_where_a_plugin_stands(run: Command) -> None:
     assert rows["Sad"][:3] == ["broken", "sad_plugins 2.1", "sad_plugins:Sad"]
 
 
-def test_json_and_yaml_say_all(run: Command) -> None:
+def test_json_and_yaml_are_complete(run: Command) -> None:
     listed = json.loads(run("plugins", "list", "-o", "json").out)
     assert yaml.safe_load(run("plugins", "list", "-o", "yaml").out) == listed
     by_name = {row["name"]: row for row in listed}

@@ -26,7 +26,7 @@ ROWS = [("web", "Bound", ""), ("a-longer-name", "Pending", MESSAGE)]
         ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, True, False),
     ],
 )
-def test_a_terminal_gets_colours(
+def test_terminal_gets_colours(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     environment: dict[str, str],
@@ -40,9 +40,7 @@ def test_a_terminal_gets_colours(
     assert ("\x1b[" in capsys.readouterr().out) == coloured
 
 
-def test_a_terminal_gets_tables_of_its_width(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_terminal_gets_tables_of_its_width(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("COLUMNS", "60")
     monkeypatch.setenv("NO_COLOR", "1")
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

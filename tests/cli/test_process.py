@@ -18,7 +18,7 @@ from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
 from kframework.verbosity import NOTICE
 
 
-def test_what_is_said_about_the_election_goes_into_the_configuration() -> None:
+def test_election_options_go_into_the_configuration() -> None:
     election = ProcessOptions(lease_duration=60.0, resource_name="mine").election()
     changed = with_overrides(default_configuration(), leader_election=election, client_connection={}, options={})
     lease = changed.settings.leader_election
@@ -41,14 +41,14 @@ def test_options_of_the_embedded_server_are_refused_without_embedded(options: Em
         options.refuse_alone()
 
 
-def test_there_may_be_no_endpoints() -> None:
+def test_endpoints_can_be_turned_off() -> None:
     assert ProcessOptions(secure_port=0).listener() is None
     where = ProcessOptions(bind_address="0.0.0.0", secure_port=8080, tls_cert_file="cert").listener()
     assert where is not None
     assert (where.bind_address, where.port, where.tls_cert_file) == ("0.0.0.0", 8080, "cert")
 
 
-def test_a_command_has_the_options_of_its_records_where_they_stand() -> None:
+def test_command_has_the_options_of_its_records_in_order() -> None:
     called: list[tuple[int, EmbeddedOptions, str]] = []
 
     @expand_options
@@ -62,7 +62,7 @@ def test_a_command_has_the_options_of_its_records_where_they_stand() -> None:
     assert called == [(1, EmbeddedOptions(embedded=True, port=2), "z")]
 
 
-def test_an_event_is_printed_when_it_happens_for_the_first_time(capsys: pytest.CaptureFixture[str]) -> None:
+def test_event_is_printed_when_it_happens_for_the_first_time(capsys: pytest.CaptureFixture[str]) -> None:
     event = Event(
         metadata=ObjectMeta(name="e", namespace="shop"),
         regarding=ObjectReference(kind="Pod", name="web", namespace="shop"),
@@ -78,7 +78,7 @@ def test_an_event_is_printed_when_it_happens_for_the_first_time(capsys: pytest.C
     assert line.split() == ["shop", "Normal", "Scheduled", "pod/web", "to", "node-a"]
 
 
-def test_who_may_ask_is_reviewed_where_the_flags_say() -> None:
+def test_access_is_reviewed_as_the_flags_say() -> None:
     listener = ProcessOptions(
         authentication_kubeconfig="a",
         authorization_kubeconfig="",
@@ -98,7 +98,7 @@ def test_both_reviews_go_together(alone: str) -> None:
         ProcessOptions(**{alone: "file"}).listener()  # type: ignore[arg-type]  # one of two names
 
 
-def test_a_listener_without_reviews() -> None:
+def test_listener_without_reviews() -> None:
     listener = ProcessOptions().listener()
     assert listener is not None and listener.delegation is None
 

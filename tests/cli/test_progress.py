@@ -20,7 +20,7 @@ def shown(capsys: pytest.CaptureFixture[str], *, alone: bool = True) -> str:
     return capsys.readouterr().err
 
 
-def test_a_terminal_shows_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_terminal_shows_progress(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     assert "Pods bound" in shown(capsys)
@@ -29,7 +29,7 @@ def test_a_terminal_shows_progress(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 @pytest.mark.parametrize(
     ("terminal", "environment", "alone"), [(False, "xterm", True), (True, "dumb", True), (True, "xterm", False)]
 )
-def test_nobody_else_does(
+def test_progress_is_not_shown_elsewhere(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
     *,

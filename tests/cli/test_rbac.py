@@ -123,7 +123,7 @@ def bare(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_objects_are_printed_as_kubectl_takes_them(run: Command, bare: Path) -> None:
+def test_objects_are_printed_as_kubectl_takes_them(run: Command, bare: Path) -> None:
     assert run("rbac", "--config", bare) == (0, PRINTED, "")
     assert run("rbac", "--config", "-", stdin=BARE % "").out == PRINTED
 
@@ -140,7 +140,7 @@ def test_account_and_roles_can_be_named(run: Command, bare: Path) -> None:
     assert accounts == [[{"kind": "ServiceAccount", "name": "mine", "namespace": "here"}]] * 2
 
 
-def test_the_default_profile_needs_no_file(run: Command) -> None:
+def test_default_profile_needs_no_file(run: Command) -> None:
     cluster_role, *_ = yaml.safe_load_all(run("rbac").out)
     assert {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch", "delete"]} in cluster_role[
         "rules"
@@ -156,7 +156,7 @@ def test_kinds_that_plugins_declare_are_granted(run: Command, install: Install, 
     assert seeing in cluster_role["rules"]
 
 
-def test_a_configuration_that_cannot_be_used_is_refused(run: Command, tmp_path: Path) -> None:
+def test_configuration_that_cannot_be_used_is_refused(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(BARE % ", {name: Nobody}")
     result = run("rbac", "--config", file)

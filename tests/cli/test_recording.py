@@ -27,7 +27,7 @@ spec: {containers: [{name: c}]}
 """
 
 
-def test_a_simulation_is_recorded(run: Command, tmp_path: Path) -> None:
+def test_simulation_is_recorded(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     assert run("simulate", "-f", "-", "--record", file, stdin=POD).code == 0
     assert "Decision" in [line["what"] for line in lines_of(file)[1:]]
@@ -35,7 +35,7 @@ def test_a_simulation_is_recorded(run: Command, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path: Path, number: signal.Signals) -> None:
+def test_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path: Path, number: signal.Signals) -> None:
     file, cluster = tmp_path / "run.rec", tmp_path / "cluster.yaml"
     cluster.write_text(f"{NODE}---{POD}")
     with started("run", "--embedded", "-f", cluster, "--secure-port", 0, "--record", file) as scheduler:
@@ -49,7 +49,7 @@ def test_a_running_scheduler_is_recorded_however_it_ends(run: Command, tmp_path:
     assert ("the recording is incomplete" in done.err) is (number == signal.SIGKILL)
 
 
-def test_a_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:
+def test_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:
     assert recording.parse_size("64Mi") == 64 << 20
     done = run("simulate", "-f", "-", "--record", tmp_path / "x", "--record-limit", "lots", stdin=POD)
     assert done.code == 2 and "'lots' is not a quantity" in done.err
@@ -58,25 +58,25 @@ def test_a_limit_is_a_quantity(run: Command, tmp_path: Path) -> None:
         assert done.code == 2 and "must be at least 1Mi" in done.err
 
 
-def test_a_limit_goes_with_a_file(run: Command) -> None:
+def test_limit_goes_with_a_file(run: Command) -> None:
     done = run("simulate", "-f", "-", "--record-limit", "64Mi", stdin=POD)
     assert done.code == 2 and "only with --record" in done.err
 
 
-def test_a_file_that_cannot_be_written_is_told(run: Command, tmp_path: Path) -> None:
+def test_unwritable_file_is_reported(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "nowhere" / "run.rec"
     done = run("simulate", "-f", "-", "--record", file, stdin=POD)
     assert (done.code, done.errors) == (1, [f"error: {file}: No such file or directory"])
 
 
-def test_what_dev_finds_out_is_recorded_too(run: Command, tmp_path: Path) -> None:
+def test_findings_of_dev_are_recorded_too(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     assert run("simulate", "-f", "-", "--dev", "--record", file, stdin=f"{NODE}---{POD}").code == 0
     done = run("replay", file)
     assert (done.code, done.errors[-1]) == (0, "1 attempt replayed with the recorded configuration: all the same")
 
 
-def test_annotations_are_held_as_they_are_asked_for(run: Command, tmp_path: Path) -> None:
+def test_annotations_are_recorded_as_requested(run: Command, tmp_path: Path) -> None:
     file = tmp_path / "run.rec"
     pod = POD.replace("name: p", "name: p, annotations: {example.com/zone: hunter2, example.org/token: hunter3}")
     assert run("simulate", "-f", "-", "--record", file, stdin=pod).code == 0

@@ -110,12 +110,12 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "file.yaml"
 
 
-def test_the_table(run: Command, cluster: Path) -> None:
+def test_table_has_a_row_per_pod(run: Command, cluster: Path) -> None:
     result = run("simulate", "-f", cluster)
     assert (result.code, result.out, result.errors) == (0, TABLE, [SUMMARY])
 
 
-def test_wide_tells_what_the_last_attempt_saw(run: Command, cluster: Path, file: Path) -> None:
+def test_wide_table_shows_the_last_attempt(run: Command, cluster: Path, file: Path) -> None:
     file.write_text(NODES.replace("unschedulable: true", "").replace("node-", "more-"))
     header, web, *_, gated = run("simulate", "-f", cluster, "-f", file, "-o", "wide").out.splitlines()
     assert header.split()[4:] == "ATTEMPTS SCORE FEASIBLE EVALUATED PROFILE REJECTED BY MESSAGE".split()
@@ -137,13 +137,13 @@ def test_json_yaml_and_names(run: Command, cluster: Path) -> None:
     assert run("simulate", "-f", cluster, "-o", "name").out == "pod/web\npod/huge\npod/gated\n"
 
 
-def test_no_pods(run: Command, cluster: Path) -> None:
+def test_cluster_without_pods_is_reported(run: Command, cluster: Path) -> None:
     nodes = cluster / "1-nodes.yaml"
     assert run("simulate", "-f", nodes).out == "NAMESPACE  POD  NODE  STATUS  ATTEMPTS  MESSAGE\n"
     assert run("simulate", "-f", nodes, "-o", "json").out == "[]\n"
 
 
-def test_files_one_by_one_from_stdin_and_in_one_list(run: Command, cluster: Path) -> None:
+def test_files_come_one_by_one_from_stdin_and_in_one_list(run: Command, cluster: Path) -> None:
     nodes, pods = cluster / "1-nodes.yaml", cluster / "2-pods.yaml"
     everything = [*yaml.safe_load(NODES)["items"], *yaml.safe_load_all(PODS)]
     for item in everything:
@@ -163,7 +163,7 @@ def test_other_kinds_are_passed_over_in_one_line(run: Command, cluster: Path, fi
     assert result.errors == [f"notice: ignored, as this scheduler does not read them: {passed_over}", SUMMARY]
 
 
-def test_a_configuration_among_the_cluster_files_is_pointed_out(run: Command, cluster: Path, file: Path) -> None:
+def test_configuration_among_the_cluster_files_is_pointed_out(run: Command, cluster: Path, file: Path) -> None:
     file.write_text(WITH_ODD)
     assert (
         "notice: pass a KubeSchedulerConfiguration with --config"
@@ -213,7 +213,7 @@ def test_unknown_fields_are_warned_of_and_refused_by_strict(run: Command, cluste
     assert (refused.code, refused.out, refused.errors) == (1, "", [f"error: {line}" for line in lines])
 
 
-def test_missing_files(run: Command, cluster: Path, file: Path) -> None:
+def test_missing_files_are_reported(run: Command, cluster: Path, file: Path) -> None:
     missing = "No such file or directory"
     assert run("simulate", "-f", file) == (1, "", f"error: {file}: {missing}\n")
     assert run("simulate", "-f", cluster, "--config", file) == (1, "", f"error: {file}: cannot be read: {missing}\n")
@@ -246,12 +246,12 @@ def test_devices_come_from_a_file_of_their_own(run: Command, cluster: Path, file
         (["--config", "-"], "Invalid value for '--config': stdin is already read by -f -"),
     ],
 )
-def test_wrong_options(run: Command, arguments: list[str], message: str) -> None:
+def test_wrong_options_are_refused(run: Command, arguments: list[str], message: str) -> None:
     code, out, err = run("simulate", "-f", "-", *arguments)
     assert (code, out, err.splitlines()[0]) == (2, "", f"error: {message}")
 
 
-def test_the_configuration_is_used_and_its_warnings_are_passed_on(run: Command, cluster: Path, file: Path) -> None:
+def test_configuration_is_used_and_its_warnings_are_passed_on(run: Command, cluster: Path, file: Path) -> None:
     file.write_text(
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{plugins: {filter: {disabled: [{name: NodeUnschedulable}]}}, pluginConfig: [{name: Absent}]}]\n"
@@ -261,14 +261,14 @@ def test_the_configuration_is_used_and_its_warnings_are_passed_on(run: Command, 
     assert result.errors[0].startswith(f"warning: {file}:3: profiles[0].pluginConfig: args of Absent have no effect")
 
 
-def test_a_cluster_file_is_no_configuration(run: Command, cluster: Path) -> None:
+def test_cluster_file_is_no_configuration(run: Command, cluster: Path) -> None:
     nodes = cluster / "1-nodes.yaml"
     code, out, err = run("simulate", "-f", cluster, "--config", nodes)
     assert (code, out) == (1, "")
     assert err.startswith(f"error: {nodes}:3: kind: couldn't decode as KubeSchedulerConfiguration, got NodeList (v1)")
 
 
-def test_the_seed_on_the_command_line_beats_the_one_in_the_file(run: Command, file: Path, tmp_path: Path) -> None:
+def test_seed_on_the_command_line_beats_the_one_in_the_file(run: Command, file: Path, tmp_path: Path) -> None:
     node = "{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {capacity: {cpu: 1, pods: 9}}}"
     pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
     objects = tmp_path / "objects.yaml"
@@ -290,7 +290,7 @@ def test_duration_goes_on_for_so_long(run: Command, cluster: Path) -> None:
     assert summary.endswith(" in 1m30s of virtual time")
 
 
-def test_a_plugin_that_always_fails_is_said_once(run: Command, cluster: Path, file: Path, install: Install) -> None:
+def test_plugin_that_always_fails_is_reported_once(run: Command, cluster: Path, file: Path, install: Install) -> None:
     install("odd_plugins", {"Odd": "Odd"}, ODD)
     file.write_text(WITH_ODD)
     result = run("simulate", "-f", cluster, "--config", file, "-o", "json")
@@ -354,7 +354,7 @@ class Odd(Plugin):
         ("import asyncio; await asyncio.Event().wait()", "timed out after 30 s (hookTimeouts.start)"),
     ],
 )
-def test_a_plugin_that_cannot_start_is_one_line(
+def test_plugin_that_cannot_start_is_one_line(
     run: Command, cluster: Path, file: Path, install: Install, start: str, fault: str
 ) -> None:
     install("odd_plugins", {"Odd": "Odd"}, STARTING.format(start=start))
@@ -369,7 +369,7 @@ def spans(text: str) -> list[str]:
     return [line["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"] for line in lines]
 
 
-def test_the_report_goes_to_a_file(run: Command, cluster: Path, tmp_path: Path) -> None:
+def test_report_goes_to_a_file(run: Command, cluster: Path, tmp_path: Path) -> None:
     report = tmp_path / "report.html"
     result = run("simulate", "-f", cluster, "--report", report)
     assert (result.code, result.out, result.errors) == (0, TABLE, [SUMMARY])
@@ -395,7 +395,7 @@ def test_traces_go_to_stderr(run: Command, cluster: Path, file: Path) -> None:
     assert by_option.out == by_configuration.out == TABLE
 
 
-def test_the_rate_of_the_configuration_holds_for_a_trace_file(
+def test_rate_of_the_configuration_holds_for_a_trace_file(
     run: Command, cluster: Path, file: Path, tmp_path: Path
 ) -> None:
     file.write_text(OPTIONS + "tracing: {samplingRatePerMillion: 1}\n")
@@ -404,7 +404,7 @@ def test_the_rate_of_the_configuration_holds_for_a_trace_file(
     assert trace.read_text() == ""
 
 
-def test_a_verbosity_below_zero_is_refused(run: Command, tmp_path: Path) -> None:
+def test_verbosity_below_zero_is_refused(run: Command, tmp_path: Path) -> None:
     done = run("simulate", "-f", tmp_path / "any.yaml", "-v", "-1")
     assert done.code == 2
     assert "-v" in done.errors[0] and "greater than or equal to 0" in done.errors[0], done.err
@@ -416,7 +416,7 @@ WRITES = ODD.replace("reserve(self, state, pod, node_name)", "filter(self, state
 
 
 @pytest.mark.parametrize(("options", "found"), [((), False), (("--dev",), True)])
-def test_a_plugin_that_writes_to_what_it_is_shown_is_found_out_by_dev(
+def test_plugin_that_modifies_its_arguments_is_caught_by_dev(
     run: Command, install: Install, cluster: Path, file: Path, options: tuple[str, ...], found: bool
 ) -> None:
     install("odd", {"Odd": "Odd"}, WRITES)

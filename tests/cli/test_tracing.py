@@ -17,20 +17,20 @@ def tracing_as(options: str) -> Configuration:
     return parse(f"apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\ntracing: {options}\n")
 
 
-def test_nothing_is_traced_unless_it_is_asked_for() -> None:
+def test_tracing_is_off_by_default() -> None:
     with traced(OFF) as tracing, traced_to(None, OFF) as simulated:
         assert (tracing, simulated) == (None, None)
 
 
 @pytest.mark.parametrize(("rate", "share"), [(0, 1.0), (1, 1e-6)])
-def test_into_a_file_all_is_traced_unless_the_configuration_says_less(rate: int, share: float, tmp_path: Path) -> None:
+def test_trace_file_has_all_attempts_unless_the_configuration_samples(rate: int, share: float, tmp_path: Path) -> None:
     configuration = tracing_as(f"{{exporter: console, samplingRatePerMillion: {rate}}}")
     with traced_to(str(tmp_path / "spans"), configuration) as tracing:
         assert tracing is not None
         assert tracing.share == pytest.approx(share, rel=1e-3)
 
 
-def test_the_ids_of_a_simulation_follow_from_its_seed() -> None:
+def test_ids_of_a_simulation_follow_from_its_seed() -> None:
     configuration = tracing_as("{exporter: console, samplingRatePerMillion: 1000000}")
     ids = []
     for context in (traced_to(None, configuration), traced_to(None, configuration), traced(configuration)):

@@ -30,7 +30,7 @@ class Picky(Plugin):
 """
 
 
-def test_what_is_read_and_the_code_of_plugins_is_watched(tmp_path: Path) -> None:
+def test_input_files_and_plugin_code_are_watched(tmp_path: Path) -> None:
     folder, file, plugin = tmp_path / "folder", tmp_path / "cluster.yaml", tmp_path / "plugin.py"
     (folder / "below").mkdir(parents=True)
     found = find_watched_paths([str(folder), str(file)], [f"{plugin}:Picky"])
@@ -40,7 +40,7 @@ def test_what_is_read_and_the_code_of_plugins_is_watched(tmp_path: Path) -> None
     assert {tmp_path, folder, folder / "below"} <= set(found.existing_folders)
 
 
-def test_what_is_installed_for_good_is_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_installed_packages_are_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "settled.py").write_text("")
     monkeypatch.syspath_prepend(tmp_path)
     place = tmp_path / "settled.py"
@@ -49,7 +49,7 @@ def test_what_is_installed_for_good_is_not_watched(tmp_path: Path, monkeypatch: 
     assert place not in find_watched_paths([], ["settled:Picky"])
 
 
-def test_a_module_that_is_missing_stops_nobody() -> None:
+def test_missing_module_does_not_stop_watching() -> None:
     assert Path("nowhere.py").resolve() not in find_watched_paths([], ["nowhere_at_all:Picky"])
 
 
@@ -72,7 +72,7 @@ def said(command: Started, last: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_what_moved_is_shown(tmp_path: Path) -> None:
+def test_moved_pods_are_shown(tmp_path: Path) -> None:
     cluster, plugin = tmp_path / "cluster.yaml", tmp_path / "picky.py"
     text = CLUSTER.read_text()
     cluster.write_text(text)
@@ -131,12 +131,12 @@ def test_interrupt_ends_watching_although_its_exception_is_dropped(
         (["-f", CLUSTER, "--pdb"], "simulates in other processes; remove --pdb"),
     ],
 )
-def test_what_does_not_go_with_it_is_refused(run: Command, arguments: list[object], remedy: str) -> None:
+def test_incompatible_options_are_refused(run: Command, arguments: list[object], remedy: str) -> None:
     code, _, err = run("simulate", "--watch", *arguments)
     assert (code, err.splitlines()[0]) == (2, f"error: Invalid value for '--watch': {remedy}")
 
 
-def test_it_is_loaded_only_where_it_is_wanted(run: Command) -> None:
+def test_watching_is_imported_only_on_request(run: Command) -> None:
     sys.modules.pop("kframework.cli.watching", None)
     assert run("simulate", "-f", CLUSTER).code == 0
     assert "kframework.cli.watching" not in sys.modules

@@ -112,7 +112,7 @@ async def bound(dry: DryRunCluster, cluster: MemoryCluster, node_name: str = "a"
     return pod
 
 
-def test_a_bound_pod_stays_where_it_is() -> None:
+def test_bound_pod_stays_where_it_is() -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         pod = await bound(dry, cluster)
         cluster.replace(replace(pod, metadata=replace(pod.metadata, labels={"a": "b"})))
@@ -144,7 +144,7 @@ def test_deleted_pod_is_gone_from_the_node_it_was_shown_on(choose: bool) -> None
     assert seen(work)[-1] == f"Deleted pod on {'a' if choose else 'nothing'}"
 
 
-def test_a_deleted_pod_is_gone_once() -> None:
+def test_deleted_pod_is_gone_once() -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         for _ in range(2):
             await dry.delete(Pod, "pod", "default")

@@ -60,7 +60,7 @@ CLUSTER: dict[str, Json] = {
     ("authority", "data"),
     [({"certificate-authority-data": "QQ=="}, "QQ=="), ({"certificate-authority": "ca.crt"}, "Qg==")],
 )
-def test_plugin_receives_the_cluster_if_it_asks(tmp_path: Path, authority: dict[str, Json], data: str) -> None:
+def test_plugin_receives_the_cluster_on_request(tmp_path: Path, authority: dict[str, Json], data: str) -> None:
     (tmp_path / "ca.crt").write_text("B")
     assert b64encode(b"B") == b"Qg=="
     assert exec_info(tmp_path, CLUSTER | authority, asks=True) == {
@@ -80,7 +80,7 @@ def test_plugin_receives_the_cluster_if_it_asks(tmp_path: Path, authority: dict[
     }
 
 
-def test_plugin_receives_no_cluster_unless_it_asks(tmp_path: Path) -> None:
+def test_plugin_receives_no_cluster_without_a_request(tmp_path: Path) -> None:
     info = exec_info(tmp_path, CLUSTER, asks=False)
     assert info == {"apiVersion": V1, "kind": "ExecCredential", "spec": {"interactive": False}}
 

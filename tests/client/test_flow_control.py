@@ -94,7 +94,7 @@ def times(requests: list[Request], qps: float = 10, burst: int = 2) -> list[tupl
     return run_virtual(main)
 
 
-def test_a_burst_passes_and_the_rest_waits_for_its_turn() -> None:
+def test_burst_passes_and_the_rest_waits_for_its_turn() -> None:
     sent = [at for at, _ in times([STATUS] * 5)]
     assert sent == pytest.approx([0.0, 0.0, 0.1, 0.2, 0.3])
 
@@ -311,7 +311,7 @@ async def test_deferring_server_gets_no_more_requests_than_it_allows() -> None:
 
 
 @pytest.mark.parametrize("request_", [BINDING, STATUS, EVENT], ids=["binding", "status", "event"])
-async def test_deferred_requests_are_retried_when_the_server_says(request_: Request) -> None:
+async def test_deferred_requests_are_retried_at_the_servers_time(request_: Request) -> None:
     inner = Scripted(refused(429, retry_after="7"), refused(503, retry_after="2"), ok({}))
     await send_with_retries(unlimited(inner), request_)
     assert inner.at == [0.0, 7.0, 9.0]
@@ -480,7 +480,7 @@ async def test_cancelled_write_frees_its_slot(writes: list[tuple[Request, int, i
         await asyncio.gather(*[control.send(request) for request, _, _ in writes])
 
 
-async def test_client_behind_flow_control_writes_all_the_same() -> None:
+async def test_client_with_flow_control_does_every_write() -> None:
     loop = asyncio.get_running_loop()
     server = SlowServer(100, 0.01)
     cluster = KubeCluster(unlimited(server), LoopClock(loop), random=Random(0))

@@ -73,7 +73,7 @@ def problem(settings: ConnectionSettings) -> str:
 
 
 @pytest.mark.tool("openssl")
-def test_the_first_place_that_names_a_cluster_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_first_place_that_names_a_cluster_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     in_pod(tmp_path, monkeypatch, "10.0.0.1", "443", Certificates(tmp_path).file("authority.crt"))
     write(tmp_path / "home/.kube/config", server="https://default")
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env", server="https://env"))
@@ -87,7 +87,7 @@ def test_the_first_place_that_names_a_cluster_counts(tmp_path: Path, monkeypatch
     assert hosts(ConnectionSettings()) == "https://default"
 
 
-def test_a_server_goes_before_the_one_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_goes_before_the_one_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert hosts(ConnectionSettings(server="https://other")) == "https://other"
     assert hosts(ConnectionSettings(server="https://other", kubeconfig=write(tmp_path / "flag"))) == "https://other"
     monkeypatch.setenv("KUBECONFIG", write(tmp_path / "env"))
@@ -196,14 +196,14 @@ def test_requests_carry_the_user_agent(tmp_path: Path) -> None:
     assert door.agents == {"me/leader"}
 
 
-def test_a_server_is_shown_the_credentials_of_the_file(tmp_path: Path) -> None:
+def test_server_is_shown_the_credentials_of_the_file(tmp_path: Path) -> None:
     door = Door("Bearer s3cret")
     kubeconfig = write(tmp_path / "config", server="https://elsewhere")
     door.visited(lambda url: ConnectionSettings(kubeconfig=kubeconfig, server=url), once)
     assert door.shown == ["Bearer s3cret"]
 
 
-def test_a_token_file_is_read_again(tmp_path: Path) -> None:
+def test_token_file_is_read_again(tmp_path: Path) -> None:
     token = tmp_path / "token"
     token.write_text("old\n")
     door = Door("Bearer new")

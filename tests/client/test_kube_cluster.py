@@ -110,7 +110,7 @@ def pod_saying(**condition: object) -> Response:
     )
 
 
-async def test_a_condition_with_its_time_is_written_at_once() -> None:
+async def test_condition_with_its_time_is_written_at_once() -> None:
     (request,) = await sent(
         patch(condition=replace(UNSCHEDULABLE, last_transition_time="2025-05-05T05:05:05Z")), ok({})
     )
@@ -153,7 +153,7 @@ async def test_status_patches_are_strategic() -> None:
         ),
     ],
 )
-async def test_a_condition_without_a_time_gets_it_from_the_pod(there: dict[str, object], since: str) -> None:
+async def test_condition_without_a_time_gets_it_from_the_pod(there: dict[str, object], since: str) -> None:
     read, write = await sent(patch(condition=UNSCHEDULABLE), pod_saying(**there), ok({}))
     assert read == ("GET", "/api/v1/namespaces/shop/pods/web", None)
     (condition,) = write[2]["status"]["conditions"]
@@ -187,11 +187,11 @@ async def test_nominated_node_is_patched(name: str, written: str | None) -> None
     assert request[2] == {"metadata": {"uid": "web-uid"}, "status": {"nominatedNodeName": written}}
 
 
-async def test_an_empty_patch_is_not_sent() -> None:
+async def test_empty_patch_is_not_sent() -> None:
     assert await sent(patch()) == []
 
 
-async def test_the_status_of_another_pod_of_this_name_is_left_alone() -> None:
+async def test_status_of_another_pod_of_this_name_is_left_alone() -> None:
     error = await refusal(patch(condition=UNSCHEDULABLE), ok(some("web", 5, uid="other")))
     assert (error.status, error.reason) == (409, "Conflict")
 
@@ -224,7 +224,7 @@ async def test_event_is_posted() -> None:
     )
 
 
-async def test_a_series_is_patched() -> None:
+async def test_series_is_patched() -> None:
     transport = Scripted(ok({}))
     await cluster(transport).record_event(AGAIN)
     (request,) = transport.requests
@@ -290,7 +290,7 @@ async def test_list_is_read_in_one_page_when_its_version_expires() -> None:
     assert (await refusal(lambda client: client.list(Pod), refused(500))).status == 500
 
 
-async def test_one_object_is_asked_for_by_its_name() -> None:
+async def test_single_object_is_watched_by_its_name() -> None:
     told: list[str | None] = []
 
     def tell(found: Lease | None) -> None:
@@ -310,7 +310,7 @@ async def test_one_object_is_asked_for_by_its_name() -> None:
     }
 
 
-async def test_an_object_that_may_not_be_followed_is_an_error() -> None:
+async def test_object_that_may_not_be_followed_is_an_error() -> None:
     error = await refusal(
         lambda client: client.follow(Lease, "l", "default", lambda found: None), refused(403, "Forbidden")
     )
@@ -321,7 +321,7 @@ async def test_an_object_that_may_not_be_followed_is_an_error() -> None:
     assert error.status == 410
 
 
-async def test_create_and_update() -> None:
+async def test_create_and_update_send_the_object() -> None:
     lease = Lease(metadata=ObjectMeta(name="leader", namespace="kube-system"), spec=LeaseSpec(holder_identity="me"))
 
     async def write(client: Cluster) -> None:
@@ -344,7 +344,7 @@ async def test_create_and_update() -> None:
     assert update[2]["metadata"]["resourceVersion"] == "1"
 
 
-async def test_what_belongs_to_no_namespace_is_created_in_the_default_one() -> None:
+async def test_object_without_a_namespace_is_created_in_the_default_one() -> None:
     async def write(client: Cluster) -> None:
         await client.create(Pod(metadata=ObjectMeta(name="a")))
         await client.create(Node(metadata=ObjectMeta(name="n")))
@@ -379,7 +379,7 @@ async def test_status_patch_is_a_merge_patch(uid: str, body: bytes) -> None:
     assert patched.metadata.resource_version == "2"
 
 
-async def test_the_status_of_another_object_of_this_name_is_a_conflict() -> None:
+async def test_status_of_another_object_of_this_name_is_a_conflict() -> None:
     why = 'PersistentVolume "v" is invalid: metadata.uid: Invalid value: "v-uid": field is immutable'
     error = await refusal(
         lambda client: client.patch_status(PersistentVolume, "v", {}, uid="v-uid"), refused(422, "Invalid", why)
@@ -438,7 +438,7 @@ async def test_nothing_to_watch_is_synced() -> None:
     assert await followed(Scripted(), seconds=0.1) == ["Synced"]
 
 
-async def test_the_order_of_kinds_is_the_same_every_time() -> None:
+async def test_order_of_kinds_is_the_same_every_time() -> None:
     paths = []
     for kinds in ((Pod, Node, StorageClass), (StorageClass, Pod, Node)):
         transport = Scripted()

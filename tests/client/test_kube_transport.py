@@ -245,12 +245,12 @@ async def test_silent_stream_is_an_error() -> None:
         assert await no_answer(anext(stream.lines)) == "GET /api: no answer within 0.05 s"
 
 
-async def test_a_stream_lasts_longer_than_its_time_while_something_comes() -> None:
+async def test_stream_lasts_longer_than_its_time_while_something_comes() -> None:
     async with connected(pieces(*[b"1\n"] * 30)) as transport:
         assert len(await text(transport, get(seconds=0.1))) == 30
 
 
-async def test_a_refused_stream_comes_as_a_whole() -> None:
+async def test_refused_stream_comes_as_a_whole() -> None:
     async with connected(pieces(b'{"kind":\n', b'"Status"}', status=410)) as transport:
         async with transport.stream(get()) as stream:
             assert stream.status == 410

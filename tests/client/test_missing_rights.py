@@ -62,7 +62,7 @@ def stage(caplog: pytest.LogCaptureFixture) -> Stage:
     return Stage(caplog)
 
 
-def test_the_line_names_the_rule_and_the_remedy(stage: Stage) -> None:
+def test_line_names_the_rule_and_the_remedy(stage: Stage) -> None:
     stage.refused(LEASE)
     (line,) = stage.said()
     assert line == (
@@ -79,7 +79,7 @@ def test_remedy_for_a_user_prints_the_needed_rights(stage: Stage) -> None:
     assert line.endswith("; grant it: kframework rbac --config FILE prints what 100% ann needs")
 
 
-def test_the_command_is_that_of_the_scheduler(stage: Stage) -> None:
+def test_command_is_that_of_the_scheduler(stage: Stage) -> None:
     stage.rights = MissingRights(stage.clock, "kframework batch rbac")
     stage.refused(NODES)
     (line,) = stage.said()
@@ -114,7 +114,7 @@ def test_granted_right_is_logged_once(stage: Stage) -> None:
     assert len(stage.said()) == 1
 
 
-def test_a_right_in_one_namespace_is_none_in_another(stage: Stage) -> None:
+def test_right_in_one_namespace_is_none_in_another(stage: Stage) -> None:
     stage.refused(bind("a"))
     stage.said()
     stage.answered(bind("b"))
@@ -124,7 +124,7 @@ def test_a_right_in_one_namespace_is_none_in_another(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("status", [200, 201, 400, 404, 409, 410, 422])
-def test_an_answer_of_any_kind_shows_that_there_is_the_right(stage: Stage, status: int) -> None:
+def test_answer_of_any_kind_shows_that_there_is_the_right(stage: Stage, status: int) -> None:
     stage.refused(NODES)
     stage.answered(NODES, status)
     assert stage.rights.problem() is None

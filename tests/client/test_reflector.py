@@ -70,7 +70,7 @@ def queries(transport: Scripted) -> list[dict[str, str]]:
 # --- the way things go ------------------------------------------------------------------------------------------------
 
 
-async def test_a_list_and_a_watch() -> None:
+async def test_list_and_watch_report_every_change() -> None:
     transport = Scripted(
         listed(5, some("a", 3), some("b", 4)),
         [
@@ -125,7 +125,7 @@ async def test_list_is_read_in_pages() -> None:
     assert [query.get("continue") for query in queries(transport)] == [None, "t1", "t2", None]
 
 
-async def test_an_expired_page_is_followed_by_one_list_of_all() -> None:
+async def test_expired_page_is_followed_by_one_list_of_all() -> None:
     transport = Scripted(
         listed(5, some("a", 3), some("gone", 3), following="t1"),
         refused(410, "Expired"),
@@ -179,7 +179,7 @@ async def test_versions_that_are_no_numbers_count_as_newer() -> None:
     assert told.words == ["listed", "+a@x2", "+a@x1"]
 
 
-async def test_a_new_object_under_an_old_name_in_a_watch() -> None:
+async def test_object_recreated_during_a_watch_is_a_deletion_and_an_addition() -> None:
     transport = Scripted(listed(5, some("a", 5)), [happened("ADDED", some("a", 9, uid="other")), 2.0])
     told = Told()
     await reflector(transport, told).run_round()
@@ -251,7 +251,7 @@ async def test_undecodable_line_causes_a_new_list() -> None:
     assert told.words == ["listed", "+a@6"]
 
 
-async def test_a_watch_that_ends_at_once_does_not_make_a_busy_loop() -> None:
+async def test_watch_that_ends_at_once_does_not_make_a_busy_loop() -> None:
     transport = Scripted(listed(5), [], [], [])
     follower = reflector(transport, Told())
     pauses = [await follower.run_round() for _ in range(3)]
@@ -301,7 +301,7 @@ async def test_reflector_runs_forever() -> None:
 # --- kinds that are not there or not allowed --------------------------------------------------------------------------
 
 
-async def test_a_kind_that_the_server_lacks_counts_as_empty(caplog: pytest.LogCaptureFixture) -> None:
+async def test_kind_that_the_server_lacks_counts_as_empty(caplog: pytest.LogCaptureFixture) -> None:
     transport = Scripted(*[Response(404, b"404 page not found\n")] * 3, listed(5, some("fast", 5)), [2.0])
     told = Told()
     follower = reflector(transport, told, StorageClass)
@@ -396,7 +396,7 @@ async def test_object_is_reported_once_it_can_be_decoded() -> None:
     assert told.words == ["listed", "+odd@6"]
 
 
-async def test_known_object_that_becomes_undecodable_is_not_gone() -> None:
+async def test_known_object_that_becomes_undecodable_is_not_deleted() -> None:
     transport = Scripted(listed(5, some("a", 3)), refused(410), listed(9, some("a", 8, **ODD)), [2.0])
     told = Told()
     follower = reflector(transport, told)
@@ -408,7 +408,7 @@ async def test_known_object_that_becomes_undecodable_is_not_gone() -> None:
 # --- what Gone carries ------------------------------------------------------------------------------------------------
 
 
-async def test_gone_carries_the_last_state_that_the_watch_showed() -> None:
+async def test_deletion_carries_the_last_state_of_the_watch() -> None:
     transport = Scripted(listed(5, some("a", 3)), [happened("DELETED", some("a", 9, spec={"nodeName": "n1"})), 2.0])
     told = Told()
     await reflector(transport, told).run_round()
@@ -417,7 +417,7 @@ async def test_gone_carries_the_last_state_that_the_watch_showed() -> None:
     assert last.obj.spec.node_name == "n1"
 
 
-async def test_a_pod_that_a_list_lacks_is_gone_by_its_names() -> None:
+async def test_pod_missing_from_a_list_is_deleted_by_name() -> None:
     transport = Scripted(listed(5, some("a", 3, spec={"nodeName": "n1"})), refused(410), listed(9), [2.0])
     told = Told()
     follower = reflector(transport, told)
@@ -426,7 +426,7 @@ async def test_a_pod_that_a_list_lacks_is_gone_by_its_names() -> None:
     assert told.messages[-1] == Deleted(Pod(metadata=ObjectMeta(name="a", namespace="default", uid="a-uid")))
 
 
-async def test_anything_else_that_a_list_lacks_is_gone_as_it_was() -> None:
+async def test_other_object_missing_from_a_list_is_deleted_with_its_last_state() -> None:
     transport = Scripted(
         listed(5, some("n1", 3, namespace="")),
         [happened("MODIFIED", some("n1", 6, namespace="", spec={"unschedulable": True})), failed(410, "Expired")],
@@ -591,7 +591,7 @@ class Counted(TransportLayer):
         (False, 3600 // 90 - 2, 3600 // 90),  # servers that send no bookmarks: silence ends a watch
     ],
 )
-async def test_a_quiet_kind_is_listed_once_and_then_only_watched(bookmarks: bool, fewest: int, most: int) -> None:
+async def test_quiet_kind_is_listed_once_and_then_only_watched(bookmarks: bool, fewest: int, most: int) -> None:
     cluster = MemoryCluster(LoopClock(asyncio.get_running_loop()), [StorageClass(metadata=ObjectMeta(name="fast"))])
     transport = Counted(
         InProcessTransport(ApiServer(cluster, LoopClock(asyncio.get_running_loop()))), bookmarks=bookmarks

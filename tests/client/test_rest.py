@@ -50,12 +50,12 @@ def asked(*answers: Answer) -> tuple[bytes | ClusterError, list[float]]:
     return run_virtual(main), transport.at
 
 
-def test_an_answer_is_its_body() -> None:
+def test_answer_is_its_body() -> None:
     assert asked(ok({"a": 1})) == (b'{"a":1}', [0.0])
     assert asked(Response(201, b"x")) == (b"x", [0.0])
 
 
-def test_request_is_retried_when_the_server_asks_for_it() -> None:
+def test_request_is_retried_on_retry_after() -> None:
     busy, starting = refused(429, retry_after="2"), refused(503, retry_after="1")
     assert asked(busy, starting, ok(0)) == (b"0", [0.0, 2.0, 3.0])
 

@@ -45,7 +45,7 @@ def make_pod(
         ("Pending", "True", True),
     ],
 )
-def test_a_pod_that_runs_is_ready_unless_it_says_otherwise(phase: str, said: str | None, ready: bool) -> None:
+def test_running_pod_is_ready_unless_its_status_differs(phase: str, said: str | None, ready: bool) -> None:
     other = PodCondition(type="PodScheduled", status="True")
     conditions = (other,) if said is None else (other, PodCondition(type="Ready", status=said))
     assert is_ready(Pod(status=PodStatus(phase=phase, conditions=conditions))) is ready
@@ -113,7 +113,7 @@ def test_deletion_sets_the_grace_period(pod: Pod, grace: int | None, left: int |
         assert rest.metadata.deletion_timestamp == f"2026-01-01T00:00:{left:02}Z"
 
 
-def test_a_shortened_grace_counts_from_the_first_deletion() -> None:
+def test_shortened_grace_counts_from_the_first_deletion() -> None:
     rest = start_deletion(make_pod("n1", deleted=30), 10, seconds_of(LATER))
     assert rest is not None
     assert rest.metadata.deletion_timestamp == "2026-01-01T00:00:10Z"
@@ -127,7 +127,7 @@ def test_only_the_first_deletion_is_a_new_generation() -> None:
     assert (first.metadata.generation, second.metadata.generation) == (2, 2)
 
 
-def test_a_deletion_that_changes_nothing_gives_the_same_pod_back() -> None:
+def test_deletion_that_changes_nothing_gives_the_same_pod_back() -> None:
     pod = make_pod("n1", deleted=30)
     assert start_deletion(pod, None, seconds_of(LATER)) is pod
     assert start_deletion(pod, 31, seconds_of(LATER)) is pod

@@ -25,17 +25,17 @@ def test_page_is_decoded() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": null}', b'{"items": []}'])
-def test_an_empty_page(body: bytes) -> None:
+def test_empty_page_decodes(body: bytes) -> None:
     page = read_page(body, PODS)
     assert (page.items, page.version, page.continue_token) == ([], "", "")
 
 
-def test_a_page_with_nulls() -> None:
+def test_page_with_nulls() -> None:
     page = read_page(listed(9, some("a", 3, spec=None, status={"conditions": None})).body, PODS)
     assert names(page.items) == ["a"]
 
 
-def test_page_with_an_undecodable_object() -> None:
+def test_page_with_an_undecodable_object_decodes_the_others() -> None:
     page = read_page(listed(9, some("a", 3), BROKEN, some("c", 4), following="more").body, PODS)
     assert (names(page.items), page.version, page.continue_token) == (["a", "!broken", "c"], "9", "more")
     undecodable = page.items[1]
@@ -58,12 +58,12 @@ def test_event_is_decoded(event: str) -> None:
     assert (seen, type(subject), subject.metadata.resource_version) == (event, Pod, "3")
 
 
-def test_a_bookmark() -> None:
+def test_bookmark_carries_a_version_only() -> None:
     event, subject = read_event(bookmark(12), kind_of(Node))
     assert (event, subject.metadata.resource_version) == ("BOOKMARK", "12")
 
 
-def test_event_of_an_undecodable_object() -> None:
+def test_event_of_an_undecodable_object_names_it() -> None:
     event, subject = read_event(happened("MODIFIED", BROKEN), PODS)
     assert (event, subject.metadata.name, subject.metadata.resource_version) == ("MODIFIED", "broken", "7")
     assert isinstance(subject, UndecodableObject)
@@ -77,7 +77,7 @@ def test_error_event_is_raised(struct: type[Pod] | type[StorageClass]) -> None:
     assert (caught.value.status, caught.value.reason) == (410, "Expired")
 
 
-def test_an_error_event_without_a_status() -> None:
+def test_error_event_without_a_status() -> None:
     with pytest.raises(ClusterError) as caught:
         read_event(happened("ERROR", {}), PODS)
     assert (caught.value.status, caught.value.retryable) == (500, True)
@@ -91,7 +91,7 @@ def test_invalid_event_is_an_error(line: bytes) -> None:
         read_event(line, PODS)
 
 
-def test_undecodable_object_without_metadata() -> None:
+def test_undecodable_object_without_metadata_is_nameless() -> None:
     undecodable = read_object(b'{"metadata": 5}', PODS)
     assert isinstance(undecodable, UndecodableObject)
     assert undecodable.metadata.name == ""

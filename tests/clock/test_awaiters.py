@@ -29,7 +29,7 @@ def objects_holding(future: asyncio.Future[None]) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("way", ["itself", "attribute", "container", "closure", "partial", "weakly"])
-async def test_the_waiting_task_is_found(way: str) -> None:
+async def test_waiting_task_is_found(way: str) -> None:
     future = asyncio.get_running_loop().create_future()
 
     async def wait() -> None:
@@ -79,7 +79,7 @@ async def test_tasks_that_await_the_waiting_task_are_found(way: Callable[[asynci
     await outer
 
 
-async def test_what_a_task_or_the_loop_refers_to_is_not_followed() -> None:
+async def test_references_of_tasks_and_the_loop_are_not_followed() -> None:
     future = asyncio.get_running_loop().create_future()
 
     async def wait() -> None:

@@ -87,7 +87,7 @@ def run_with_ticking_task(main: Callable[[], Coroutine[Any, Any, None]]) -> None
 
 @CLIENTS
 @pytest.mark.parametrize("path", ["/", "/slow"])
-def test_time_stands_still_until_the_answer_is_there(client: Any, path: str) -> None:
+def test_time_is_paused_until_the_answer_arrives(client: Any, path: str) -> None:
     with serve_slowly() as port:
 
         async def main() -> None:
@@ -99,7 +99,7 @@ def test_time_stands_still_until_the_answer_is_there(client: Any, path: str) -> 
 
 
 @CLIENTS
-def test_an_idle_connection_does_not_pause_time(client: Any) -> None:
+def test_idle_connection_does_not_pause_time(client: Any) -> None:
     with serve_slowly() as port:
 
         async def main() -> None:
@@ -119,7 +119,7 @@ async def _timed(main: Callable[[], Coroutine[Any, Any, None]]) -> float:
 
 
 @CLIENTS
-def test_an_idle_connection_is_as_good_as_a_new_one(client: Any) -> None:
+def test_idle_connection_is_as_good_as_a_new_one(client: Any) -> None:
     with serve_slowly() as port:
 
         async def main() -> None:
@@ -150,7 +150,7 @@ def test_caller_without_an_answer_is_released_by_its_own_timeout(client: Any, li
 
 
 @pytest.mark.parametrize("patience", [asyncio.wait_for, None])
-def test_a_timeout_holds_for_the_tasks_that_its_setter_awaits(patience: Any) -> None:
+def test_timeout_holds_for_the_tasks_that_its_setter_awaits(patience: Any) -> None:
     with serve_slowly() as port:
 
         async def never(get: Get) -> None:
@@ -183,7 +183,7 @@ def test_a_timeout_holds_for_the_tasks_that_its_setter_awaits(patience: Any) -> 
         ),
     ],
 )
-def test_the_timeouts_of_libraries_hold(client: Any, error: type[Exception]) -> None:
+def test_timeouts_of_libraries_hold(client: Any, error: type[Exception]) -> None:
     with serve_slowly() as port:
 
         async def main() -> None:
@@ -210,7 +210,7 @@ def test_only_the_waiting_tasks_own_timer_moves_time(client: Any) -> None:
 
 
 @CLIENTS
-def test_a_connection_that_breaks_off_is_an_error_at_once(client: Any) -> None:
+def test_connection_that_breaks_off_is_an_error_at_once(client: Any) -> None:
     with serve_slowly() as port:
 
         async def main() -> None:
@@ -234,7 +234,7 @@ def test_many_questions_at_once_are_answered_at_one_instant(client: Any) -> None
         run_with_ticking_task(main)
 
 
-def test_a_stream_that_falls_silent_holds_time_up_no_longer(
+def test_stream_that_falls_silent_holds_time_up_no_longer(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("kframework.clock.external_io.SILENCE_TIMEOUT", 0.05)
@@ -270,7 +270,7 @@ def test_operation_without_a_timeout_is_abandoned(
 
 
 @pytest.mark.parametrize("in_thread", [asyncio.to_thread, anyio.to_thread.run_sync])
-def test_time_stands_still_while_a_thread_is_at_work(in_thread: Any) -> None:
+def test_time_is_paused_while_a_thread_works(in_thread: Any) -> None:
     async def main() -> None:
         async with asyncio.timeout(10):
             await in_thread(time.sleep, 0.03)
@@ -279,7 +279,7 @@ def test_time_stands_still_while_a_thread_is_at_work(in_thread: Any) -> None:
     run_with_ticking_task(main)
 
 
-def test_a_thread_that_no_task_awaits_does_not_pause_time() -> None:
+def test_thread_that_no_task_awaits_does_not_pause_time() -> None:
     async def main() -> None:
         loop = asyncio.get_running_loop()
         job = loop.run_in_executor(None, time.sleep, 0.05)
@@ -291,7 +291,7 @@ def test_a_thread_that_no_task_awaits_does_not_pause_time() -> None:
     run_virtual(main)
 
 
-def test_time_stands_still_while_a_subprocess_is_read() -> None:
+def test_time_is_paused_while_a_subprocess_is_read() -> None:
     async def main() -> None:
         process = await asyncio.create_subprocess_exec("sh", "-c", "sleep 0.02; echo hi", stdout=-1)
         assert process.stdout is not None
@@ -303,7 +303,7 @@ def test_time_stands_still_while_a_subprocess_is_read() -> None:
 
 
 @pytest.mark.parametrize("path", ["tcp", "unix"])
-def test_a_connection_whose_both_ends_are_here_lets_time_pass(path: str, tmp_path: Any) -> None:
+def test_connection_within_the_process_does_not_pause_time(path: str, tmp_path: Any) -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readline()
         await asyncio.sleep(5)
@@ -329,7 +329,7 @@ def test_a_connection_whose_both_ends_are_here_lets_time_pass(path: str, tmp_pat
     assert time.monotonic() - began < SILENCE_TIMEOUT
 
 
-def test_a_server_that_anyio_runs_here_lets_time_pass_too() -> None:
+def test_anyio_server_within_the_process_does_not_pause_time() -> None:
     async def answer(stream: anyio.abc.SocketStream) -> None:
         async with stream:
             await stream.receive()

@@ -18,7 +18,7 @@ from kframework.clock import VIRTUAL_EPOCH, LoopClock, Seeds, SystemClock, rfc33
 @pytest.mark.parametrize(
     ("epoch", "expected"), [(VIRTUAL_EPOCH, "2026-01-01T00:01:30Z"), (0.0, "1970-01-01T00:01:30Z")]
 )
-def test_the_loops_clock_counts_from_its_epoch(epoch: float, expected: str) -> None:
+def test_loops_clock_counts_from_its_epoch(epoch: float, expected: str) -> None:
     async def main() -> float:
         clock = LoopClock(asyncio.get_running_loop(), epoch)
         await asyncio.sleep(90)
@@ -27,7 +27,7 @@ def test_the_loops_clock_counts_from_its_epoch(epoch: float, expected: str) -> N
     assert rfc3339(run_virtual(main)) == expected
 
 
-def test_the_system_clock_is_not_moved_by_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_system_clock_is_not_moved_by_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     wall, monotonic = 1_000_000.0, 50.0
     monkeypatch.setattr(time, "time", lambda: wall)
     monkeypatch.setattr(time, "monotonic", lambda: monotonic)
@@ -73,7 +73,7 @@ def test_invalid_time_raises_value_error(text: str) -> None:
         seconds_of(text)
 
 
-def test_the_same_seed_and_purpose_give_the_same_draws() -> None:
+def test_same_seed_and_purpose_give_the_same_draws() -> None:
     assert Seeds(7).generator("ties").random() == Seeds(7).generator("ties").random()
 
 

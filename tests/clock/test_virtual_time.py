@@ -95,7 +95,7 @@ def after(seconds: float, work: Callable[[], object]) -> threading.Timer:
     return timer
 
 
-def test_time_stands_still_while_an_answer_from_outside_is_awaited() -> None:
+def test_time_is_paused_while_an_external_answer_is_awaited() -> None:
     async def main() -> tuple[str, float, list[float]]:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[str] = loop.create_future()
@@ -120,7 +120,7 @@ def test_time_stands_still_while_an_answer_from_outside_is_awaited() -> None:
     assert run_virtual(main) == ("outside", 5.0, [0.001])
 
 
-def test_what_is_ready_runs_before_an_answer_is_taken_in() -> None:
+def test_ready_callbacks_run_before_an_answer_is_read() -> None:
     async def main() -> list[str]:
         loop = asyncio.get_running_loop()
         order: list[str] = []
@@ -154,7 +154,7 @@ async def _readable(loop: asyncio.AbstractEventLoop, near: socket.socket) -> Non
 
 
 @pytest.mark.parametrize("runner", [run_virtual, lambda main: asyncio.run(main())])
-def test_an_answer_from_outside_has_its_limit_in_real_time(runner: Callable[..., float]) -> None:
+def test_answer_from_outside_has_its_limit_in_real_time(runner: Callable[..., float]) -> None:
     async def main() -> float:
         loop = asyncio.get_running_loop()
         with pytest.raises(TimeoutError):

@@ -81,7 +81,7 @@ def test_absent_and_empty_args_are_all_defaults(plugin: str, args: object) -> No
     assert decoded(document("ImageLocality", None))[plugin] == ARGS[plugin]()
 
 
-def test_defaults() -> None:
+def test_defaults_equal_those_of_kube_scheduler() -> None:
     preemption = DefaultPreemptionArgs()
     assert (preemption.min_candidate_nodes_percentage, preemption.min_candidate_nodes_absolute) == (10, 100)
     affinity = InterPodAffinityArgs()
@@ -110,14 +110,14 @@ def test_empty_resources_are_defaulted(resources: object) -> None:
     assert balanced == NodeResourcesBalancedAllocationArgs()
 
 
-def test_a_weight_of_zero_is_one() -> None:
+def test_weight_of_zero_is_one() -> None:
     args = {"scoringStrategy": {"type": "LeastAllocated", "resources": [{"name": "a", "weight": 0}, {"name": "b"}]}}
     fit = loaded("NodeResourcesFit", args)
     assert isinstance(fit, NodeResourcesFitArgs) and fit.scoring_strategy is not None
     assert [resource.weight for resource in fit.scoring_strategy.resources] == [1, 1]
 
 
-def test_an_explicit_zero_is_kept_where_zero_means_something() -> None:
+def test_explicit_zero_is_kept_where_zero_means_something() -> None:
     preemption = loaded("DefaultPreemption", {"minCandidateNodesPercentage": 0})
     assert isinstance(preemption, DefaultPreemptionArgs)
     assert preemption.min_candidate_nodes_percentage == 0
@@ -332,7 +332,7 @@ RULES: list[tuple[str, object, list[str]]] = [
 
 
 @pytest.mark.parametrize(("plugin", "args", "messages"), RULES)
-def test_rules(plugin: str, args: object, messages: list[str]) -> None:
+def test_invalid_args_are_refused_with_the_rule(plugin: str, args: object, messages: list[str]) -> None:
     assert sorted(errors(plugin, args)) == messages
 
 
@@ -351,7 +351,7 @@ def test_rules(plugin: str, args: object, messages: list[str]) -> None:
         ("DynamicResources", {"filterTimeout": "0s", "bindingTimeout": "1s"}),
     ],
 )
-def test_what_stands_on_the_edge_of_the_rules_is_taken(plugin: str, args: object) -> None:
+def test_args_at_the_limit_are_accepted(plugin: str, args: object) -> None:
     loaded(plugin, args)
 
 
@@ -368,7 +368,7 @@ def term(operator: str, *values: object, key: str = "a", field: str = "matchExpr
     return {field: [{"key": key, "operator": operator, "values": list(values)}]}
 
 
-def test_an_added_affinity_is_a_node_affinity() -> None:
+def test_added_affinity_is_a_node_affinity() -> None:
     needed = {"nodeSelectorTerms": [term("In", "x"), {}]}
     args = loaded("NodeAffinity", added(needed, [{"weight": 5, "preference": term("Exists")}]))
     assert isinstance(args, NodeAffinityArgs) and args.added_affinity is not None
@@ -430,7 +430,7 @@ def test_objects_in_args_are_decoded_strictly(args: object, message: str) -> Non
     assert errors("NodeAffinity", args) == [message]
 
 
-def test_a_strategy_that_code_leaves_out_is_required() -> None:
+def test_strategy_that_code_leaves_out_is_required() -> None:
     (problem,) = NodeResourcesFitArgs(scoring_strategy=None).problems(DEFAULT_GATES)
     assert (problem.path, problem.message) == (
         ("scoringStrategy",),
@@ -473,7 +473,7 @@ def test_bad_args_of_a_fit_plugin_that_is_off_are_not_looked_at() -> None:
         ),
     ],
 )
-def test_a_wrong_kind_of_args_is_refused(header: object, message: str) -> None:
+def test_wrong_kind_of_args_is_refused(header: object, message: str) -> None:
     assert errors("NodeAffinity", header) == [message]
 
 

@@ -12,7 +12,7 @@ from kframework.errors import ConfigError
 OWN = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
 
 
-def test_defaults() -> None:
+def test_defaults_are_those_of_an_empty_document() -> None:
     options = parse(OWN).options
     assert options == Options()
     assert (options.seed, options.layer_memory, options.layer_memory_bytes) == (0, "256Mi", 256 * 2**20)
@@ -25,7 +25,7 @@ def test_defaults() -> None:
     assert (tracing.exporter, tracing.endpoint, tracing.sampling_rate_per_million) == ("none", None, 0)
 
 
-def test_what_is_written_holds() -> None:
+def test_given_values_are_loaded() -> None:
     options = parse(
         OWN + "seed: 42\nlayerMemory: 1Gi\ntracing: {exporter: otlp, endpoint: 'http://c:4318',"
         " samplingRatePerMillion: 1000000}\npodMaxInUnschedulablePodsDuration: 10m\n"
@@ -62,7 +62,7 @@ def test_what_is_written_holds() -> None:
         ("profiles: []\n", 'c.yaml:3: profiles: unknown field "profiles"'),
     ],
 )
-def test_rules(body: str, message: str) -> None:
+def test_invalid_values_are_refused_with_the_rule(body: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse(OWN + body, "c.yaml")
     assert str(caught.value).startswith(message)

@@ -26,7 +26,7 @@ def test_every_value_knows_its_line() -> None:
     assert (root / "a" / "b" / 1 / "d").value == 2
 
 
-def test_a_path_that_is_not_written_has_the_line_of_what_is_around_it() -> None:
+def test_path_that_is_not_written_has_the_line_of_what_is_around_it() -> None:
     (document,) = parse_documents("a:\n  b:\n  - x\n", "f.yaml")
     assert (document.at() / "a" / "b" / 7 / "z").line == 2
     assert (document.at() / "a" / "b" / 7 / "z").value is None
@@ -66,7 +66,7 @@ def test_anchors_and_merge_keys_are_followed() -> None:
     }
 
 
-def test_what_is_merged_in_leaves_the_lines_of_what_is_written() -> None:
+def test_merged_mapping_keeps_the_lines_of_its_own_keys() -> None:
     (document,) = parse_documents("base: &base {a: 1}\nuse:\n  <<: *base\n  a: 3\n", "f.yaml")
     assert (document.at() / "use" / "a").line == 4
 
@@ -93,7 +93,7 @@ def test_empty_documents_are_passed_over() -> None:
         ("a: !!int x", "f.yaml:1: a: cannot read 'x'"),
     ],
 )
-def test_what_is_wrong_is_named_with_its_line(text: str, message: str) -> None:
+def test_error_names_its_line(text: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         data(text)
     assert str(caught.value).startswith(message)
@@ -106,7 +106,7 @@ def test_aliases_that_repeat_too_many_values_are_refused_at_their_line() -> None
         parse_documents("\n".join(["a0: &a0 [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]", *levels]), "x")
 
 
-def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"none\.yaml: cannot be read: No such file"):
         read_source(tmp_path / "none.yaml")
     (tmp_path / "latin.yaml").write_bytes(b"a: \xe9")
@@ -114,7 +114,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
         read_source(tmp_path / "latin.yaml")
 
 
-def test_a_byte_order_mark_is_no_content(tmp_path: Path) -> None:
+def test_byte_order_mark_is_no_content(tmp_path: Path) -> None:
     (tmp_path / "bom.yaml").write_bytes(b"\xef\xbb\xbfa: 1")
     assert data(read_source(tmp_path / "bom.yaml")[1]) == {"a": 1}
 

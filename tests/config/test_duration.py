@@ -55,7 +55,7 @@ def test_durations_are_read_and_printed_as_in_go(text: str, seconds: float, prin
         ("3000000h", 'time: invalid duration "3000000h"'),
     ],
 )
-def test_what_is_no_duration_is_refused_in_gos_words(text: str, message: str) -> None:
+def test_invalid_duration_is_refused_in_gos_words(text: str, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         Duration.parse(text)
     assert str(caught.value) == message

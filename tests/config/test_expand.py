@@ -64,7 +64,7 @@ DEFAULT_ORDER = {
 }
 
 
-def test_the_default_profile_expands_to_kube_schedulers_order() -> None:
+def test_default_profile_expands_to_kube_schedulers_order() -> None:
     (points,) = expand_all(default_configuration(), in_tree_points)
     assert {point: " ".join(points[point]) for point in POINTS} == DEFAULT_ORDER
     assert dict(points.weights) == {
@@ -113,13 +113,13 @@ def plugin_set(enabled: Names, disabled: Names) -> PluginSet:
     )
 
 
-def test_a_specific_key_comes_first_in_its_own_order() -> None:
+def test_specific_key_comes_first_in_its_own_order() -> None:
     points = plugins("{filter: {enabled: [{name: NodePorts}, {name: NodeName}]}}")
     assert points["filter"][:4] == ("NodePorts", "NodeName", "NodeUnschedulable", "TaintToleration")
     assert len(points["filter"]) == 14
 
 
-def test_a_key_that_disables_everything_has_just_its_own() -> None:
+def test_key_that_disables_everything_has_just_its_own() -> None:
     points = plugins("{filter: {disabled: [{name: '*'}], enabled: [{name: NodePorts}, {name: NodeName}]}}")
     assert points["filter"] == ("NodePorts", "NodeName")
     assert " ".join(points["pre_filter"]) == DEFAULT_ORDER["pre_filter"]
@@ -143,7 +143,7 @@ def test_a_key_that_disables_everything_has_just_its_own() -> None:
         ("{filter: {enabled: [{name: TaintToleration, weight: 9}]}}", 3),
     ],
 )
-def test_the_weight_of_the_score_key_beats_multi_point(body: str, weight: int) -> None:
+def test_weight_of_the_score_key_beats_multi_point(body: str, weight: int) -> None:
     assert plugins(body).weights["TaintToleration"] == weight
 
 
@@ -234,7 +234,7 @@ def test_construction_errors_read_as_kube_schedulers(body: str, message: str) ->
     assert lines == [f"c.yaml:4: profiles[0].plugins.{message}"]
 
 
-def test_a_plugin_twice_in_multi_point_is_no_error_where_every_point_overrides_it() -> None:
+def test_plugin_twice_in_multi_point_is_no_error_where_every_point_overrides_it() -> None:
     twice = "multiPoint: {enabled: [{name: NodeName}, {name: NodeName}]}"
     points = plugins(f"{{{twice}, filter: {{enabled: [{{name: NodeName}}]}}}}")
     assert points["filter"].count("NodeName") == 1
@@ -402,7 +402,7 @@ def test_rules_of_profiles(body: str, messages: list[str]) -> None:
     assert errors(body) == [f"c.yaml:3: {message}" for message in messages]
 
 
-def test_an_only_profile_has_a_default_name_and_an_explicit_percentage_of_zero_is_kept() -> None:
+def test_only_profile_has_a_default_name_and_an_explicit_percentage_of_zero_is_kept() -> None:
     (profile,) = parse(HEADER + "percentageOfNodesToScore: 50\nprofiles: [{percentageOfNodesToScore: 0}]\n").profiles
     assert (profile.scheduler_name, profile.percentage_of_nodes_to_score) == ("default-scheduler", 0)
     (profile,) = parse(HEADER + "profiles: [{}]\n").profiles
@@ -476,14 +476,14 @@ TABLES = st.fixed_dictionaries({name: st.frozensets(st.sampled_from(SOME_POINTS)
 
 
 @given(SETS, SETS)
-def test_merging_agrees_with_the_rules_told_slowly(default: PluginSet, custom: PluginSet) -> None:
+def test_merging_agrees_with_the_slow_rules(default: PluginSet, custom: PluginSet) -> None:
     names = [entry.name for entry in default.enabled]
     assume(len(set(names)) == len(names))
     assert merge_sets(default, custom) == slow_merge(default, custom)
 
 
 @given(PLUGINS, TABLES)
-def test_expansion_agrees_with_the_rules_told_slowly(plugins: Plugins, table: dict[str, frozenset[str]]) -> None:
+def test_expansion_agrees_with_the_slow_rules(plugins: Plugins, table: dict[str, frozenset[str]]) -> None:
     def points_of(name: str) -> frozenset[str]:
         return {"Q": frozenset({"queue_sort"}), "Y": frozenset({"bind"}), **table}[name]
 

@@ -35,7 +35,7 @@ def errors(body: str) -> list[str]:
     return lines_of(HEADER + body)
 
 
-def test_a_file_is_loaded_by_its_path_or_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_is_loaded_by_its_path_or_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "c.yaml"
     path.write_text(HEADER + "parallelism: 3\n")
     assert load_configuration(path).settings.parallelism == 3
@@ -45,7 +45,7 @@ def test_a_file_is_loaded_by_its_path_or_from_standard_input(tmp_path: Path, mon
         load_configuration("-")
 
 
-def test_a_mapping_is_loaded_as_a_file_would_be() -> None:
+def test_mapping_is_loaded_as_a_file_would_be() -> None:
     head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     assert load_configuration({**head, "parallelism": 3}) == config("parallelism: 3")
     with pytest.raises(ConfigError) as caught:
@@ -58,7 +58,7 @@ def test_json_is_loaded_too() -> None:
     assert parse(text).settings.parallelism == 2
 
 
-def test_a_file_that_says_nothing_gives_the_default_configuration() -> None:
+def test_empty_file_gives_the_default_configuration() -> None:
     assert config("") == default_configuration()
     assert config("profiles: []\nextenders:\nleaderElection: {}\n") == default_configuration()
     assert parse(OWN) == default_configuration()
@@ -113,7 +113,7 @@ def test_a_file_that_says_nothing_gives_the_default_configuration() -> None:
         (HEADER + "---\n" + HEADER, "c.yaml:4: duplicate KubeSchedulerConfiguration; a file contains one"),
     ],
 )
-def test_a_wrong_kind_is_one_clear_line(text: str, message: str) -> None:
+def test_wrong_kind_is_one_clear_line(text: str, message: str) -> None:
     assert lines_of(text) == [message]
 
 
@@ -131,7 +131,7 @@ def test_removed_version_is_one_error_with_its_line_and_the_remedy(version: str,
     ]
 
 
-def test_a_policy_is_one_clear_line() -> None:
+def test_policy_is_one_clear_line() -> None:
     text = '{"kind": "Policy", "apiVersion": "v1",\n "predicates": [{"name": "PodFitsHostPorts"}]}'
     assert lines_of(text) == [
         (
@@ -142,7 +142,7 @@ def test_a_policy_is_one_clear_line() -> None:
     assert lines_of("kind: Policy\n") == lines_of(text)
 
 
-def test_the_current_version_has_no_bind_addresses() -> None:
+def test_current_version_has_no_bind_addresses() -> None:
     assert errors("healthzBindAddress: x\n") == ['c.yaml:3: healthzBindAddress: unknown field "healthzBindAddress"']
 
 
@@ -211,7 +211,7 @@ def test_integers_may_be_written_as_floats_and_nulls_are_absent() -> None:
     assert (settings.parallelism, settings.pod_initial_backoff_seconds) == (4, 1)
 
 
-def test_everything_wrong_is_reported_at_once() -> None:
+def test_all_errors_are_reported_at_once() -> None:
     text = HEADER + "parallelism: x\nprofile: []\n---\n" + OWN + "sed: 1\ntracing: {exporter: zipkin}\n"
     assert lines_of(text) == [
         'c.yaml:3: parallelism: expected an integer, got "x"',
@@ -230,7 +230,7 @@ def test_several_errors_are_a_config_error_that_holds_them() -> None:
     assert str(caught.value) == f"{first}\n{second}"
 
 
-def test_defaults() -> None:
+def test_defaults_are_filled_in() -> None:
     settings = default_configuration().settings
     assert settings.parallelism == 16
     assert settings.percentage_of_nodes_to_score == 0
@@ -390,7 +390,7 @@ def test_extenders_keep_what_is_written() -> None:
     assert extender.managed_resources[0].name == "x.y/z"
 
 
-def test_what_extenders_manage_replaces_the_ignored_resources_of_every_profile() -> None:
+def test_resources_managed_by_extenders_replace_the_ignored_resources_of_every_profile() -> None:
     configuration = config(
         "extenders: [{managedResources: [{name: x.y/a, ignoredByScheduler: true}, {name: x.y/b}]}]\n"
         "profiles:\n- schedulerName: a\n  pluginConfig:\n  - name: NodeResourcesFit\n"

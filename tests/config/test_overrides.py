@@ -31,12 +31,12 @@ def override(
     )
 
 
-def test_what_is_not_given_stays() -> None:
+def test_missing_option_keeps_the_value_of_the_file() -> None:
     nothing = {"leader_elect": None, "resource_name": None}
     assert override(nothing, {"qps": None, "burst": None}, {"seed": None}) == parse(FILE)
 
 
-def test_what_is_given_is_taken() -> None:
+def test_given_option_overrides_the_file() -> None:
     lasting = {"leader_elect": False, "lease_duration": Duration(60)}
     changed = override(lasting, {"qps": 1.5}, {"pod_max_in_unschedulable_pods_duration": Duration(30)})
     election = changed.settings.leader_election
@@ -65,7 +65,7 @@ def test_what_is_given_is_taken() -> None:
         ),
     ],
 )
-def test_the_rules_hold(fields: dict[str, Mapping[str, object]], lines: list[str]) -> None:
+def test_rules_hold(fields: dict[str, Mapping[str, object]], lines: list[str]) -> None:
     with pytest.raises(ConfigError) as raised:
         override(**fields)
     errors = raised.value.errors if isinstance(raised.value, ConfigErrors) else (raised.value,)

@@ -109,7 +109,7 @@ OPTIONS: dict[str, Any] = {
 VALUES: tuple[Any, ...] = ("text", "", 1, -1, 0, 10**6, 1.5, True, None, [], {}, [None], ["x"], [{}], {"a": 1})
 
 
-def test_the_schema_is_one_of_the_draft_that_it_names() -> None:
+def test_schema_is_one_of_the_draft_that_it_names() -> None:
     Draft202012Validator.check_schema(schema_of_all())
     assert schema_of_all()["$schema"] == Draft202012Validator.META_SCHEMA["$id"]
 
@@ -135,14 +135,14 @@ def test_every_configuration_of_the_repository_is_valid() -> None:
     assert len(found) > 5
 
 
-def test_what_show_prints_is_valid() -> None:
+def test_output_of_show_is_valid() -> None:
     default = default_configuration()
     for document in parse_documents(effective_yaml(default, load_in_tree_args(default)), None):
         assert schema_errors(document.data) == []
 
 
 @pytest.mark.parametrize("document", [pytest.param(FULL, marks=pytest.mark.long), OPTIONS], ids=["full", "own"])
-def test_whatever_is_changed_the_loader_and_the_schema_agree(document: dict[str, Any]) -> None:
+def test_loader_and_schema_agree_on_every_change(document: dict[str, Any]) -> None:
     assert schema_errors(document) == loader_errors(document) == []
     told = {}
     for change, changed in changes(document):
@@ -239,7 +239,7 @@ def test_args_are_those_of_the_plugin_that_an_entry_names(entry: object, valid: 
     assert Draft202012Validator(schema).is_valid(document) is valid
 
 
-def test_a_docstring_below_a_field_is_its_description() -> None:
+def test_docstring_below_a_field_is_its_description() -> None:
     entries = configuration_schema({"Odd": Odd})["$defs"]["PluginConfigEntry"]
     (args,) = [case["then"]["properties"]["args"] for case in entries["allOf"] if "Odd" in str(case["if"])]
     assert args["properties"]["neededHere"]["description"] == "What is needed."

@@ -30,7 +30,7 @@ def shown(body: str = "") -> list[Any]:
     return list(yaml.safe_load_all(written(parse(HEADER + body))))
 
 
-def test_the_effective_default_has_every_default_in_its_place() -> None:
+def test_effective_default_has_every_default_in_its_place() -> None:
     document, _ = shown()
     assert document["apiVersion"] == "kubescheduler.config.k8s.io/v1"
     assert document["kind"] == "KubeSchedulerConfiguration"
@@ -86,7 +86,7 @@ def test_args_are_reduced_to_enabled_plugins() -> None:
     assert document["profiles"][0]["pluginConfig"] == [{"name": "Mine", "args": {"b": None}}]
 
 
-def test_what_is_rarely_set_is_shown_only_where_it_is() -> None:
+def test_rarely_set_field_is_shown_only_if_set() -> None:
     document, _ = shown(
         "delayCacheUntilActive: true\n"
         "extenders: [{urlPrefix: 'http://x', enableHTTPS: true, tlsConfig: {insecure: true},"
@@ -183,7 +183,7 @@ OPTIONS = st.fixed_dictionaries({}, optional={"seed": st.integers(0, 99), "layer
     {},
     False,
 )
-def test_the_effective_configuration_loads_as_the_same(
+def test_effective_configuration_loads_as_the_same(
     profiles: list[dict[str, object]], options: dict[str, object], elect: bool
 ) -> None:
     named = [{"schedulerName": f"s{index}", **profile} for index, profile in enumerate(profiles)]

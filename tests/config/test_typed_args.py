@@ -103,7 +103,7 @@ def test_args_stay_raw_until_the_model_is_known() -> None:
         ("      apiVersion: example.com/v2\n      kind: MineArgs\n      ratio: 1\n", MineArgs(ratio=1)),
     ],
 )
-def test_a_model_takes_the_raw_args(body: str, args: MineArgs) -> None:
+def test_model_takes_the_raw_args(body: str, args: MineArgs) -> None:
     assert mine(body) == args
 
 
@@ -151,13 +151,13 @@ def test_a_model_takes_the_raw_args(body: str, args: MineArgs) -> None:
         ),
     ],
 )
-def test_what_the_model_refuses_is_named_with_its_line(body: str, message: str) -> None:
+def test_error_of_the_model_names_its_line(body: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         mine(body)
     assert str(caught.value) == message
 
 
-def test_a_plugin_without_args_in_the_file_gets_its_defaults() -> None:
+def test_plugin_without_args_in_the_file_gets_its_defaults() -> None:
     text = HEADER.replace("name: Mine\n    args:", "name: Other")
     assert decoded(text, "Mine", MineArgs) == MineArgs()
     with pytest.raises(ConfigError) as caught:
@@ -191,7 +191,7 @@ def test_args_of_a_plugin_that_is_not_enabled_are_dropped_with_a_warning() -> No
         ("      own: {max_pods: 5, maxPods: 7}\n", RackArgs(own=Own(max_pods=5))),
     ],
 )
-def test_a_plain_model_in_args_is_camel_case_too(body: str, args: RackArgs) -> None:
+def test_plain_model_in_args_is_camel_case_too(body: str, args: RackArgs) -> None:
     assert decoded(HEADER + body, "Mine", RackArgs) == args
 
 
@@ -207,7 +207,7 @@ def test_a_plain_model_in_args_is_camel_case_too(body: str, args: RackArgs) -> N
         ("      racks: [{maxPods: [1]}]\n", "racks[0].maxPods: expected an integer, got [1]"),
     ],
 )
-def test_a_plain_model_in_args_is_closed(body: str, problem: str) -> None:
+def test_plain_model_in_args_is_closed(body: str, problem: str) -> None:
     with pytest.raises(ConfigError) as caught:
         decoded(HEADER + body, "Mine", RackArgs)
     line = 8 + ("topShelf" in body)

@@ -63,31 +63,31 @@ def pins() -> dict[str, str]:
     return {canonicalize_name(name): version for name, version in pinned}
 
 
-def test_the_base_is_one_exact_version() -> None:
+def test_base_is_one_exact_version() -> None:
     (argument,) = said("ARG")
     name, _, base = argument.partition("=")
     assert {text.split()[0] for text in said("FROM")} == {f"${{{name}}}"}
     assert re.fullmatch(r"python:3\.\d+\.\d+-slim-\w+", base)
 
 
-def test_the_base_may_be_named_by_digest() -> None:
+def test_base_may_be_named_by_digest() -> None:
     """An argument before the first FROM counts for each of them."""
     assert [step.instruction for step in steps()][:2] == ["ARG", "FROM"]
     assert "--build-arg PYTHON=python@sha256:" in (DEPLOY / "README.md").read_text()
 
 
-def test_it_does_not_run_as_root() -> None:
+def test_image_does_not_run_as_root() -> None:
     assert [text for text in said("USER") if re.fullmatch(r"[1-9]\d*:[1-9]\d*", text)] == said("USER")[-1:]
 
 
-def test_it_runs_what_the_project_installs() -> None:
+def test_image_runs_a_script_of_the_project() -> None:
     (entry,), (command,) = said("ENTRYPOINT"), said("CMD")
     (script,) = shlex.split(entry.strip("[]"))
     assert script in PROJECT["scripts"]
     parse(app, shlex.split(command.strip("[]")))
 
 
-def test_what_is_copied_is_there_and_not_ignored() -> None:
+def test_copied_files_exist_and_are_not_ignored() -> None:
     everything, *rules = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
     assert everything == "*"
     assert [name for name in copied() if not (ROOT / name).exists()] == []
@@ -106,7 +106,7 @@ def test_pip_knows_the_flags() -> None:
 
 
 @pytest.mark.timeout(120)
-def test_a_wheel_can_be_built_of_what_is_copied(tmp_path: Path) -> None:
+def test_wheel_can_be_built_of_what_is_copied(tmp_path: Path) -> None:
     for name in copied():
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
         copy(ROOT / name, tmp_path / Path(name).name)

@@ -47,7 +47,7 @@ def test_kustomize_is_given_every_file_and_each_once() -> None:
     assert sorted([*KUSTOMIZATION["resources"], *generated, "kustomization.yaml"]) == sorted(written)
 
 
-def test_every_object_says_what_it_is_and_no_two_are_one() -> None:
+def test_every_object_has_its_own_kind_and_name() -> None:
     keys = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in OBJECTS]
     assert len(keys) == len(set(keys))
     assert all("/" in each["apiVersion"] or each["apiVersion"] == "v1" for each in OBJECTS)
@@ -63,12 +63,12 @@ def test_all_is_in_the_namespace_that_is_made() -> None:
     assert load_configuration(CONFIG).settings.leader_election.resource_namespace == namespace
 
 
-def test_the_rights_are_those_that_the_command_prints(run: Command) -> None:
+def test_rights_are_those_that_the_command_prints(run: Command) -> None:
     printed = run("rbac", "--config", CONFIG, "--namespace", the("Namespace")["metadata"]["name"]).out
     assert (DEPLOY / "rbac.yaml").read_text() == printed
 
 
-def test_the_pods_run_as_the_account_that_has_the_rights() -> None:
+def test_pods_run_as_the_account_that_has_the_rights() -> None:
     account = {"kind": "ServiceAccount", **the("ServiceAccount")["metadata"]}
     for kind in ("ClusterRoleBinding", "RoleBinding"):
         assert the(kind)["subjects"] == [account]
@@ -85,13 +85,13 @@ def test_selectors_choose_the_pods() -> None:
     assert selectors == [{"matchLabels": POD["metadata"]["labels"]}] * 4
 
 
-def test_the_image_is_of_this_version() -> None:
+def test_image_is_of_this_version() -> None:
     (image,) = KUSTOMIZATION["images"]
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert (CONTAINER["image"], image["newTag"]) == (image["name"], version)
 
 
-def test_the_command_line_is_accepted_and_names_the_configuration_that_is_mounted() -> None:
+def test_command_line_is_accepted_and_names_the_configuration_that_is_mounted() -> None:
     flags = parse(app, CONTAINER["args"])
     (mount,) = (mount for mount in CONTAINER["volumeMounts"] if mount["name"] == "config")
     (generator,) = KUSTOMIZATION["configMapGenerator"]
@@ -101,12 +101,12 @@ def test_the_command_line_is_accepted_and_names_the_configuration_that_is_mounte
     assert {mount["name"] for mount in CONTAINER["volumeMounts"]} == VOLUMES.keys()
 
 
-def test_a_flag_that_does_not_exist_is_found() -> None:
+def test_unknown_flag_is_reported() -> None:
     with pytest.raises(Exception, match="No such option"):
         parse(app, [*CONTAINER["args"], "--leader-elected"])
 
 
-def test_probes_ask_what_is_answered_where_it_listens() -> None:
+def test_probes_use_the_served_port_and_paths() -> None:
     flags = parse(app, CONTAINER["args"])
     (port,) = CONTAINER["ports"]
     assert (flags["bind_address"], flags["secure_port"]) == ("0.0.0.0", port["containerPort"])
@@ -127,7 +127,7 @@ def test_several_replicas_elect_a_leader() -> None:
     assert (election.resource_namespace, election.resource_name) != ("kube-system", "kube-scheduler")
 
 
-def test_the_pods_are_restricted_as_their_namespace_demands() -> None:
+def test_pods_are_restricted_as_their_namespace_demands() -> None:
     """The Pod Security Standard `restricted`, and a read-only file system."""
     assert the("Namespace")["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     pod, container = POD["spec"]["securityContext"], CONTAINER["securityContext"]
@@ -140,7 +140,7 @@ def test_the_pods_are_restricted_as_their_namespace_demands() -> None:
     assert {kind for volume in VOLUMES.values() for kind in volume if kind != "name"} == {"configMap", "emptyDir"}
 
 
-def test_it_is_given_the_time_that_its_end_may_take() -> None:
+def test_grace_period_covers_the_shutdown() -> None:
     configuration = load_configuration(CONFIG)
     closing = configuration.options.hook_timeouts.close
     scheduler = EVENT_TIMEOUT + closing + closing  # plugins, then extenders
@@ -156,7 +156,7 @@ def test_one_replica_at_a_time_may_go() -> None:
     assert (budget["maxUnavailable"], budget["unhealthyPodEvictionPolicy"]) == (1, "AlwaysAllow")
 
 
-def test_a_quota_lets_the_namespace_use_the_priority_class_of_the_pods() -> None:
+def test_quota_allows_the_priority_class_of_the_pods() -> None:
     quota = the("ResourceQuota")["spec"]
     (scope,) = quota["scopeSelector"]["matchExpressions"]
     used = [POD["spec"]["priorityClassName"]]
@@ -165,7 +165,7 @@ def test_a_quota_lets_the_namespace_use_the_priority_class_of_the_pods() -> None
     assert int(quota["hard"]["pods"]) >= 4 * the("Deployment")["spec"]["replicas"]
 
 
-def test_resources_are_asked_for() -> None:
+def test_resources_are_requested() -> None:
     assert CONTAINER["resources"]["requests"].keys() == {"cpu", "memory"}
     assert "cpu" not in CONTAINER["resources"]["limits"]  # a scheduler that is throttled loses its lease
 
@@ -182,7 +182,7 @@ def test_commands_that_are_shown_are_accepted(command: str) -> None:
     parse(app, command.partition(" > ")[0].split())
 
 
-def test_the_readme_shows_the_command_that_prints_the_rights() -> None:
+def test_readme_shows_the_command_that_prints_the_rights() -> None:
     assert "rbac --config deploy/config.yaml --namespace kframework > deploy/rbac.yaml" in list(shown())
 
 

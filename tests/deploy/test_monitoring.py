@@ -45,20 +45,20 @@ def unknown(query: str) -> list[str]:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_a_query_asks_for_what_there_is(query: str) -> None:
+def test_queries_use_existing_series(query: str) -> None:
     assert _SERIES.search(query)
     assert unknown(query) == []
 
 
 @pytest.mark.parametrize("panel", PANELS, ids=lambda panel: str(panel["title"]))
-def test_a_legend_shows_labels_that_are_left(panel: dict[str, Any]) -> None:
+def test_legend_shows_labels_that_are_left(panel: dict[str, Any]) -> None:
     for target in panel["targets"]:
         left = re.findall(r"\bby \(([^)]*)\)", target["expr"])
         labels = {label.strip() for label in left[0].split(",")} if left else {"instance", "name"}
         assert set(re.findall(r"\{\{(\w+)\}\}", target["legendFormat"])) <= labels
 
 
-def test_series_and_labels_that_there_are_not_are_found() -> None:
+def test_unknown_series_and_labels_are_reported() -> None:
     assert unknown('sum by (colour) (rate(scheduler_pods{job="x"}[5m]))') == ["scheduler_pods", "colour"]
     assert unknown('scheduler_pending_pods{queues="active"}') == ["queues"]
 
@@ -90,7 +90,7 @@ def test_panels_have_ids_of_their_own_and_do_not_cover_each_other() -> None:
     assert max(x for x, _ in cells) < 24
 
 
-def test_the_pods_say_where_their_metrics_are() -> None:
+def test_pods_announce_their_metrics() -> None:
     (port,) = CONTAINER["ports"]
     assert POD["metadata"]["annotations"] == {
         "prometheus.io/scrape": "true",
@@ -99,7 +99,7 @@ def test_the_pods_say_where_their_metrics_are() -> None:
     }
 
 
-def test_only_prometheus_is_let_in() -> None:
+def test_only_prometheus_is_admitted() -> None:
     (port,) = CONTAINER["ports"]
     (rule,) = the("NetworkPolicy")["spec"]["ingress"]
     assert rule["ports"] == [{"protocol": "TCP", "port": port["containerPort"]}]

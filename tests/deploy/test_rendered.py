@@ -23,7 +23,7 @@ def key(each: dict[str, Any]) -> tuple[str, str]:
     return each["kind"], each["metadata"]["name"]
 
 
-def test_the_rights_are_those_that_the_command_prints_for_the_configuration_that_is_deployed(
+def test_rights_are_those_that_the_command_prints_for_the_configuration_that_is_deployed(
     run: Command, tmp_path: Path
 ) -> None:
     deployed = tmp_path / "config.yaml"
@@ -36,7 +36,7 @@ def test_the_rights_are_those_that_the_command_prints_for_the_configuration_that
         assert each in rendered()
 
 
-def test_a_name_that_gets_a_hash_is_no_other_objects() -> None:
+def test_name_that_gets_a_hash_is_no_other_objects() -> None:
     """In kustomize's eyes every mention of such a name means the generated object, also in a Role's resourceNames."""
     (generator,) = yaml.safe_load((DEPLOY / "kustomization.yaml").read_text())["configMapGenerator"]
     assert generator["name"] not in {each["metadata"]["name"] for each in OBJECTS}
@@ -51,7 +51,7 @@ def test_all_else_is_as_it_is_written() -> None:
     assert [each for each in OBJECTS if each["kind"] not in changed and each not in rendered()] == []
 
 
-def test_an_image_is_pinned_by_the_digest_that_is_filled_in(tmp_path: Path) -> None:
+def test_image_is_pinned_by_the_digest_that_is_filled_in(tmp_path: Path) -> None:
     digest = f"sha256:{'5' * 64}"
     copy = tmp_path / "deploy"
     shutil.copytree(ROOT / "deploy", copy)

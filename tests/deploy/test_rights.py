@@ -45,7 +45,7 @@ def authorizer() -> Authorizer:
     return Authorizer(rendered(), (account["namespace"], account["name"]))
 
 
-def test_it_may_do_what_it_does_and_nothing_else() -> None:
+def test_scheduler_has_exactly_the_rights_it_uses() -> None:
     held, configuration = authorizer(), parse(deployed())
     memory = run_virtual(partial(eventful, held, deployed()))
     run_virtual(partial(elect, held, configuration.settings.leader_election))

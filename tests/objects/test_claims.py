@@ -26,11 +26,11 @@ BETA = "volume.beta.kubernetes.io/storage-class"
     ("mount", "name"),
     [(claim_volumes("data")[0], "data"), (ephemeral("scratch"), "web-scratch"), (Volume(name="plain"), None)],
 )
-def test_the_claim_behind_a_volume(mount: Volume, name: str | None) -> None:
+def test_claim_of_a_volume_is_found(mount: Volume, name: str | None) -> None:
     assert claim_name("web", mount) == name
 
 
-def test_the_old_annotation_names_the_class_first() -> None:
+def test_old_annotation_names_the_class_first() -> None:
     assert (claim_class(claim(of=None)), claim_class(claim(of=""))) == ("", "")
     assert (claim_class(claim()), volume_class(volume())) == ("local", "local")
     assert claim_class(claim(annotations={BETA: "old"})) == "old"
@@ -45,7 +45,7 @@ def test_the_old_annotation_names_the_class_first() -> None:
         (claim(annotations={"pv.kubernetes.io/bind-completed": "yes"}), False),
     ],
 )
-def test_a_claim_is_bound_when_the_controller_is_done(of: PersistentVolumeClaim, bound: bool) -> None:
+def test_claim_is_bound_when_the_controller_is_done(of: PersistentVolumeClaim, bound: bool) -> None:
     assert is_bound(of) is bound
 
 
@@ -60,7 +60,7 @@ def test_a_claim_is_bound_when_the_controller_is_done(of: PersistentVolumeClaim,
         (reference(namespace="other"), False),
     ],
 )
-def test_for_whom_a_volume_is_kept(kept_for: Mapping[str, str] | None, mine: bool) -> None:
+def test_volume_is_reserved_for_its_claim(kept_for: Mapping[str, str] | None, mine: bool) -> None:
     assert is_claimed_by(volume(kept_for=kept_for), claim()) is mine
 
 

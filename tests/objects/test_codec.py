@@ -17,13 +17,13 @@ from kframework.objects.pod import Pod
 POD = kind_of(Pod)
 
 
-def test_what_is_encoded_says_what_it_is() -> None:
+def test_encoded_object_has_its_kind() -> None:
     pod = Pod(metadata=ObjectMeta(name="web-0"))
     assert encode(pod) == b'{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web-0"}}'
     assert decode(encode(pod), POD) == pod
 
 
-def test_an_object_of_defaults_only_is_still_json() -> None:
+def test_object_of_defaults_only_is_still_json() -> None:
     assert msgspec.json.decode(encode(Node())) == {"apiVersion": "v1", "kind": "Node"}
 
 
@@ -57,7 +57,7 @@ def test_nulls_are_dropped_at_every_depth() -> None:
         ({1: {}}, "", "a key is not a string: put it in quotes"),
     ],
 )
-def test_what_does_not_fit_names_the_field(data: Any, path: str, message: str) -> None:
+def test_error_of_a_wrong_type_names_the_field(data: Any, path: str, message: str) -> None:
     with pytest.raises(InputError) as caught:
         convert(data, POD)
     assert (caught.value.subject, caught.value.path) == ("Pod", path)

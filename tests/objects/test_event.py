@@ -18,12 +18,12 @@ COMMON = {
 }
 
 
-def test_event(round_trip: RoundTrip) -> None:
+def test_event_encodes_and_decodes(round_trip: RoundTrip) -> None:
     event = round_trip(Event, {**COMMON, "reportingController": "kframework", "regarding": POD, "note": "n"})
     assert event.regarding.name == "web-0"
 
 
-def test_core_event(round_trip: RoundTrip) -> None:
+def test_core_event_encodes_and_decodes(round_trip: RoundTrip) -> None:
     event = round_trip(
         CoreEvent,
         {

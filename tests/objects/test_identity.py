@@ -11,7 +11,7 @@ class Value:
     """A value that must be known only as long as it is referenced."""
 
 
-def test_a_result_is_computed_once_for_the_same_arguments() -> None:
+def test_result_is_computed_once_for_the_same_arguments() -> None:
     calls: list[tuple[object, object]] = []
 
     def compute(one: object, other: object) -> int:
@@ -28,7 +28,7 @@ def test_no_result_is_taken_for_that_of_another_object_however_many_there_were()
     assert [cached([number]) for number in range(3000)] == list(range(3000))
 
 
-def test_a_value_is_known_by_its_key_as_long_as_somebody_has_it() -> None:
+def test_value_is_known_by_its_key_while_it_is_referenced() -> None:
     known = IdentityDict[list[int], Value]()
     key, value = [1], Value()
     known.put(key, value)
@@ -39,7 +39,7 @@ def test_a_value_is_known_by_its_key_as_long_as_somebody_has_it() -> None:
     assert known.get(key) is None
 
 
-def test_only_so_many_values_are_known() -> None:
+def test_number_of_known_values_is_limited() -> None:
     known, value = IdentityDict[list[int], Value](), Value()
     keys = [[number] for number in range(3000)]
     for key in keys:

@@ -37,7 +37,7 @@ def forgetful(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("known", KINDS, ids=lambda known: f"{known.api_version}-{known.name}")
-def test_a_kind_is_found_by_its_names_its_struct_and_its_objects(known: Kind[ApiObject]) -> None:
+def test_kind_is_found_by_its_names_its_struct_and_its_objects(known: Kind[ApiObject]) -> None:
     assert find_kind(known.api_version, known.name) is known
     assert kind_of(known.struct) is known
     assert kind_of(known.struct()) is known
@@ -64,7 +64,7 @@ def test_other_names_and_structs_are_no_kind() -> None:
         (Node(metadata=ObjectMeta(name="n1")), "Node n1"),
     ],
 )
-def test_a_reference_names_an_object(subject: ApiObject, text: str) -> None:
+def test_reference_names_an_object(subject: ApiObject, text: str) -> None:
     assert reference(subject) == text
 
 
@@ -73,7 +73,7 @@ def struct(name: str, module: str = "somewhere") -> type[ApiObject]:
     return cast("type[ApiObject]", msgspec.defstruct(name, [], bases=(ApiObject,), module=module, frozen=True))
 
 
-def test_a_declared_kind_is_one_like_any_other() -> None:
+def test_declared_kind_is_one_like_any_other() -> None:
     declared = kind("example.com/v1", "gangs")(struct("Gang"))
     assert kind_of(declared) is kind_of(declared()) is find_kind("example.com/v1", "Gang")
     assert kind_of(declared) == Kind("Gang", "example.com/v1", "gangs", True, declared)
@@ -119,25 +119,25 @@ def test_two_structs_for_one_kind_are_refused(
     assert [known.struct.__module__ for known in all_kinds()[len(KINDS) :]] == [module]
 
 
-def test_a_built_in_kind_cannot_be_declared_again() -> None:
+def test_built_in_kind_cannot_be_declared_again() -> None:
     with pytest.raises(ConfigError, match=r"two structs for the kind v1 Pod: kframework\.objects\.pod\.Pod and x\.Pod"):
         kind("v1", "pods")(struct("Pod", "x"))
 
 
-def test_the_same_name_in_another_version_is_another_kind() -> None:
+def test_same_name_in_another_version_is_another_kind() -> None:
     old, new = (kind(f"example.com/{version}", "gangs")(struct("Gang", version)) for version in ("v1", "v2"))
     assert find_kind("example.com/v1", "Gang") is kind_of(old)
     assert find_kind("example.com/v2", "Gang") is kind_of(new)
 
 
-def test_a_module_that_is_loaded_again_declares_its_kinds_anew() -> None:
+def test_reloaded_module_replaces_its_kinds() -> None:
     before, after = (kind("example.com/v1", "gangs")(struct("Gang")) for _ in range(2))
     assert find_kind("example.com/v1", "Gang") is kind_of(after)
     assert kind_of(before).struct is before
     assert len(all_kinds()) == len(KINDS) + 1
 
 
-def test_a_kind_that_nobody_reads() -> None:
+def test_foreign_kind_is_created_once() -> None:
     made = foreign_kind("example.dev/v1", "Unread", "unreads", namespaced=False)
     assert foreign_kind("example.dev/v1", "Unread", "unreads", namespaced=False) is made
     assert kind_of(made.struct) is made

@@ -25,7 +25,7 @@ def selector(**fields: object) -> LabelSelector:
     return msgspec.convert(fields, LabelSelector)
 
 
-def test_an_absent_selector_matches_nothing_and_an_empty_one_everything() -> None:
+def test_absent_selector_matches_nothing_and_an_empty_one_everything() -> None:
     assert not label_selector(None).matches({})
     assert label_selector(LabelSelector()).matches({"a": "1"})
     assert (NOTHING.empty, str(NOTHING)) == (False, "")
@@ -56,7 +56,7 @@ def test_invalid_requirements_are_refused(requirement: tuple[Any, ...]) -> None:
         label_selector(selector(matchExpressions=expressions(requirement)))
 
 
-def test_an_invalid_match_label_is_refused_but_not_a_node_selectors() -> None:
+def test_invalid_match_label_is_refused_but_not_a_node_selectors() -> None:
     with pytest.raises(SelectorError):
         label_selector(selector(matchLabels={"a": "no spaces"}))
     assert exact_selector({"a": "no spaces"}).matches({"a": "no spaces"})
@@ -80,11 +80,11 @@ def test_an_invalid_match_label_is_refused_but_not_a_node_selectors() -> None:
         ("d" * 254 + "/a", False),
     ],
 )
-def test_qualified_names(name: str, valid: bool) -> None:
+def test_qualified_names_are_checked(name: str, valid: bool) -> None:
     assert is_qualified_name(name) is valid
 
 
-def test_the_canonical_text_is_sorted() -> None:
+def test_canonical_text_is_sorted() -> None:
     compiled = label_selector(
         selector(
             matchLabels={"tier": "10", "num": "3"},
@@ -115,7 +115,7 @@ def test_the_canonical_text_is_sorted() -> None:
         ("example.com/a", "example.com/a"),
     ],
 )
-def test_label_text(text: str, canonical: str) -> None:
+def test_label_text_parses(text: str, canonical: str) -> None:
     assert str(parse_label_selector(text)) == canonical
 
 

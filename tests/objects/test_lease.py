@@ -6,7 +6,7 @@ from kframework.objects.lease import Lease
 from tests.objects.conftest import RoundTrip
 
 
-def test_lease(round_trip: RoundTrip) -> None:
+def test_lease_encodes_and_decodes(round_trip: RoundTrip) -> None:
     lease = round_trip(
         Lease,
         {

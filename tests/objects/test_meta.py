@@ -34,7 +34,7 @@ METADATA = {
 }
 
 
-def test_metadata(round_trip: RoundTrip) -> None:
+def test_metadata_encodes_and_decodes(round_trip: RoundTrip) -> None:
     metadata = round_trip(ObjectMeta, METADATA)
     assert metadata.owner_references[0].api_version == "apps/v1"
     assert metadata.deletion_grace_period_seconds == 0
@@ -51,7 +51,7 @@ def test_objects_cannot_be_changed() -> None:
         ObjectMeta().name = "other"  # type: ignore[misc]  # that is what is tested
 
 
-def test_label_selector(round_trip: RoundTrip) -> None:
+def test_label_selector_encodes_and_decodes(round_trip: RoundTrip) -> None:
     selector = round_trip(
         LabelSelector,
         {"matchLabels": {"app": "web"}, "matchExpressions": [{"key": "tier", "operator": "In", "values": ["a", "b"]}]},

@@ -6,7 +6,7 @@ from kframework.objects.node import Node, NodeSelector
 from tests.objects.conftest import RoundTrip
 
 
-def test_node(round_trip: RoundTrip) -> None:
+def test_node_encodes_and_decodes(round_trip: RoundTrip) -> None:
     node = round_trip(
         Node,
         {
@@ -37,7 +37,7 @@ def test_node(round_trip: RoundTrip) -> None:
     assert node.status.allocatable == {"cpu": 3.5, "pods": "110"}
 
 
-def test_node_selector(round_trip: RoundTrip) -> None:
+def test_node_selector_encodes_and_decodes(round_trip: RoundTrip) -> None:
     requirement = {"key": "zone", "operator": "Gt", "values": ["1"]}
     terms = [{"matchExpressions": [requirement], "matchFields": [requirement]}, {}]
     selector = round_trip(NodeSelector, {"nodeSelectorTerms": terms})

@@ -115,13 +115,13 @@ POD: dict[str, Any] = {
 }
 
 
-def test_pod(round_trip: RoundTrip) -> None:
+def test_pod_encodes_and_decodes(round_trip: RoundTrip) -> None:
     pod = round_trip(Pod, POD)
     assert pod.spec.containers[0].ports[0].host_ip == "10.0.0.1"
     assert pod.spec.priority == 0
 
 
-def test_absent_is_told_from_zero_and_null_from_empty() -> None:
+def test_absent_differs_from_zero_and_null_from_empty() -> None:
     assert Pod().spec.priority is None
     assert Pod().spec.host_users is None
     assert Pod().spec.resources is None

@@ -6,7 +6,7 @@ from kframework.objects.policies import LimitRange, PriorityClass, RuntimeClass
 from tests.objects.conftest import RoundTrip
 
 
-def test_priority_class(round_trip: RoundTrip) -> None:
+def test_priority_class_decodes(round_trip: RoundTrip) -> None:
     priority = round_trip(
         PriorityClass,
         {
@@ -20,7 +20,7 @@ def test_priority_class(round_trip: RoundTrip) -> None:
     assert priority.value == -5
 
 
-def test_runtime_class(round_trip: RoundTrip) -> None:
+def test_runtime_class_decodes(round_trip: RoundTrip) -> None:
     scheduling = {"nodeSelector": {"a": "b"}, "tolerations": [{"key": "a", "operator": "Exists"}]}
     data = {
         "metadata": {"name": "boxed"},
@@ -31,7 +31,7 @@ def test_runtime_class(round_trip: RoundTrip) -> None:
     assert round_trip(RuntimeClass, data).handler == "runsc"
 
 
-def test_limit_range(round_trip: RoundTrip) -> None:
+def test_limit_range_decodes(round_trip: RoundTrip) -> None:
     amounts = ("max", "min", "default", "defaultRequest", "maxLimitRequestRatio")
     item = {"type": "Container", **{field: {"cpu": "1"} for field in amounts}}
     data = {"metadata": {"name": "limits", "namespace": "team"}, "spec": {"limits": [item]}}

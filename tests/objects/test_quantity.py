@@ -62,7 +62,7 @@ SUFFIXES = {
         ("-1.5Gi", "-1536Mi", "BinarySI", -3 * 2**29, -1500 * 2**30),
     ],
 )
-def test_reading(text: str, canonical: str, format: str, whole: int, thousandths: int) -> None:
+def test_parsing_gives_the_value(text: str, canonical: str, format: str, whole: int, thousandths: int) -> None:
     quantity = Quantity.parse(text)
     assert (str(quantity), quantity.format) == (canonical, format)
     assert (quantity.value(), quantity.milli_value()) == (whole, thousandths)
@@ -98,12 +98,12 @@ def test_bad_text_is_refused_in_one_line(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["1e5000", "1e99999999999", "9" * 5000])
-def test_what_would_fill_the_memory_is_refused(text: str) -> None:
+def test_oversized_quantity_is_refused(text: str) -> None:
     with pytest.raises(QuantityError):
         Quantity.parse(text)
 
 
-def test_a_tiny_exponent_costs_nothing() -> None:
+def test_tiny_exponent_costs_nothing() -> None:
     assert Quantity.parse("1e-99999999999").nano == 1
 
 
@@ -148,7 +148,7 @@ def test_reading_is_exact(parts: tuple[str, str]) -> None:
 
 
 @given(texts)
-def test_what_is_written_reads_the_same(parts: tuple[str, str]) -> None:
+def test_written_quantity_reads_the_same(parts: tuple[str, str]) -> None:
     quantity = Quantity.parse("".join(parts))
     assert Quantity.parse(str(quantity)) == quantity
     assert Quantity.parse(str(quantity.add(Quantity.parse("0")))) == quantity

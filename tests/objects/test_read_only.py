@@ -33,7 +33,7 @@ WRITES: list[tuple[Callable[[Any], object], str]] = [
 
 
 @pytest.mark.parametrize(("write", "what"), WRITES)
-def test_a_write_names_what_was_written_to_and_the_line(write: Callable[[Any], object], what: str) -> None:
+def test_write_names_what_was_written_to_and_the_line(write: Callable[[Any], object], what: str) -> None:
     shown = read_only(POD)
     with pytest.raises(ReadOnlyError) as caught:
         write(shown)
@@ -52,7 +52,7 @@ def test_operators_are_refused_too() -> None:
         labels |= {"a": "b"}
 
 
-def test_it_is_the_same_object_to_those_who_read() -> None:
+def test_read_only_object_equals_the_original() -> None:
     shown = read_only(POD)
     assert (shown, type(shown)) == (POD, Pod)
     assert msgspec.json.decode(msgspec.json.encode(shown), type=Pod) == POD
@@ -60,12 +60,12 @@ def test_it_is_the_same_object_to_those_who_read() -> None:
 
 
 @pytest.mark.parametrize("copied", [dict, copy.copy, copy.deepcopy, lambda labels: labels | {}])
-def test_a_copy_is_the_authors_own(copied: Callable[[dict[str, str]], dict[str, str]]) -> None:
+def test_copy_is_the_authors_own(copied: Callable[[dict[str, str]], dict[str, str]]) -> None:
     mine = copied(read_only(POD).metadata.labels)
     mine["app"] = "db"
     assert mine == {"app": "db"}
 
 
-def test_what_has_no_mappings_stays_as_it_is() -> None:
+def test_object_without_mappings_is_not_copied() -> None:
     spec = make_node("a").spec
     assert read_only(Node(spec=spec)).spec is spec

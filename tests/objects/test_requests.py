@@ -66,7 +66,7 @@ def spec(*containers: dict[str, Any], init: Sequence[dict[str, Any]] = (), **fie
         (spec(container(cpu="1"), overhead={"cpu": "1"}, resources={"requests": {"cpu": "3"}}), {"cpu": 4000}),
     ],
 )
-def test_fit_requests(pod: PodSpec, requests: dict[str, int]) -> None:
+def test_fit_requests_are_those_of_kube_scheduler(pod: PodSpec, requests: dict[str, int]) -> None:
     assert fit_requests(pod) == requests
     assert on_node_requests(Pod(spec=pod)) == requests
 
@@ -159,7 +159,7 @@ def limited(**amounts: object) -> dict[str, Any]:
         (spec(limited(cpu="1", memory=0), overhead={"cpu": "1", "memory": 5, "huge": 1}), {"cpu": 2000, "memory": 0}),
     ],
 )
-def test_limits(pod: PodSpec, expected: dict[str, int]) -> None:
+def test_limits_are_summed(pod: PodSpec, expected: dict[str, int]) -> None:
     assert limits(pod) == expected
 
 
@@ -201,7 +201,7 @@ def test_allocatable_is_rounded_up_and_counts_pods() -> None:
         ("d" * 245 + "/gpu", False),  # `requests.` in front makes it too long
     ],
 )
-def test_scalar_resources(name: str, scalar: bool) -> None:
+def test_scalar_resources_are_recognised(name: str, scalar: bool) -> None:
     assert is_scalar(name) is scalar
 
 
@@ -239,7 +239,7 @@ def slowly(pod: PodSpec) -> dict[str, int]:
 
 
 @given(st.lists(some_requests, max_size=3), st.lists(st.tuples(some_requests, st.booleans()), max_size=4))
-def test_requests_agree_with_the_obvious_way(
+def test_requests_agree_with_the_slow_rules(
     containers: list[dict[str, str]], inits: list[tuple[dict[str, str], bool]]
 ) -> None:
     pod = spec(

@@ -70,7 +70,7 @@ STATUS = {
 }
 
 
-def test_a_claim_goes_through_unchanged() -> None:
+def test_claim_goes_through_unchanged() -> None:
     written = {"metadata": {"name": "c"}, "spec": SPEC, "status": STATUS}
     claim = msgspec.convert(written, ResourceClaim)
     assert claim.spec.devices.requests[0].exactly is not None
@@ -80,12 +80,12 @@ def test_a_claim_goes_through_unchanged() -> None:
     assert msgspec.json.decode(msgspec.json.encode(claim)) == written
 
 
-def test_a_template_goes_through_unchanged() -> None:
+def test_template_goes_through_unchanged() -> None:
     written = {"metadata": {"name": "t"}, "spec": {"metadata": {"labels": {"a": "b"}}, "spec": SPEC}}
     assert msgspec.json.decode(msgspec.json.encode(msgspec.convert(written, ResourceClaimTemplate))) == written
 
 
-def test_a_class_goes_through_unchanged() -> None:
+def test_class_goes_through_unchanged() -> None:
     written = {
         "metadata": {"name": "gpu"},
         "spec": {

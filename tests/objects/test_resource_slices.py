@@ -7,7 +7,7 @@ import msgspec
 from kframework.objects import DeviceAttribute, ResourceSlice
 
 
-def test_a_slice_goes_through_unchanged() -> None:
+def test_slice_goes_through_unchanged() -> None:
     written = {
         "metadata": {"name": "n1-gpus"},
         "spec": {

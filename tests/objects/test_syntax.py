@@ -45,7 +45,7 @@ KEY = (
         (syntax.config_key, "..", ("must not be '..'",)),
     ],
 )
-def test_texts(check: Callable[[str], tuple[str, ...]], text: str, found: tuple[str, ...]) -> None:
+def test_texts_are_valid_or_not(check: Callable[[str], tuple[str, ...]], text: str, found: tuple[str, ...]) -> None:
     assert check(text) == found
 
 
@@ -60,11 +60,11 @@ def test_texts(check: Callable[[str], tuple[str, ...]], text: str, found: tuple[
         (syntax.config_key, "a b", "a valid config key must consist of"),
     ],
 )
-def test_what_is_said(check: Callable[[str], tuple[str, ...]], text: str, beginning: str) -> None:
+def test_message_names_the_rule(check: Callable[[str], tuple[str, ...]], text: str, beginning: str) -> None:
     (said,) = check(text)
     assert said.startswith(beginning)
 
 
-def test_ports() -> None:
+def test_ports_are_valid_or_not() -> None:
     assert syntax.port_number(80) == ()
     assert syntax.port_number(0) == syntax.port_number(65536) == ("must be between 1 and 65535, inclusive",)

@@ -15,7 +15,7 @@ def test_comparison_operators_are_off(operator: str) -> None:
     assert not any(tolerates(Toleration(key="level", operator=operator, value=value), taint) for value in "4569")
 
 
-def test_the_first_untolerated_taint_of_the_effects_counts() -> None:
+def test_first_untolerated_taint_of_the_effects_counts() -> None:
     soft, hard, evict = (Taint(key=effect, effect=effect) for effect in ("PreferNoSchedule", "NoSchedule", "NoExecute"))
     taints = (soft, hard, evict)
     effects = ("NoSchedule", "NoExecute")

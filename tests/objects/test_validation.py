@@ -54,7 +54,7 @@ def problem(subject: ApiObject) -> tuple[str, str] | None:
 
 
 @pytest.mark.parametrize(("struct", "path"), QUANTITIES)
-def test_quantities(struct: type[ApiObject], path: str) -> None:
+def test_quantities_are_validated(struct: type[ApiObject], path: str) -> None:
     assert problem(built(struct, path, {"cpu": 0, "example.com/foo": "1Gi"})) is None
     negative = (f"{path}.cpu", "'-1m' is negative")
     if struct is Pod and path.startswith("spec"):
@@ -67,7 +67,7 @@ def test_quantities(struct: type[ApiObject], path: str) -> None:
 
 
 @pytest.mark.parametrize("field", ["capacity", "maximumVolumeSize"])
-def test_storage_capacity(field: str) -> None:
+def test_storage_capacity_is_validated(field: str) -> None:
     assert problem(built(CSIStorageCapacity, field, "1Gi")) is None
     assert problem(built(CSIStorageCapacity, field, -1)) == (field, "-1 is negative")
 
@@ -95,7 +95,7 @@ def test_amounts_of_devices(path: str) -> None:
         ("yesterday", False),
     ],
 )
-def test_times(path: str, time: str, good: bool) -> None:
+def test_times_are_validated(path: str, time: str, good: bool) -> None:
     head, name = path.split(".")
     fields: dict[str, dict[str, str]] = {"metadata": {"name": "x"}}
     fields.setdefault(head, {})[name] = time
@@ -103,5 +103,5 @@ def test_times(path: str, time: str, good: bool) -> None:
     assert found is None if good else found == (path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
 
 
-def test_a_name_is_needed() -> None:
+def test_name_is_needed() -> None:
     assert problem(Node()) == ("metadata.name", "is missing: every object needs one")

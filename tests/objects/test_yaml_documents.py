@@ -31,7 +31,7 @@ TEXTS = [
 
 
 @pytest.mark.parametrize("text", TEXTS)
-def test_they_are_read_as_pyyaml_reads_them(text: str) -> None:
+def test_documents_are_read_as_pyyaml_reads_them(text: str) -> None:
     assert outcome(text) == expected(text)
 
 
@@ -43,16 +43,16 @@ JSON = st.recursive(
 
 
 @given(st.lists(JSON, max_size=3))
-def test_what_was_written_is_read(written: list[object]) -> None:
+def test_written_documents_are_read_back(written: list[object]) -> None:
     assert list(documents(yaml.safe_dump_all(written))) == written
 
 
 @pytest.mark.parametrize("text", ["2026-01-02", "2026-01-02T15:04:05Z", "="])
-def test_what_is_no_json_is_a_string(text: str) -> None:
+def test_value_without_a_json_type_is_a_string(text: str) -> None:
     assert list(documents(f"a: {text}\n{text}: b\n")) == [{"a": text, text: "b"}]
 
 
-def test_an_alias_is_the_same_value() -> None:
+def test_alias_is_the_same_value() -> None:
     (document,) = documents("a: &x {b: [1]}\nc: *x")
     assert isinstance(document, dict) and document["a"] is document["c"]
 
@@ -82,7 +82,7 @@ def test_many_aliases_of_a_small_value_are_read() -> None:
     assert isinstance(document, dict) and len(document["c"]) == 200_000
 
 
-def test_what_is_nested_too_deeply_is_an_error_like_any_other() -> None:
+def test_too_deep_nesting_is_a_yaml_error() -> None:
     # libyaml reads 1,000 levels since 0.2.6, and any number before that.
     for levels, message in ((1_000, "nested too deeply"), (2_000, "nested too deeply|maximum nesting depth")):
         with pytest.raises(yaml.YAMLError, match=message):

@@ -7,19 +7,19 @@ from tests.plugins.asking import made, pending
 from tests.plugins.conftest import FakeApi
 
 
-async def test_the_pod_is_bound_through_the_api(handle: Handle, api: FakeApi) -> None:
+async def test_pod_is_bound_through_the_api(handle: Handle, api: FakeApi) -> None:
     pod = pending(make_pod())
     assert await answer(handle, pod) is None
     assert api.bound == [(pod.uid, "n1")]
 
 
-async def test_a_refusal_is_told_in_the_words_of_the_api(handle: Handle, api: FakeApi) -> None:
+async def test_refusal_has_the_words_of_the_api(handle: Handle, api: FakeApi) -> None:
     text = 'Operation cannot be fulfilled on pods/binding "pod": pod pod is already assigned to node "n2"'
     api.refusal = ClusterError(text, status=409, reason="Conflict")
     assert await answer(handle, pending(make_pod())) == error(text)
 
 
-async def test_what_is_bound_at_once_is_answered_at_once(handle: Handle, api: FakeApi) -> None:
+async def test_immediate_binding_is_answered_without_waiting(handle: Handle, api: FakeApi) -> None:
     api.answers_at_once = True
     pod = pending(make_pod())
     assert made(DefaultBinder, handle=handle).bind(CycleState(), pod, "n1") is None

@@ -46,7 +46,7 @@ def test_candidates_are_proposed_in_kube_schedulers_order() -> None:
         ({"min_candidate_nodes_absolute": 1, "min_candidate_nodes_percentage": 50}, 10),
     ],
 )
-def test_its_args_say_how_many_candidates_are_enough(args: dict[str, int], candidates: int) -> None:
+def test_args_limit_the_number_of_candidates(args: dict[str, int], candidates: int) -> None:
     stopped = unfit(*full(*(f"n{n}" for n in range(20))), make_pod("x", priority=1))
     answer = post_filter(stopped, **args)
     assert isinstance(answer, Preempt)
@@ -59,7 +59,7 @@ def test_without_candidates_the_nomination_is_cleared() -> None:
     assert answer == ClearNomination(Status(Code.UNSCHEDULABLE, (text,)))
 
 
-def test_an_error_keeps_the_nomination() -> None:
+def test_error_keeps_the_nomination() -> None:
     answer = post_filter(unfit(*full("fragile"), make_pod("x", priority=1), plugins=("Breaks",)))
     assert isinstance(answer, Status)
     assert answer.code == Code.ERROR
@@ -89,7 +89,7 @@ WAITS = "preemption: not eligible due to a terminating pod on the nominated node
         (going("equal", priority=5), {"nominated_node_name": "a"}, None),
     ],
 )
-def test_who_may_not_preempt_others_keeps_its_nomination(on_a: Pod, more: dict[str, Any], message: str | None) -> None:
+def test_pod_that_may_not_preempt_keeps_its_nomination(on_a: Pod, more: dict[str, Any], message: str | None) -> None:
     nodes, pods = full("a", "b")
     answer = post_filter(unfit(nodes, [on_a, pods[1]], make_pod("x", cpu=1, priority=5, **more)))
     if message is None:
@@ -98,7 +98,7 @@ def test_who_may_not_preempt_others_keeps_its_nomination(on_a: Pod, more: dict[s
         assert answer == Status(Code.UNSCHEDULABLE, (message,))
 
 
-def test_a_nominated_node_on_which_nothing_helps_is_not_waited_for() -> None:
+def test_nominated_node_on_which_nothing_helps_is_not_waited_for() -> None:
     nodes, pods = full("a", "b")
     small = make_node("a", cpu="500m")
     preemptor = make_pod("x", cpu=1, priority=5, nominated_node_name="a")
@@ -107,14 +107,14 @@ def test_a_nominated_node_on_which_nothing_helps_is_not_waited_for() -> None:
     assert [candidate.node for candidate in answer.candidates] == ["b"]
 
 
-def test_a_nomination_that_the_api_has_not_heard_of_counts_too() -> None:
+def test_nomination_unknown_to_the_api_counts_too() -> None:
     nodes, pods = full("a", "b")
     stopped = unfit(nodes, [going("low"), pods[1]], make_pod("x", cpu=1, priority=5))
     stopped.engine.cluster.nominator.nominate(stopped.pod, "a")
     assert post_filter(stopped) == Status(Code.UNSCHEDULABLE, (WAITS,))
 
 
-def test_what_is_spared_is_not_waited_for() -> None:
+def test_exempt_terminating_pods_are_not_waited_for() -> None:
     nodes, pods = full("a", "b")
     preemptor = make_pod("x", cpu=1, priority=5, nominated_node_name="a")
     theirs = going("low", scheduler_name="other")
@@ -130,7 +130,7 @@ def test_pods_are_held_back_while_their_victims_are_sent_away() -> None:
     assert plugin.pre_enqueue(stopped.pod) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON,))
 
 
-def test_the_end_of_a_pod_is_for_others_to_judge() -> None:
+def test_end_of_a_pod_is_for_others_to_judge() -> None:
     (event,) = made(DefaultPreemption).events_to_register()
     assert event.hint is after_pod_deletion
     assert after_pod_deletion(pending(make_pod("x")), on_node(make_pod("y", node_name="a")), None) is QueueingHint.SKIP
@@ -201,7 +201,7 @@ def moments(result: ScenarioResult, name: str) -> list[tuple[float, str]]:
 FULL = "0/1 nodes are available: 1 Insufficient cpu."
 
 
-def test_a_preemptor_lands_where_its_victims_end() -> None:
+def test_preemptor_lands_where_its_victims_end() -> None:
     result = Guarded([make_node("a", cpu=2)], [*running("x", grace=10), *running("y", grace=20), URGENT]).run()
     assert moments(result, "urgent") == [
         (0.0, f"{FULL} preemption: found a potential placement for pod on node a, preempting 2 victims"),
@@ -249,7 +249,7 @@ class PreparesLow(Plugin):
         (PreparesLow, "preempted by DefaultPreemption"),
     ],
 )
-def test_a_victim_that_is_not_bound_yet_lives_on(plugin: type[Plugin], message: str) -> None:
+def test_victim_that_is_not_bound_yet_lives_on(plugin: type[Plugin], message: str) -> None:
     low = make_pod("low", cpu=2)
     set_up = Guarded([make_node("a", cpu=2)], [low], plugin).at(5.0, create(URGENT))
     result = set_up.at(30.0, create(make_node("b", cpu=2))).run(until=200.0)
@@ -266,7 +266,7 @@ def test_a_victim_that_is_not_bound_yet_lives_on(plugin: type[Plugin], message: 
     assert second.popped_at - first.popped_at == pytest.approx(6.0, abs=1.5), "it rests first"
 
 
-def test_a_victim_that_is_being_bound_is_deleted() -> None:
+def test_victim_that_is_being_bound_is_deleted() -> None:
     bound = Fault(delay=20.0)
     low = make_pod("low", cpu=2)
 
@@ -294,7 +294,7 @@ def test_two_preemptors_do_not_take_the_same_place() -> None:
     assert len(victims) == 2 and victims[0].isdisjoint(victims[1])
 
 
-def test_a_more_important_preemptor_takes_over_the_node_of_another() -> None:
+def test_more_important_preemptor_takes_over_the_node_of_another() -> None:
     middle = make_pod("middle", cpu=2, priority=50)
     set_up = Guarded([make_node("a", cpu=2)], running("x", "y")).at(1.0, create(middle))
     result = set_up.at(2.0, create(URGENT)).run(until=200.0)
@@ -302,7 +302,7 @@ def test_a_more_important_preemptor_takes_over_the_node_of_another() -> None:
     assert len([event for event in result.events if event.reason == "Preempted"]) == 2
 
 
-def test_a_preemptor_is_not_tried_before_its_last_victim_is_going() -> None:
+def test_preemptor_is_not_tried_before_its_last_victim_is_going() -> None:
     def slow_deletion(cluster: MemoryCluster) -> None:
         cluster.faults.append(lambda method, *_: Fault(delay=10.0) if method == "delete" else None)
 
@@ -319,7 +319,7 @@ def test_a_preemptor_is_not_tried_before_its_last_victim_is_going() -> None:
 
 
 @pytest.mark.parametrize("method", ["patch_pod_status", "delete"])
-def test_a_preemptor_whose_victims_cannot_be_sent_away_tries_again(method: str) -> None:
+def test_preemptor_whose_victims_cannot_be_sent_away_tries_again(method: str) -> None:
     refusal = Fault(error=ClusterError("forbidden", status=403))
     allowed_at = 10.0
 
@@ -337,7 +337,7 @@ def test_a_preemptor_whose_victims_cannot_be_sent_away_tries_again(method: str) 
     assert len(result.decisions_on("urgent")) < 20, "it does not spin"
 
 
-def test_a_preemptor_that_is_deleted_meanwhile_is_forgotten() -> None:
+def test_preemptor_that_is_deleted_meanwhile_is_forgotten() -> None:
     set_up = Guarded([make_node("a", cpu=2)], running("x", "y")).at(1.0, create(URGENT)).at(2.0, delete(URGENT))
     low = make_pod("low", cpu=2)
     result = set_up.at(3.0, create(low)).run()
@@ -359,7 +359,7 @@ def test_victims_that_vanish_by_themselves_wake_their_preemptor() -> None:
     assert result.node_of("urgent") == "a"
 
 
-def test_the_scheduler_may_stop_in_the_middle_of_it() -> None:
+def test_scheduler_may_stop_in_the_middle_of_it() -> None:
     def never(cluster: MemoryCluster) -> None:
         cluster.faults.append(lambda method, *_: Fault(delay=1e6) if method == "delete" else None)
 

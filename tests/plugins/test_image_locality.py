@@ -59,7 +59,7 @@ IMAGES = st.lists(st.sampled_from(NAMES), max_size=2)
 
 
 @given(st.sampled_from(MINORS), st.lists(HELD, max_size=5), IMAGES, IMAGES, IMAGES)
-def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
+def test_present_image_is_scored_by_its_share_of_the_nodes(
     minor: str, held: list[dict[str, int]], images: list[str], init: list[str], mounted: list[str]
 ) -> None:
     nodes = [make_node(f"n{place}", images=each) for place, each in enumerate(held)]
@@ -69,7 +69,7 @@ def test_what_need_not_be_pulled_counts_by_its_share_of_the_nodes(
     assert scored(plugin, cluster_of(nodes), pod) == expected
 
 
-def test_an_image_that_another_node_has_received_is_worth_more_here_too() -> None:
+def test_image_that_another_node_has_received_is_worth_more_here_too() -> None:
     images = {"a:1": 600 * MEBI}
     cluster = cluster_of([make_node("n", images=images), make_node("o")])
     assert scored(made(ImageLocality), cluster, running("a:1")) == {"n": (300 - 23) * 100 // 977, "o": 0}
@@ -93,7 +93,7 @@ def test_pods_with_the_same_images_share_their_answers(one: Pod, other: Pod, ali
     assert (made(ImageLocality).sign(pending(one)) == made(ImageLocality).sign(pending(other))) is alike
 
 
-def test_the_contract_is_kept() -> None:
+def test_contract_is_kept() -> None:
     nodes = [make_node(f"n{place}", images={"a:1": 900 * MEBI, f"b:{place}": 50 * MEBI}) for place in range(3)]
     pods = [running("a:1"), running("b:1", mounted=["b:2"])]
     found = check_plugin(ImageLocality, nodes=nodes, pods=pods, examples=6)

@@ -186,16 +186,14 @@ def test_nodes_are_rejected_unless_they_match_the_added_affinity_and_the_pods(
 
 
 @given(NODES, PODS, ADDED)
-def test_what_a_node_meets_of_the_preferences_is_its_score(
-    nodes: list[Node], pod: Pod, added: dict[str, Any] | None
-) -> None:
+def test_score_is_the_weight_of_the_met_preferences(nodes: list[Node], pod: Pod, added: dict[str, Any] | None) -> None:
     plugin = made(NodeAffinity, None if added is None else adding(added))
     terms = (*preferences(pod), *preferences(pod_of(added)))
     expected = {node.metadata.name: liking(node, terms) for node in nodes} if terms else {}
     assert scored(plugin, cluster_of(nodes), pod) == expected
 
 
-def test_a_preference_that_does_not_parse_is_an_error() -> None:
+def test_preference_that_does_not_parse_is_an_error() -> None:
     pod = pending(pod_of(affinity(preferred={1: labelled(condition("a", "Nonsense"))})))
     nodes = cluster_of([make_node("n")]).nodes
     answer = made(NodeAffinity).pre_score(CycleState(), pod, nodes, nodes.order)
@@ -226,7 +224,7 @@ def test_pods_with_the_same_affinity_share_their_answers(one: Pod, other: Pod, a
     ("terms", "signed"),
     [([named("a")], False), ([named("a"), SSD[REQUIRED]["nodeSelectorTerms"][0]], False), ([{}], True)],
 )
-def test_pods_that_name_nodes_are_asked_about_every_time(terms: list[Any], signed: bool) -> None:
+def test_pods_that_name_nodes_are_not_cached(terms: list[Any], signed: bool) -> None:
     assert (made(NodeAffinity).sign(pending(pod_of(affinity(terms)))) is not None) is signed
 
 
@@ -255,7 +253,7 @@ MINE = adding(affinity([labelled(condition("pool", "In", "mine"))]))
     ],
 )
 @pytest.mark.parametrize("pod", [pod_of(SSD), pod_of(affinity([*SSD[REQUIRED]["nodeSelectorTerms"], named("other")]))])
-def test_a_node_wakes_the_pod_that_it_has_come_to_match(
+def test_node_wakes_the_pod_that_it_has_come_to_match(
     args: NodeAffinityArgs | None, before: Mapping[str, str] | None, after: Mapping[str, str], queued: bool, pod: Pod
 ) -> None:
     old = None if before is None else make_node("n", labels=before)
@@ -263,14 +261,14 @@ def test_a_node_wakes_the_pod_that_it_has_come_to_match(
     assert hint is (QueueingHint.QUEUE if queued else QueueingHint.SKIP)
 
 
-def test_a_node_wakes_only_the_sibling_that_names_it() -> None:
+def test_node_wakes_only_the_sibling_that_names_it() -> None:
     node, plugin = make_node("n1"), made(NodeAffinity)
     hints = [plugin.after_node_change(pending(pod_of(affinity([named(name)]))), None, node) for name in ("n1", "n2")]
     assert hints == [QueueingHint.QUEUE, QueueingHint.SKIP]
 
 
 @pytest.mark.parametrize("added", [None, affinity([labelled(condition("disk", "NotIn", "hdd"))])])
-def test_the_contract_is_kept(added: dict[str, Any] | None) -> None:
+def test_contract_is_kept(added: dict[str, Any] | None) -> None:
     pods = [
         pod_of(affinity([named("n1")])),
         pod_of(affinity([named("n1"), named("n2")], {5: named("n1")})),

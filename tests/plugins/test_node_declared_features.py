@@ -71,7 +71,7 @@ DECLARED = st.lists(st.sampled_from([RESTART, USERS, "Other"]), unique=True)
 
 
 @given(st.lists(DECLARED, max_size=5), PODS)
-def test_a_node_must_declare_all_that_is_needed(declared: list[list[str]], pod: Pod) -> None:
+def test_node_must_declare_all_that_is_needed(declared: list[list[str]], pod: Pod) -> None:
     nodes = [declaring(*features, name=f"n{place}") for place, features in enumerate(declared)]
     expected = {f"n{place}": LACKING for place, features in enumerate(declared) if needed(pod) - set(features)}
     cluster = cluster_of(nodes)
@@ -80,7 +80,7 @@ def test_a_node_must_declare_all_that_is_needed(declared: list[list[str]], pod: 
     assert skipped is (not needed(pod))
 
 
-def test_a_feature_that_a_node_comes_to_declare_is_seen() -> None:
+def test_feature_that_a_node_comes_to_declare_is_seen() -> None:
     cluster, plugin = cluster_of([declaring()]), made(NodeDeclaredFeatures)
     assert filtered(plugin, cluster, RESTARTING) == {"n": LACKING}
     cluster.put_node(declaring(RESTART))
@@ -109,7 +109,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
         (declaring(RESTART), declaring(RESTART), QueueingHint.SKIP),
     ],
 )
-def test_a_node_wakes_the_pod_when_it_declares_something_else(old: Node | None, new: Node, hint: QueueingHint) -> None:
+def test_node_wakes_the_pod_when_it_declares_something_else(old: Node | None, new: Node, hint: QueueingHint) -> None:
     assert after_node_change(pending(RESTARTING), old, new) is hint
 
 
@@ -121,11 +121,11 @@ def test_a_node_wakes_the_pod_when_it_declares_something_else(old: Node | None, 
         (pod_of(["RestartAllContainers"], name="another"), pod_of(name="another"), QueueingHint.SKIP),
     ],
 )
-def test_the_pods_own_needs_wake_it(old: Pod, new: Pod, hint: QueueingHint) -> None:
+def test_pods_own_needs_wake_it(old: Pod, new: Pod, hint: QueueingHint) -> None:
     assert after_pod_change(pending(RESTARTING), pending(old), pending(new)) is hint
 
 
-def test_the_contract_is_kept() -> None:
+def test_contract_is_kept() -> None:
     nodes = [declaring(name="none"), declaring(RESTART, name="one"), declaring(RESTART, USERS, name="two")]
     found = check_plugin(NodeDeclaredFeatures, nodes=nodes, pods=[RESTARTING, BOTH], examples=4)
     assert found.reasons.keys() == {LACKING.message}

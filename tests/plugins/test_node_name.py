@@ -25,12 +25,12 @@ def test_pods_that_name_the_same_node_share_their_answers(wanted: str) -> None:
     assert made(NodeName).sign(pending(make_pod(node_name=wanted))) == wanted
 
 
-def test_the_node_that_is_assumed_for_a_pod_is_not_one_it_names() -> None:
+def test_node_that_is_assumed_for_a_pod_is_not_one_it_names() -> None:
     cluster = cluster_of([make_node("a")])
     pod = pending(make_pod(), cluster)
     cluster.assume(pod, "a")
     assert made(NodeName).sign(pod) == ""
 
 
-def test_a_new_node_wakes_the_pod() -> None:
+def test_new_node_wakes_the_pod() -> None:
     assert made(NodeName).events_to_register() == [ClusterEvent("Node", ActionType.ADD)]

@@ -56,7 +56,7 @@ def build(spec: Spec, name: str = "pod", node_name: str = "") -> Pod:
 
 
 @given(st.lists(st.lists(SPECS, max_size=3), max_size=5), SPECS)
-def test_a_node_where_a_wanted_port_is_held_is_rejected(specs: list[list[Spec]], wanted: Spec) -> None:
+def test_node_where_a_wanted_port_is_held_is_rejected(specs: list[list[Spec]], wanted: Spec) -> None:
     nodes = {
         f"n{place}": [build(spec, f"n{place}-{number}", f"n{place}") for number, spec in enumerate(each)]
         for place, each in enumerate(specs)
@@ -73,7 +73,7 @@ def test_a_node_where_a_wanted_port_is_held_is_rejected(specs: list[list[Spec]],
     assert skipped is (not held(pod))
 
 
-def test_a_port_is_free_when_the_last_pod_that_holds_it_has_left() -> None:
+def test_port_is_free_when_the_last_pod_that_holds_it_has_left() -> None:
     both = [holding(port(80), name=name, node_name="n") for name in ("one", "other")]
     cluster = cluster_of([make_node("n")], both)
     for pod, rejected in zip(both, (True, False), strict=True):
@@ -111,11 +111,11 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
         (make_pod(node_name="n"), QueueingHint.SKIP),
     ],
 )
-def test_a_pod_that_leaves_wakes_those_that_want_its_ports(gone: Pod, hint: QueueingHint) -> None:
+def test_pod_that_leaves_wakes_those_that_want_its_ports(gone: Pod, hint: QueueingHint) -> None:
     assert after_pod_deletion(pending(holding(port(80))), on_node(gone), None) is hint
 
 
-def test_the_contract_is_kept() -> None:
+def test_contract_is_kept() -> None:
     pods = [holding(port(8080, "10.0.0.1"), port(9090), name="two"), holding(port(9090, "::"), name="one")]
     found = check_plugin(NodePorts, pods=pods, examples=4)
     assert found.reasons.keys() == {TAKEN.message}

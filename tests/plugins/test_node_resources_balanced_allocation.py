@@ -82,7 +82,7 @@ def asking_for(requests: Mapping[str, RawQuantity], name: str = "pod", node_name
 
 
 @given(st.lists(NODES, max_size=5), REQUESTS, st.lists(st.sampled_from([*RESOURCES, "pods"]), unique=True, min_size=1))
-def test_a_pod_that_makes_the_use_of_a_node_more_even_likes_it(
+def test_pod_that_makes_the_use_of_a_node_more_even_likes_it(
     drawn: Drawn, requests: dict[str, RawQuantity], resources: list[str]
 ) -> None:
     pod, nodes, others = asking_for(requests), [], {}
@@ -130,7 +130,7 @@ def with_devices(*nodes: Node) -> ClusterState:
         pytest.param({GPU: 0}, {"cpu": 5, GPU: 9}, 50 + (50 + 75 - 75) // 2, id="more than there are"),
     ],
 )
-def test_devices_that_stand_behind_a_resource_are_weighed(
+def test_devices_that_back_a_resource_are_scored(
     offered: Mapping[str, RawQuantity], requests: dict[str, RawQuantity], score: int
 ) -> None:
     cluster = with_devices(make_node("n", cpu=10, allocatable=offered))
@@ -151,7 +151,7 @@ def test_nothing_is_remembered_of_a_pod_whose_devices_are_weighed() -> None:
 
 
 @pytest.mark.parametrize("resources", [["cpu", "memory"], ["cpu"], RESOURCES])
-def test_the_contract_is_kept(resources: Sequence[str]) -> None:
+def test_contract_is_kept(resources: Sequence[str]) -> None:
     args = {"resources": [{"name": name} for name in resources]}
     nothing = make_pod(cpu=None, memory=None)
     found = check_plugin(NodeResourcesBalancedAllocation, args=args, pods=[nothing], examples=4)

@@ -35,7 +35,7 @@ def test_nodes_are_judged_one_by_one(cordoned: list[bool], case: tuple[tuple[str
     assert filtered(made(NodeUnschedulable), cluster, make_pod(tolerations=tolerations)) == expected
 
 
-def test_the_answer_does_not_change_with_the_table() -> None:
+def test_answer_does_not_change_with_the_table() -> None:
     cluster = cluster_of([make_node("n", unschedulable=True)])
     plugin, pod = made(NodeUnschedulable), pending(make_pod(), cluster)
     bits = plugin.filter_nodes(None, pod, cluster.nodes, slice(0, 1))  # type: ignore[arg-type]  # reads no state
@@ -66,7 +66,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
         (False, True, QueueingHint.SKIP),
     ],
 )
-def test_a_node_wakes_the_pod_when_it_becomes_schedulable(before: bool | None, after: bool, hint: QueueingHint) -> None:
+def test_node_wakes_the_pod_when_it_becomes_schedulable(before: bool | None, after: bool, hint: QueueingHint) -> None:
     old = None if before is None else make_node(unschedulable=before)
     assert after_node_change(pending(make_pod()), old, make_node(unschedulable=after)) is hint
 

@@ -83,7 +83,7 @@ def there(*volumes: str | Volume, name: str = "there") -> Pod:
     return using(*volumes, name=name, node_name="n")
 
 
-def test_an_assumed_binding_is_not_counted_as_one() -> None:
+def test_assumed_binding_is_not_counted_as_one() -> None:
     cluster = cluster_of(1)
     put(cluster, storage_class("fast", "b"), claim("c", storage_class="fast"), csi_node("n", {"a": 0, "b": 1}))
     assert rejections(cluster, using("c")) == []
@@ -108,7 +108,7 @@ def test_an_assumed_binding_is_not_counted_as_one() -> None:
         ),
     ],
 )
-def test_a_volume_that_makes_no_sense_is_an_error(wanted: Pod, text: str) -> None:
+def test_volume_that_makes_no_sense_is_an_error(wanted: Pod, text: str) -> None:
     cluster = cluster_of(1)
     put(cluster, claim("pod-foreign", owner="another"))
     plugin, state, pod = made(NodeVolumeLimits, handle=cluster), CycleState(), pending(wanted, cluster)
@@ -129,7 +129,7 @@ def test_a_volume_that_makes_no_sense_is_an_error(wanted: Pod, text: str) -> Non
         (using(SECRET), None),
     ],
 )
-def test_a_profile_may_have_the_plugin_at_filter_alone(wanted: Pod, told: Status | None) -> None:
+def test_profile_may_have_the_plugin_at_filter_alone(wanted: Pod, told: Status | None) -> None:
     cluster = cluster_of(1, there("c1"))
     plugin, pod = made(NodeVolumeLimits, handle=cluster), pending(wanted, cluster)
     assert plugin.filter(CycleState(), pod, cluster.nodes[0]) == told
@@ -145,7 +145,7 @@ def test_pods_without_such_volumes_are_skipped_and_share_their_answers(wanted: P
 
 
 @pytest.mark.parametrize("wanted", [using("c1"), using(ephemeral("data")), using(EBS), using(FILE)])
-def test_other_pods_are_asked_about_in_every_cycle(wanted: Pod) -> None:
+def test_other_pods_are_filtered_in_every_cycle(wanted: Pod) -> None:
     cluster = cluster_of(1)
     plugin = made(NodeVolumeLimits, handle=cluster)
     assert plugin.pre_filter(CycleState(), pending(wanted, cluster), cluster.nodes) is None
@@ -153,7 +153,7 @@ def test_other_pods_are_asked_about_in_every_cycle(wanted: Pod) -> None:
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_events_that_requeue_a_pod(minor: str) -> None:
+def test_events_requeue_a_pod_if_they_may_help(minor: str) -> None:
     plugin = NodeVolumeLimits(PluginArgs(), stub_handle(feature_gates=FeatureGates(minor)))
     registered = [(event.resource, event.action, event.hint is not None) for event in plugin.events_to_register()]
     added, changed, gone = ActionType.ADD, ActionType.UPDATE, ActionType.DELETE
@@ -188,9 +188,7 @@ def test_events_that_requeue_a_pod(minor: str) -> None:
         ({"a": 2, "b": 1}, {"a": 1, "b": 2}, True),
     ],
 )
-def test_a_driver_that_can_attach_more(
-    before: dict[str, int | None], after: dict[str, int | None], queued: bool
-) -> None:
+def test_driver_that_can_attach_more(before: dict[str, int | None], after: dict[str, int | None], queued: bool) -> None:
     said = after_csi_node_change(pending(using("c1")), csi_node("n", before), csi_node("n", after))
     assert said is hint(queued)
 
@@ -206,14 +204,14 @@ def test_a_driver_that_can_attach_more(
         (make_pod(volumes=using("c1").spec.volumes, nominated_node_name="n"), True),
     ],
 )
-def test_a_pod_that_leaves(gone: Pod, queued: bool) -> None:
+def test_pod_that_leaves(gone: Pod, queued: bool) -> None:
     assert after_pod_deletion(pending(using("c1")), on_node(gone), None) is hint(queued)
 
 
 @pytest.mark.parametrize(
     ("arrived", "queued"), [(there("c1"), True), (there("c2"), False), (there("twin"), True), (there(), False)]
 )
-def test_a_pod_that_comes_with_a_volume_in_common(arrived: Pod, queued: bool) -> None:
+def test_pod_that_comes_with_a_volume_in_common(arrived: Pod, queued: bool) -> None:
     cluster = cluster_of(1)
     put(cluster, claim("twin", "v1"))
     plugin = made(NodeVolumeLimits, handle=cluster)
@@ -229,12 +227,12 @@ def test_a_pod_that_comes_with_a_volume_in_common(arrived: Pod, queued: bool) ->
         (claim("c1", namespace="other"), False),
     ],
 )
-def test_a_claim_that_appears_or_changes(changed: PersistentVolumeClaim, queued: bool) -> None:
+def test_claim_that_appears_or_changes(changed: PersistentVolumeClaim, queued: bool) -> None:
     assert after_claim_change(pending(using("c1", ephemeral("data"))), None, changed) is hint(queued)
 
 
 @pytest.mark.parametrize(("changed", "queued"), [("v1", True), ("v2", False), ("other", False)])
-def test_a_volume_that_appears_or_changes(changed: str, queued: bool) -> None:
+def test_volume_that_appears_or_changes(changed: str, queued: bool) -> None:
     plugin = made(NodeVolumeLimits, handle=cluster_of(1))
     assert plugin.after_volume_change(pending(using("gone", "c1")), None, csi_volume(changed)) is hint(queued)
 
@@ -251,7 +249,7 @@ def test_a_volume_that_appears_or_changes(changed: str, queued: bool) -> None:
         (using(SECRET), "any", False),
     ],
 )
-def test_a_volume_that_is_detached(wanted: Pod, attacher: str, queued: bool) -> None:
+def test_volume_that_is_detached(wanted: Pod, attacher: str, queued: bool) -> None:
     assert after_attachment_deletion(pending(wanted), attachment("x", "n", "v1", attacher), None) is hint(queued)
 
 
@@ -425,7 +423,7 @@ def _told(status: Status | None) -> tuple[str, str] | None:
 
 
 @given(st.randoms(use_true_random=False))
-def test_the_slow_rules_say_the_same_whatever_happens(random: Random) -> None:
+def test_answers_agree_with_the_slow_rules_through_random_changes(random: Random) -> None:
     world = World(random)
     for _ in range(12):
         for _ in range(random.randint(1, 4)):
@@ -433,7 +431,7 @@ def test_the_slow_rules_say_the_same_whatever_happens(random: Random) -> None:
         world.check()
 
 
-def test_a_reader_far_behind_the_log_sees_all_that_happened() -> None:
+def test_late_reader_of_the_log_sees_every_change() -> None:
     cluster = cluster_of(1, there("c1"))
     plugin = made(NodeVolumeLimits, handle=cluster)
     assert list(filtered(plugin, cluster, using("c2")).values()) == [EXCEEDED]
@@ -444,7 +442,7 @@ def test_a_reader_far_behind_the_log_sees_all_that_happened() -> None:
     assert list(filtered(plugin, cluster, using("c2")).values()) == []
 
 
-def test_the_table_may_grow() -> None:
+def test_table_may_grow() -> None:
     cluster = cluster_of(1, there("c1"))
     plugin = made(NodeVolumeLimits, handle=cluster)
     assert filtered(plugin, cluster, using("c2")).keys() == {"n"}
@@ -454,7 +452,7 @@ def test_the_table_may_grow() -> None:
     assert filtered(plugin, cluster, using("c2")).keys() == {"n", "n99"}
 
 
-def test_the_contract_is_kept() -> None:
+def test_contract_is_kept() -> None:
     nodes = [make_node(f"limited-{number}") for number in range(9)]
     limits = [csi_node(node.metadata.name, {"a": limit}) for node in nodes for limit in (1, 2)]
     volumes = [csi_volume(f"v{number}") for number in range(3)]

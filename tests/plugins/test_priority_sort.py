@@ -17,7 +17,7 @@ from tests.plugins.asking import made, pending
         pytest.param((None, 2.0), (-1, 1.0), id="a negative priority goes last"),
     ],
 )
-def test_order(first: tuple[int | None, float], second: tuple[int | None, float]) -> None:
+def test_order_is_by_priority_then_time(first: tuple[int | None, float], second: tuple[int | None, float]) -> None:
     sort = made(PrioritySort)
     keys = [
         sort.queue_sort(QueuedPod(pending(make_pod(priority=priority)), timestamp))

@@ -7,12 +7,12 @@ from kframework.testing import make_pod
 from tests.plugins.asking import made, pending
 
 
-def test_a_pod_with_gates_is_held_back_and_the_gates_are_named() -> None:
+def test_pod_with_gates_is_held_back_and_the_gates_are_named() -> None:
     held = made(SchedulingGates).pre_enqueue(pending(make_pod(gates=["example.com/a", "b"])))
     assert held == unresolvable("waiting for scheduling gates: [example.com/a b]")
 
 
-def test_a_pod_without_gates_goes_on() -> None:
+def test_pod_without_gates_goes_on() -> None:
     assert made(SchedulingGates).pre_enqueue(pending(make_pod())) is None
 
 

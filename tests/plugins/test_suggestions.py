@@ -60,7 +60,7 @@ def put(key: str, value: str) -> Suggestion:
         ([[expression("x", "In")]], None),
     ],
 )
-def test_a_node_is_labelled_as_the_closest_term_asks(
+def test_suggested_labels_are_those_of_the_closest_term(
     required: list[list[dict[str, object]]], changes: list[Suggestion] | None
 ) -> None:
     found = suggest("NodeAffinity", affine(*required), make_node("a", labels={"old": "yes"}))
@@ -73,7 +73,7 @@ def test_one_label_serves_selector_and_affinity() -> None:
     assert of_cluster(suggest("NodeAffinity", both, make_node("a"))) == [(put("disk", "ssd"),)]
 
 
-def test_the_taint_of_a_cordon_goes_with_it() -> None:
+def test_taint_of_a_cordon_goes_with_it() -> None:
     cordon = make_taint("node.kubernetes.io/unschedulable:NoSchedule")
     other = make_taint("x:NoSchedule")
     cordoned = make_node("a", unschedulable=True, taints=[cordon, other])
@@ -82,7 +82,7 @@ def test_the_taint_of_a_cordon_goes_with_it() -> None:
     assert of_cluster(suggest("TaintToleration", make_pod(), tainted)) == [(remove_taint("a", cordon),)]
 
 
-def test_the_requirements_of_a_term_are_asked_one_by_one() -> None:
+def test_requirements_of_a_term_are_checked_one_by_one() -> None:
     pod = affine([expression("disk", "In", "ssd"), expression("gen", "Gt", "2"), expression("x", "Exists")])
 
     def dropped(**labels: str) -> list[str]:
@@ -120,14 +120,14 @@ def test_ports_and_who_holds_them() -> None:
 
 
 @pytest.mark.parametrize("plugin", ["VolumeBinding", "VolumeZone", "NodeVolumeLimits", "VolumeRestrictions"])
-def test_a_pod_may_do_without_one_volume_or_without_all(plugin: str) -> None:
+def test_pod_may_do_without_one_volume_or_without_all(plugin: str) -> None:
     one, other = Volume(name="one"), Volume(name="other")
     dropped = [(drop_volume(one),), (drop_volume(other),), (drop_volume(one), drop_volume(other))]
     code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     assert suggest(plugin, make_pod(volumes=[one, other]), make_node("a"), node="", code=code) == dropped
 
 
-def test_a_pod_may_go_where_too_many_volumes_are_attached() -> None:
+def test_pod_may_go_where_too_many_volumes_are_attached() -> None:
     running = make_pod("x", node_name="a")
     assert suggest("NodeVolumeLimits", make_pod(), make_node("a"), running) == [(suggest_deletion(running),)]
 
@@ -172,7 +172,7 @@ def of_nodes(*terms: object) -> object:
         ({"podAffinity": {}}, {"podAffinity": {}}),
     ],
 )
-def test_term_without_requirements_lets_any_node_do(before: object, after: object) -> None:
+def test_term_without_requirements_accepts_any_node(before: object, after: object) -> None:
     dropped = drop_node_requirement(msgspec.convert(DISK, NodeSelectorRequirement))
     assert dropped.text == "drop disk In [ssd, nvme] from the pod's node affinity"
     assert dropped.to_dict() == {"kind": "dropNodeRequirement", "requirement": DISK}

@@ -52,7 +52,7 @@ def test_hard_taints_reject_and_soft_ones_count(nodes: list[Node], pod: Pod) -> 
     assert scored(plugin, cluster, pod) == soft
 
 
-def test_a_taint_that_came_later_is_seen() -> None:
+def test_taint_that_came_later_is_seen() -> None:
     cluster, plugin = cluster_of([make_node("n")]), made(TaintToleration)
     assert filtered(plugin, cluster, make_pod()) == {}
     cluster.put_node(make_node("n", taints=["new:NoSchedule"]))
@@ -100,7 +100,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
         ([], ["b:NoSchedule"], QueueingHint.SKIP),
     ],
 )
-def test_a_node_wakes_the_pod_when_it_stops_keeping_it_away(
+def test_node_wakes_the_pod_when_it_stops_keeping_it_away(
     before: list[str] | None, after: list[str], hint: QueueingHint
 ) -> None:
     old = None if before is None else make_node(taints=before)

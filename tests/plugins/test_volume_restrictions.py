@@ -105,7 +105,7 @@ def rejections(cluster: ClusterState, pod: Pod) -> dict[str, Status]:
         (SECRET, gce("a"), False),
     ],
 )
-def test_a_disk_is_mounted_once(mounted: Volume, wanted: Volume, taken: bool) -> None:
+def test_disk_is_mounted_once(mounted: Volume, wanted: Volume, taken: bool) -> None:
     cluster = cluster_of(there(SECRET, mounted, namespace="other"), make_pod("idle", node_name="m"))
     assert rejections(cluster, using(SECRET, wanted)) == ({"n": TAKEN} if taken else {})
     assert rejections(cluster, using(SECRET, rbd("other"), wanted)) == ({"n": TAKEN} if taken else {})
@@ -113,7 +113,7 @@ def test_a_disk_is_mounted_once(mounted: Volume, wanted: Volume, taken: bool) ->
     assert rejections(cluster, using(wanted)) == {}
 
 
-def test_a_disk_is_told_before_a_claim() -> None:
+def test_disk_is_reported_before_a_claim() -> None:
     cluster = cluster_of(there("one", gce("a")))
     assert rejections(cluster, using("one", gce("a"))) == {"n": TAKEN, "m": IN_USE}
     assert rejections(cluster, using("more", gce("a"))) == {"n": TAKEN}
@@ -131,11 +131,11 @@ def test_a_disk_is_told_before_a_claim() -> None:
         (using(gce("a")), False),
     ],
 )
-def test_pods_that_nothing_stands_in_the_way_of_are_skipped(wanted: Pod, skipped: bool) -> None:
+def test_pods_without_conflicts_are_skipped(wanted: Pod, skipped: bool) -> None:
     assert (asked(cluster_of(there("one")), wanted) == Skip) is skipped
 
 
-def test_a_missing_claim_is_named() -> None:
+def test_missing_claim_is_named() -> None:
     missing = unresolvable('persistentvolumeclaim "gone" not found')
     assert asked(cluster_of(), using("one", "gone", gce("a"))) == missing
     assert asked(cluster_of(), using("shared", namespace="other")) == unresolvable(
@@ -143,7 +143,7 @@ def test_a_missing_claim_is_named() -> None:
     )
 
 
-def test_an_assumed_claim_is_read_as_the_cluster_has_it() -> None:
+def test_assumed_claim_is_read_as_the_cluster_has_it() -> None:
     cluster = cluster_of(there("shared"))
     assumed = claim("shared", modes=ONE_POD)
     cluster.objects(PersistentVolumeClaim).assume(assumed.metadata, assumed)
@@ -161,7 +161,7 @@ def test_an_assumed_claim_is_read_as_the_cluster_has_it() -> None:
         ([there("one", name="foreign", namespace="other"), there("more", name="more")], True),
     ],
 )
-def test_a_what_if_counts_uses_of_claims_by_name(victims: list[Pod], fits: bool) -> None:
+def test_what_if_counts_uses_of_claims_by_name(victims: list[Pod], fits: bool) -> None:
     cluster = cluster_of(there("one", "more", "shared"))
     question = asked(cluster, using("one", "more"))
     assert isinstance(question, tuple)
@@ -212,7 +212,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
         (there(), False),
     ],
 )
-def test_a_pod_that_leaves_wakes_those_that_want_its_disk_or_claim(gone: Pod, queued: bool) -> None:
+def test_pod_that_leaves_wakes_those_that_want_its_disk_or_claim(gone: Pod, queued: bool) -> None:
     said = after_pod_deletion(pending(using("one", gce("a"))), on_node(gone), None)
     assert said is (QueueingHint.QUEUE if queued else QueueingHint.SKIP)
 
@@ -221,12 +221,12 @@ def test_a_pod_that_leaves_wakes_those_that_want_its_disk_or_claim(gone: Pod, qu
     ("added", "queued"),
     [(claim("one"), True), (claim("other"), False), (claim("one", namespace="other"), False)],
 )
-def test_a_claim_wakes_its_pods(added: PersistentVolumeClaim, queued: bool) -> None:
+def test_claim_wakes_its_pods(added: PersistentVolumeClaim, queued: bool) -> None:
     said = after_claim_addition(pending(using("x", "one")), None, added)
     assert said is (QueueingHint.QUEUE if queued else QueueingHint.SKIP)
 
 
-def test_the_contract_is_kept() -> None:
+def test_contract_is_kept() -> None:
     # Without a claim for one pod that two pods use: there what-ifs count as kube-scheduler does, not as the tables are.
     pods = [using(gce("a"), name="a"), using(gce("a", read_only=True), ebs("b"), name="b"), using("one", name="one")]
     gone = using("gone", name="gone")
@@ -248,7 +248,7 @@ def important(pod: PodInfo) -> bool:
 
 
 @given(st.integers(0, 999), st.integers(1, 4))
-def test_the_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_once: int) -> None:
+def test_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_once: int) -> None:
     cluster = RandomCluster(Random(seed))
     nodes, chosen = cluster.state.nodes, SelectedPods(cluster.state.nodes, important)
     found = chosen.by_row
@@ -264,7 +264,7 @@ def test_the_chosen_pods_are_those_of_the_nodes_whatever_happens(seed: int, at_o
         compare()
 
 
-def test_a_reader_far_behind_the_log_sees_all() -> None:
+def test_late_reader_of_the_log_sees_every_change() -> None:
     cluster = RandomCluster(Random(1))
     nodes, chosen = cluster.state.nodes, SelectedPods(cluster.state.nodes, lambda pod: True)
     for _ in range(3):

@@ -70,7 +70,7 @@ MANY = st.dictionaries(KEYS, st.sampled_from(["a", "b", "a__b", "b__c", "a__", "
 
 
 @given(st.lists(LABELS, min_size=1, max_size=12), st.lists(MANY, min_size=1, max_size=2))
-def test_the_zones_of_volumes_keep_nodes_out(nodes: list[dict[str, str]], volumes: list[dict[str, str]]) -> None:
+def test_zones_of_volumes_keep_nodes_out(nodes: list[dict[str, str]], volumes: list[dict[str, str]]) -> None:
     disks = [volume(f"v{number}", labels=labels) for number, labels in enumerate(volumes)]
     claims = [claim(f"c{number}", bound=f"v{number}") for number in range(len(volumes))]
     made = [make_node(f"n{number}", labels=labels) for number, labels in enumerate(nodes)]
@@ -141,7 +141,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
     ("new", "hint"),
     [(storage_class(), QUEUE), (storage_class(mode="Immediate"), SKIP), (storage_class(mode=None), SKIP)],
 )
-def test_a_class_wakes(new: StorageClass, hint: QueueingHint) -> None:
+def test_class_wakes(new: StorageClass, hint: QueueingHint) -> None:
     assert after_class_addition(pending(using("data")), None, new) is hint
 
 
@@ -149,7 +149,7 @@ def test_a_class_wakes(new: StorageClass, hint: QueueingHint) -> None:
     ("new", "hint"),
     [(claim(), QUEUE), (claim("other"), SKIP), (claim(namespace="other"), SKIP), (claim("web-scratch"), SKIP)],
 )
-def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) -> None:
+def test_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) -> None:
     pod = pending(make_pod("web", volumes=[*claim_volumes("data"), ephemeral("scratch")]))
     assert after_claim_change(pod, None, new) is hint
 
@@ -165,5 +165,5 @@ def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) 
         (volume(), volume(labels={ZONE: "a__"}), SKIP),
     ],
 )
-def test_a_volume_wakes(old: PersistentVolume | None, new: PersistentVolume, hint: QueueingHint) -> None:
+def test_volume_wakes(old: PersistentVolume | None, new: PersistentVolume, hint: QueueingHint) -> None:
     assert after_volume_change(pending(using("data")), old, new) is hint

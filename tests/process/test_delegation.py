@@ -140,14 +140,14 @@ def forbidden(user: str, verb: str, path: str) -> tuple[int, object]:
         (None, "GET", "/none", forbidden("system:anonymous", "get", "/none")),
     ],
 )
-async def test_who_may_ask_what(
+async def test_access_follows_the_reviews(
     token: str | None, method: str, path: str, expected: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with guarded(Reviewer(KNOWN, MAY), monkeypatch) as session:
         assert await told(session, path, token, method) == expected
 
 
-async def test_what_is_reviewed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_review_has_the_user_and_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
     reviewer = Reviewer(KNOWN, MAY)
     async with guarded(reviewer, monkeypatch) as session:
         await told(session, "/metrics?x=1", "right")
@@ -181,7 +181,7 @@ AWAY = 500, 'Internal Server Error: "/metrics?a=&b": POST: gone\\x1b &lt;b&gt;\n
 
 
 @pytest.mark.parametrize(("token", "expected"), [("right", UNAUTHORIZED), (None, AWAY)])
-async def test_nobody_comes_in_while_the_api_server_is_away(
+async def test_access_is_denied_while_the_api_server_is_unreachable(
     token: str | None, expected: object, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     reviewer = Reviewer(KNOWN, MAY)
@@ -192,7 +192,7 @@ async def test_nobody_comes_in_while_the_api_server_is_away(
     assert len(caplog.messages) == 1 and "right" not in caplog.text
 
 
-async def test_an_answer_holds_for_some_seconds() -> None:
+async def test_answer_holds_for_some_seconds() -> None:
     reviewer = Reviewer(KNOWN, MAY)
     delegated = DelegatedAuth(SETTINGS, reviewer, reviewer)
     for pause, asked in ((0, 1), (9.9, 1), (0.2, 2)):
@@ -214,7 +214,7 @@ async def test_no_more_is_remembered_than_fits() -> None:
     assert not any(str(number).encode() in delegated._users._answers for number in range(MAX_CACHED_ANSWERS))
 
 
-async def test_an_api_server_that_does_not_answer_has_its_time() -> None:
+async def test_api_server_that_does_not_answer_has_its_time() -> None:
     reviewer, began = Reviewer(KNOWN, MAY), asyncio.get_running_loop().time()
     reviewer.answers.clear()
     with pytest.raises(ClusterError, match="no answer within 10 s"):
@@ -222,13 +222,13 @@ async def test_an_api_server_that_does_not_answer_has_its_time() -> None:
     assert asyncio.get_running_loop().time() == began + REQUEST_TIMEOUT
 
 
-async def test_tokens_are_not_asked_for_over_plain_http() -> None:
+async def test_tokens_are_not_requested_over_plain_http() -> None:
     with pytest.raises(ConfigError, match="clients would send their tokens over plain HTTP"):
         async with serve([], Listener(bind_address="0.0.0.0", port=0, delegation=SETTINGS)):
             pass
 
 
-def test_the_times_are_kube_scheduler_s() -> None:
+def test_times_are_kube_scheduler_s() -> None:
     assert (SETTINGS.token_ttl, SETTINGS.authorized_ttl, SETTINGS.unauthorized_ttl) == (10, 10, 10)
     assert SETTINGS.always_allow_paths == ("/healthz", "/readyz", "/livez")
     assert set(endpoints.HEALTH_ENDPOINTS) == {path[1:] for path in SETTINGS.always_allow_paths}

@@ -193,7 +193,7 @@ def held_by(holder: str | None, *, seconds: int | None = 15, transitions: int | 
 # -- getting the lease -------------------------------------------------------------------------------------------------
 
 
-async def test_the_first_one_makes_the_lease(cluster: MemoryCluster) -> None:
+async def test_first_one_makes_the_lease(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     assert a.leads
@@ -202,7 +202,7 @@ async def test_the_first_one_makes_the_lease(cluster: MemoryCluster) -> None:
     )
 
 
-async def test_the_lease_is_the_one_of_the_settings(cluster: MemoryCluster) -> None:
+async def test_lease_is_the_one_of_the_settings(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a", lease_duration="1m30s")
     a.election._settings = a.election._settings.model_copy(
         update={"resource_name": "batch", "resource_namespace": "default"}
@@ -213,7 +213,7 @@ async def test_the_lease_is_the_one_of_the_settings(cluster: MemoryCluster) -> N
 
 
 @pytest.mark.parametrize(("duration", "seconds"), [("15s", 15), ("10100ms", 11), ("2m", 120)])
-async def test_the_duration_is_written_in_whole_seconds_and_never_shorter(
+async def test_duration_is_written_in_whole_seconds_and_never_shorter(
     cluster: MemoryCluster, duration: str, seconds: int
 ) -> None:
     Candidate(cluster, "a", lease_duration=duration).start()
@@ -231,7 +231,7 @@ async def test_the_duration_is_written_in_whole_seconds_and_never_shorter(
         (held_by("", transitions=None), 1),
     ],
 )
-async def test_a_free_lease_is_taken_at_once(cluster: MemoryCluster, found: Lease, transitions: int) -> None:
+async def test_free_lease_is_taken_at_once(cluster: MemoryCluster, found: Lease, transitions: int) -> None:
     cluster.add(found)
     Candidate(cluster, "a").start()
     await asyncio.sleep(1)
@@ -248,7 +248,7 @@ async def test_a_free_lease_is_taken_at_once(cluster: MemoryCluster, found: Leas
 
 @pytest.mark.parametrize("skew", [-1e6, 0.0, 1e6])
 @pytest.mark.parametrize("seconds", [3, 15, 40])
-async def test_a_dead_holders_lease_is_taken_when_its_own_time_is_over(
+async def test_dead_holders_lease_is_taken_when_its_own_time_is_over(
     cluster: MemoryCluster, seconds: int, skew: float
 ) -> None:
     cluster.add(held_by("dead", seconds=seconds))
@@ -259,7 +259,7 @@ async def test_a_dead_holders_lease_is_taken_when_its_own_time_is_over(
     assert lease(cluster).spec.lease_transitions == 5
 
 
-async def test_a_holder_is_alive_as_long_as_its_record_changes(cluster: MemoryCluster) -> None:
+async def test_holder_is_alive_as_long_as_its_record_changes(cluster: MemoryCluster) -> None:
     cluster.add(held_by("other"))
     a = Candidate(cluster, "a").start()
     for number in range(20):
@@ -271,7 +271,7 @@ async def test_a_holder_is_alive_as_long_as_its_record_changes(cluster: MemoryCl
     assert a.leads
 
 
-async def test_what_is_no_part_of_the_record_does_not_prolong_it(cluster: MemoryCluster) -> None:
+async def test_change_outside_the_record_does_not_prolong_the_lease(cluster: MemoryCluster) -> None:
     cluster.add(held_by("dead"))
     a = Candidate(cluster, "a").start()
     for number in range(10):
@@ -295,7 +295,7 @@ async def test_tries_are_spaced_by_a_jittered_retry_period(cluster: MemoryCluste
 
 @pytest.mark.parametrize("method", ["get", "create"])
 @pytest.mark.parametrize("fate", [Fate(error=UNAVAILABLE), Fate(out=7), CUT])
-async def test_a_failed_try_is_followed_by_the_next(cluster: MemoryCluster, method: str, fate: Fate) -> None:
+async def test_failed_try_is_followed_by_the_next(cluster: MemoryCluster, method: str, fate: Fate) -> None:
     a = Candidate(cluster, "a")
     fates = iter([fate])
     a.line.fate = lambda each: next(fates, Fate()) if each == method else Fate()
@@ -317,7 +317,7 @@ async def test_missing_namespace_of_the_lease_is_logged_with_the_option(
     assert not a.leads
 
 
-async def test_whoever_loses_the_race_waits(cluster: MemoryCluster) -> None:
+async def test_candidate_that_loses_the_race_waits(cluster: MemoryCluster) -> None:
     a, b = Candidate(cluster, "a"), Candidate(cluster, "b")
     a.line.fate = b.line.fate = lambda method: Fate(out=0.1, back=0.1)
     a.start()
@@ -326,7 +326,7 @@ async def test_whoever_loses_the_race_waits(cluster: MemoryCluster) -> None:
     assert a.leads is not b.leads
 
 
-async def test_a_record_of_ours_whose_answer_was_lost_is_found_and_kept(cluster: MemoryCluster) -> None:
+async def test_record_with_a_lost_answer_is_found_and_kept(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a")
     fates = iter([NEVER_ANSWERED])
     a.line.fate = lambda method: next(fates, Fate()) if method == "create" else Fate()
@@ -336,7 +336,7 @@ async def test_a_record_of_ours_whose_answer_was_lost_is_found_and_kept(cluster:
     assert (lease(cluster).spec.acquire_time, lease(cluster).spec.lease_transitions) == (at(0), 0)
 
 
-async def test_a_record_of_ours_whose_answer_was_lost_is_given_up_on_the_way_out(cluster: MemoryCluster) -> None:
+async def test_record_with_a_lost_answer_is_released_at_the_end(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a")
     a.line.fate = lambda method: NEVER_ANSWERED if method == "create" else Fate()
     a.start()
@@ -348,7 +348,7 @@ async def test_a_record_of_ours_whose_answer_was_lost_is_given_up_on_the_way_out
     assert messages(cluster) == []
 
 
-async def test_who_never_tried_to_hold_the_lease_leaves_without_a_word(cluster: MemoryCluster) -> None:
+async def test_candidate_that_never_contended_writes_nothing_at_its_end(cluster: MemoryCluster) -> None:
     cluster.add(held_by("other"))
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
@@ -358,7 +358,7 @@ async def test_who_never_tried_to_hold_the_lease_leaves_without_a_word(cluster: 
     assert messages(cluster) == []
 
 
-async def test_a_request_gets_a_second_at_least(cluster: MemoryCluster) -> None:
+async def test_request_gets_a_second_at_least(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a", lease_duration="1400ms", renew_deadline="1300ms", retry_period="100ms")
     a.line.fate = lambda method: Fate(back=0.9)
     a.start()
@@ -366,7 +366,7 @@ async def test_a_request_gets_a_second_at_least(cluster: MemoryCluster) -> None:
     assert a.leads
 
 
-async def test_an_answer_that_comes_after_its_time_wins_nothing(cluster: MemoryCluster) -> None:
+async def test_answer_that_comes_after_its_time_wins_nothing(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a", lease_duration="600ms", renew_deadline="500ms", retry_period="100ms")
     a.line.fate = lambda method: Fate(back=0.9)
     a.start()
@@ -377,7 +377,7 @@ async def test_an_answer_that_comes_after_its_time_wins_nothing(cluster: MemoryC
 # -- keeping the lease -------------------------------------------------------------------------------------------------
 
 
-async def test_a_leader_renews_by_one_update_every_retry_period(cluster: MemoryCluster) -> None:
+async def test_leader_renews_by_one_update_every_retry_period(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(7)
     assert a.line.sent == [(0, "get"), (0, "create"), (0, "event"), (2, "update"), (4, "update"), (6, "update")]
@@ -396,7 +396,7 @@ async def test_renewals_keep_transitions_and_acquire_time(cluster: MemoryCluster
     assert spec.lease_transitions == (transitions or 0) + 1
 
 
-async def test_a_lease_that_others_touched_is_read_again_and_renewed(cluster: MemoryCluster) -> None:
+async def test_lease_that_others_touched_is_read_again_and_renewed(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(3)
     found = lease(cluster)
@@ -407,7 +407,7 @@ async def test_a_lease_that_others_touched_is_read_again_and_renewed(cluster: Me
     assert lease(cluster).metadata.annotations == {"by": "kubectl"}
 
 
-async def test_a_deleted_lease_is_made_again(cluster: MemoryCluster) -> None:
+async def test_deleted_lease_is_made_again(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(3)
     cluster.remove(Lease, LEASE, NAMESPACE)
@@ -437,7 +437,7 @@ async def test_leadership_ends_with_the_deadline_after_the_last_renewal(cluster:
     assert not a.leads
 
 
-async def test_the_deadline_counts_from_the_request_not_from_its_answer(cluster: MemoryCluster) -> None:
+async def test_deadline_counts_from_the_request_not_from_its_answer(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     a.line.fate = lambda method: Fate(back=4.5)
@@ -448,7 +448,7 @@ async def test_the_deadline_counts_from_the_request_not_from_its_answer(cluster:
     assert a.turns[-1] == (12, "stopped")
 
 
-async def test_a_late_answer_does_not_revive_a_leader(cluster: MemoryCluster) -> None:
+async def test_late_answer_does_not_revive_a_leader(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a", lease_duration="15s", renew_deadline="10s", retry_period="8s").start()
     await asyncio.sleep(1)
     a.line.fate = lambda method: Fate(back=3) if method == "update" else CUT  # sent at 8, answered at 11
@@ -457,7 +457,7 @@ async def test_a_late_answer_does_not_revive_a_leader(cluster: MemoryCluster) ->
     assert lease(cluster).spec.renew_time == at(8)
 
 
-async def test_an_answer_read_too_late_does_not_revive_a_leader(cluster: MemoryCluster) -> None:
+async def test_answer_read_too_late_does_not_revive_a_leader(cluster: MemoryCluster) -> None:
     """A process that halts for a while finds the answer and its deadline at the same time."""
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
@@ -474,7 +474,7 @@ async def test_an_answer_read_too_late_does_not_revive_a_leader(cluster: MemoryC
 
 
 @pytest.mark.parametrize("holder", ["b", "", None])
-async def test_a_lease_that_is_not_ours_any_more_is_lost_at_once(cluster: MemoryCluster, holder: str | None) -> None:
+async def test_lease_that_is_not_ours_any_more_is_lost_at_once(cluster: MemoryCluster, holder: str | None) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(3)
     found = lease(cluster)
@@ -484,7 +484,7 @@ async def test_a_lease_that_is_not_ours_any_more_is_lost_at_once(cluster: Memory
     assert lease(cluster).spec == held_by(holder).spec
 
 
-async def test_who_hangs_stops_leading_and_gives_the_lease_up(cluster: MemoryCluster) -> None:
+async def test_hanging_leader_stops_and_releases_the_lease(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(3)
     a.hangs = True
@@ -493,7 +493,7 @@ async def test_who_hangs_stops_leading_and_gives_the_lease_up(cluster: MemoryClu
     assert lease(cluster).spec.holder_identity == ""
 
 
-async def test_who_hangs_does_not_contend(cluster: MemoryCluster) -> None:
+async def test_hanging_candidate_does_not_contend(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a")
     a.hangs = True
     a.start()
@@ -507,7 +507,7 @@ async def test_who_hangs_does_not_contend(cluster: MemoryCluster) -> None:
 # -- giving the lease up -----------------------------------------------------------------------------------------------
 
 
-async def test_a_cancelled_leader_lets_the_next_one_in(cluster: MemoryCluster) -> None:
+async def test_cancelled_leader_releases_the_lease(cluster: MemoryCluster) -> None:
     cluster.add(held_by(""))
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(5)
@@ -523,7 +523,7 @@ async def test_a_cancelled_leader_lets_the_next_one_in(cluster: MemoryCluster) -
     assert lease(cluster).spec.lease_transitions == 6
 
 
-async def test_nobody_leads_any_more_when_the_lease_is_given_up(cluster: MemoryCluster) -> None:
+async def test_leadership_has_ended_when_the_lease_is_released(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     leading: list[tuple[str, bool]] = []
@@ -537,7 +537,7 @@ async def test_nobody_leads_any_more_when_the_lease_is_given_up(cluster: MemoryC
     assert leading == [("stopped", False)] * 3  # get, update, event
 
 
-async def test_a_renewal_that_overtakes_the_release_does_not_prevent_it(cluster: MemoryCluster) -> None:
+async def test_renewal_that_overtakes_the_release_does_not_prevent_it(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     a.line.fate = lambda method: Fate(out=0.75) if method == "update" else Fate(back=0.5)
@@ -547,7 +547,7 @@ async def test_a_renewal_that_overtakes_the_release_does_not_prevent_it(cluster:
 
 
 @pytest.mark.parametrize("fate", [Fate(error=UNAVAILABLE), Fate(error=CONFLICT), CUT])
-async def test_a_release_that_fails_ends_in_time(cluster: MemoryCluster, fate: Fate) -> None:
+async def test_release_that_fails_ends_in_time(cluster: MemoryCluster, fate: Fate) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     a.line.fate = lambda method: fate
@@ -556,7 +556,7 @@ async def test_a_release_that_fails_ends_in_time(cluster: MemoryCluster, fate: F
     assert asyncio.get_running_loop().time() <= 1 + RELEASE_TIMEOUT
 
 
-async def test_a_release_with_slow_answers_ends_in_time(cluster: MemoryCluster) -> None:
+async def test_release_with_slow_answers_ends_in_time(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     a.line.fate = lambda method: Fate(back=1.4)
@@ -580,7 +580,7 @@ async def test_no_release_is_tried_over_a_dead_network(
     assert "not releasing lease kube-system/kube-scheduler" in caplog.text
 
 
-async def test_a_network_that_came_back_carries_the_release(cluster: MemoryCluster) -> None:
+async def test_network_that_came_back_carries_the_release(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     a.line.fate = lambda method: CUT
@@ -593,7 +593,7 @@ async def test_a_network_that_came_back_carries_the_release(cluster: MemoryClust
 
 
 @pytest.mark.parametrize("others", [1, 2, 5])
-async def test_a_lease_that_is_watched_is_taken_over_at_once_by_one(cluster: MemoryCluster, others: int) -> None:
+async def test_lease_that_is_watched_is_taken_over_at_once_by_one(cluster: MemoryCluster, others: int) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     waiting = [Candidate(cluster, f"b{number}") for number in range(others)]
@@ -611,7 +611,7 @@ async def test_a_lease_that_is_watched_is_taken_over_at_once_by_one(cluster: Mem
     assert [each for each in waiting if each.leads] == winners, "and he stays it"
 
 
-async def test_a_lease_that_is_deleted_is_taken_over_at_once(cluster: MemoryCluster) -> None:
+async def test_lease_that_is_deleted_is_taken_over_at_once(cluster: MemoryCluster) -> None:
     Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     b = Candidate(cluster, "b")
@@ -623,7 +623,7 @@ async def test_a_lease_that_is_deleted_is_taken_over_at_once(cluster: MemoryClus
     assert b.leads
 
 
-async def test_a_standby_that_watches_asks_no_more_often(cluster: MemoryCluster) -> None:
+async def test_watching_standby_sends_no_more_requests(cluster: MemoryCluster) -> None:
     """A lease that is renewed is no reason to look at it."""
     Candidate(cluster, "a").start()
     await asyncio.sleep(1)
@@ -638,7 +638,7 @@ async def test_a_standby_that_watches_asks_no_more_often(cluster: MemoryCluster)
     assert counts[0] == counts[1]
 
 
-async def test_a_lease_lost_for_lack_of_renewal_is_given_up_if_that_still_works(cluster: MemoryCluster) -> None:
+async def test_lease_lost_for_lack_of_renewal_is_given_up_if_that_still_works(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     loop = asyncio.get_running_loop()
@@ -647,7 +647,7 @@ async def test_a_lease_lost_for_lack_of_renewal_is_given_up_if_that_still_works(
     assert lease(cluster).spec.holder_identity == ""
 
 
-async def test_whoever_crashes_gives_the_lease_up(cluster: MemoryCluster) -> None:
+async def test_crashing_leader_releases_the_lease(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a")
 
     def crash() -> None:
@@ -675,7 +675,7 @@ async def test_nothing_is_left_running(cluster: MemoryCluster) -> None:
 # -- what others see ---------------------------------------------------------------------------------------------------
 
 
-async def test_events_tell_who_leads(cluster: MemoryCluster) -> None:
+async def test_events_name_the_leader(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1.5)
     uid = lease(cluster).metadata.uid
@@ -704,7 +704,7 @@ async def test_no_event_is_worth_a_lease(cluster: MemoryCluster, fate: Fate) -> 
 
 
 @pytest.mark.parametrize("method", ["get", "create", "update", "event"])
-async def test_a_missing_right_is_said_by_others(
+async def test_missing_right_is_reported_elsewhere(
     cluster: MemoryCluster, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     message = f'"x" is forbidden: User "me" cannot {method} resource "leases" in API group "coordination.k8s.io"'
@@ -718,7 +718,7 @@ async def test_a_missing_right_is_said_by_others(
     assert [record.getMessage() for record in caplog.records if record.levelname != "INFO"] == lost
 
 
-async def test_leadership_is_over_on_time_even_if_nobody_notices(cluster: MemoryCluster) -> None:
+async def test_leadership_ends_on_time_without_a_check(cluster: MemoryCluster) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     clock = cast("SkewedClock", a.election._clock)
@@ -735,7 +735,7 @@ async def test_leadership_is_over_on_time_even_if_nobody_notices(cluster: Memory
     assert a.election.problem() is None
 
 
-def test_identities_differ() -> None:
+def test_identities_of_processes_differ() -> None:
     first, second = new_identity(), new_identity()
     assert first != second
     assert first.rpartition("_")[0] == second.rpartition("_")[0]
@@ -745,7 +745,7 @@ def test_identities_differ() -> None:
 
 
 @pytest.mark.parametrize("skew", [-3600.0, 0.0, 3600.0])
-async def test_a_killed_leader_is_followed_within_the_lease_time(cluster: MemoryCluster, skew: float) -> None:
+async def test_killed_leader_is_followed_within_the_lease_time(cluster: MemoryCluster, skew: float) -> None:
     a = Candidate(cluster, "a").start()
     await asyncio.sleep(1)
     b = Candidate(cluster, "b", skew=skew).start()

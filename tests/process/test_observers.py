@@ -34,7 +34,7 @@ class Another:
         pass
 
 
-def test_others_are_told_before_the_history_and_the_metrics_are() -> None:
+def test_other_observers_are_called_before_history_and_metrics() -> None:
     another = Another()
     observers = PodObservers(another)
     assert observers.all[:3] == (another, observers.history, observers.metrics.attempts)
@@ -46,7 +46,7 @@ def test_plugins_are_timed_as_often_as_the_most_curious_wants(wanted: float, tim
 
 
 @pytest.mark.blocks_loop  # it looks for plugins that are installed
-async def test_the_routes_show_what_they_see() -> None:
+async def test_routes_show_what_they_see() -> None:
     clock = LoopClock(asyncio.get_running_loop())
     scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock)
     paths = {route.path for route in PodObservers().routes(scheduler)}

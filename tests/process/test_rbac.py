@@ -167,7 +167,7 @@ OPTIONAL = sorted({entry.name for entry in DEFAULT_PLUGINS.multi_point.enabled} 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("disabled", [(), *((name,) for name in OPTIONAL), tuple(OPTIONAL)], ids=str)
-def test_a_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, ...]) -> None:
+def test_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, ...]) -> None:
     config = disabling(*disabled)
     configuration = parse(config)
     authorizer = held_to(configuration)
@@ -177,7 +177,7 @@ def test_a_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, .
     assert authorizer.rights - authorizer.used == set()
 
 
-def test_everything_happened_that_takes_a_right() -> None:
+def test_trial_does_everything_that_needs_a_right() -> None:
     memory = run_virtual(partial(eventful, held_to(parse(HEAD)), HEAD))
     assert [node_of(memory, pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
     assert [node_of(memory, pod) for pod in ("with-a-claim", "with-a-gpu")] == ["a", "a"]
@@ -234,7 +234,7 @@ class Reporter(Plugin):
         (Reporter, {("gangs", "see"), ("gangs/status", "patch")}),
     ],
 )
-def test_a_plugin_may_do_to_its_kind_what_its_watch_says(keeper: type[Plugin], rights: set[tuple[str, str]]) -> None:
+def test_rights_on_a_plugins_kind_follow_its_watch(keeper: type[Plugin], rights: set[tuple[str, str]]) -> None:
     authorizer = held_to(parse(alone(keeper)), keeper)
     assert run_virtual(partial(tried, authorizer, keeper)) == "a"
     assert authorizer.refused == []
@@ -243,7 +243,7 @@ def test_a_plugin_may_do_to_its_kind_what_its_watch_says(keeper: type[Plugin], r
         assert of_the_plugin == {("", "example.com", resource, verb, ()) for resource, verb in rights}
 
 
-def test_and_no_more() -> None:
+def test_overreaching_plugin_is_refused() -> None:
     authorizer = held_to(parse(alone(Overreaching)), Overreaching)
     assert run_virtual(partial(tried, authorizer, Overreaching)) == ""
     assert authorizer.refused[0] == Attributes("patch", "example.com", "teams", "default", "web")
@@ -260,7 +260,7 @@ def rules(config: str, *plugins: type[Plugin]) -> list[PolicyRule]:
 SEEING = ("get", "list", "watch")
 
 
-def test_the_least_that_a_scheduler_needs() -> None:
+def test_least_that_a_scheduler_needs() -> None:
     assert rules(disabling(*OPTIONAL)) == [
         PolicyRule(("",), ("nodes", "pods"), SEEING),
         PolicyRule(("",), ("pods/binding",), ("create",)),
@@ -286,7 +286,7 @@ def test_of_two_profiles_each_gets_what_it_needs() -> None:
     assert found == [PolicyRule(("example.com",), ("teams",), (*SEEING, "patch", "delete"))]
 
 
-def test_what_is_read_one_by_one_is_neither_listed_nor_watched() -> None:
+def test_kind_read_by_name_is_neither_listed_nor_watched() -> None:
     clock = SystemClock()
     profiles = Scheduler(parse(disabling(*OPTIONAL)), MemoryCluster(clock), clock).profiles
     found = cluster_rules(profiles, (Watch(Gang),), (Watch(Team, verbs=("create", "delete")),))
@@ -298,7 +298,7 @@ def test_what_is_read_one_by_one_is_neither_listed_nor_watched() -> None:
     assert PolicyRule(("example.com",), ("teams",), (*SEEING, "delete")) in both
 
 
-def test_the_lease_is_the_only_one() -> None:
+def test_lease_is_the_only_one() -> None:
     election = LeaderElectionSettings(resource_name="mine", resource_namespace="there")
     assert lease_rules(election) == [
         PolicyRule(("",), ("events",), ("create",)),

@@ -67,7 +67,7 @@ class InMemory:
         yield self._cluster
 
 
-def test_a_dry_run_asks_nobody_to_act() -> None:
+def test_dry_run_sends_no_write() -> None:
     journal: list[str] = []
     acting = plugin("Acting", reserve=None, pre_bind=None, bind=None, post_bind=None, journal=journal)
     events: list[Event] = []
@@ -90,7 +90,7 @@ def test_a_dry_run_asks_nobody_to_act() -> None:
     assert [event.note for event in events] == ["Successfully assigned default/pod to a"]
 
 
-def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
+def test_dry_run_has_no_election_and_no_extender_that_binds() -> None:
     settings = dry_run_configuration(parse(EXTENDED)).settings
     (extender,) = settings.extenders
     assert (extender.filter_verb, extender.bind_verb) == ("filter", "")
@@ -98,7 +98,7 @@ def test_a_dry_run_has_no_election_and_no_extender_that_binds() -> None:
 
 
 @pytest.mark.slow
-def test_a_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
+def test_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
     until, places, told = StopAfterBindings(1), list[Path](), list[str]()
 
     async def main() -> None:
@@ -140,7 +140,7 @@ def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
     assert waits == {(host, "DELETE"): 1, (host, "GET"): 1}
 
 
-def test_what_a_scheduler_writes_must_pass_the_fence_but_not_what_its_election_does() -> None:
+def test_writes_of_the_scheduler_pass_the_fence_but_not_those_of_its_election() -> None:
     places = list[Path]()
 
     async def main() -> None:
@@ -196,7 +196,7 @@ def of(records: list[logging.LogRecord], level: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_missing_rights_are_said_once_and_shown_until_they_are_granted(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_rights_are_logged_once_and_shown_until_they_are_granted(caplog: pytest.LogCaptureFixture) -> None:
     configuration, clock = parse(SWIFT), SystemClock()
     held, until, told = Insisted(), StopAfterBindings(2), asyncio.Queue[str]()
 

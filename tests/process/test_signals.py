@@ -13,7 +13,7 @@ import pytest
 from kframework.process.signals import handle_signals
 
 
-def test_a_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:
+def test_second_signal_ends_it_at_once_even_if_its_loop_hangs() -> None:
     code = (
         "import asyncio, itertools\n"
         "from kframework.process.signals import handle_signals\n"
@@ -48,7 +48,7 @@ def test_two_signals_at_once_are_one(later: float, code: int) -> None:
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == code
 
 
-async def test_the_first_signal_is_told_in_the_loop() -> None:
+async def test_first_signal_is_handled_in_the_loop() -> None:
     told = asyncio.Event()
     with handle_signals(told.set):
         os.kill(os.getpid(), signal.SIGTERM)

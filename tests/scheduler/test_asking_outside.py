@@ -65,7 +65,7 @@ def test_runs_repeat_whatever_the_servers_delays() -> None:
     assert len({pod for pod, *_ in runs[0][1]}) == 25
 
 
-def test_a_server_that_does_not_answer_takes_the_authors_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_server_that_does_not_answer_takes_the_authors_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Suspendable, "limit", 0.2)
     with serve_slowly() as Suspendable.port:
         result = scenario("never").run(until=0.5)

@@ -83,7 +83,7 @@ class Cycle:
         ({"post_bind": ValueError("x")}, ["wait_on_permit Success", "bind Success", "post_bind Success"]),
     ],
 )
-def test_the_binding_says_how_each_point_ended(scripted: dict[str, Any], ends: list[str]) -> None:
+def test_binding_has_the_status_of_each_point(scripted: dict[str, Any], ends: list[str]) -> None:
     binding = Cycle(plugin("A", **scripted)).binding
     assert [f"{point} {code.title}" for point, _, code in binding.steps] == ends
 
@@ -102,7 +102,7 @@ def test_plugins_are_timed_where_that_is_wanted() -> None:
     assert Cycle(plugin("A", **hooks)).binding.plugins == ()
 
 
-def test_a_pod_without_work_is_bound_and_nothing_is_announced() -> None:
+def test_pod_without_work_is_bound_and_nothing_is_announced() -> None:
     cycle = Cycle()
     assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]
     assert cycle.announced == []
@@ -151,7 +151,7 @@ NO_FIT = "0/1 nodes are available: 1 {}."
         ),
     ],
 )
-def test_a_wait_ends_with_its_verdict(verdict: Verdict, status: Status | None, rejector: str | None) -> None:
+def test_wait_ends_with_its_verdict(verdict: Verdict, status: Status | None, rejector: str | None) -> None:
     cycle = Cycle(waits=5.0, verdict=verdict)
     started: list[Message] = [BindingStarted(UID, 7)] if status is None else []
     assert cycle.messages == [*started, BindingEnded(UID, 7, status, rejector)]
@@ -168,7 +168,7 @@ def test_a_wait_ends_with_its_verdict(verdict: Verdict, status: Status | None, r
         (plugin("A", bind=error("x")), True, 'running Bind plugin "A": x'),
     ],
 )
-def test_a_failure_is_reported_with_how_far_it_came(failing: type[Plugin], started: bool, message: str) -> None:
+def test_failure_is_reported_with_how_far_it_came(failing: type[Plugin], started: bool, message: str) -> None:
     cycle = Cycle(failing)
     assert any(isinstance(each, BindingStarted) for each in cycle.messages) is started
     ended = cycle.messages[-1]
@@ -178,9 +178,7 @@ def test_a_failure_is_reported_with_how_far_it_came(failing: type[Plugin], start
 
 
 @pytest.mark.parametrize("hook", ["pre_bind_pre_flight", "pre_bind", "bind", "post_bind"])
-def test_a_word_to_cancel_is_the_plugins_own_where_it_awaits_nothing(
-    hook: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_word_to_cancel_is_the_plugins_own_where_it_awaits_nothing(hook: str, caplog: pytest.LogCaptureFixture) -> None:
     """`result()` of a future that was cancelled raises it."""
     hooks: dict[str, Any] = {"pre_bind": None, hook: asyncio.CancelledError()}
     cycle = Cycle(plugin("A", **hooks))
@@ -194,7 +192,7 @@ def preempted(seconds: float, *plugins: type[Plugin]) -> Cycle:
 
 
 @pytest.mark.parametrize("parallel", [False, True])
-def test_a_preemptor_cancels_what_is_done_before_binding(parallel: bool) -> None:
+def test_preemptor_cancels_what_is_done_before_binding(parallel: bool) -> None:
     both = [plugin(name, pre_bind=slow, parallel=parallel) for name in "AB"]
     cycle = preempted(2.0, *both, plugin("C", pre_bind=ValueError("not reached")))
     cause = Status(Code.ERROR, ("preempted by Default",))
@@ -203,7 +201,7 @@ def test_a_preemptor_cancels_what_is_done_before_binding(parallel: bool) -> None
     assert [point for point, *_ in cycle.binding.steps] == ["wait_on_permit", "pre_bind"]
 
 
-def test_what_failed_by_itself_says_so_all_the_same() -> None:
+def test_hook_that_failed_by_itself_keeps_its_status() -> None:
     async def stubborn(state: CycleState, pod: PendingPod, node_name: str) -> Status:
         try:
             await asyncio.sleep(3.0)
@@ -220,13 +218,13 @@ def test_work_that_is_done_at_once_cannot_be_cancelled() -> None:
     assert cycle.messages[-1] == BindingEnded(UID, 7, None)
 
 
-def test_a_preemptor_that_comes_while_the_pod_is_being_bound_is_too_late() -> None:
+def test_preemptor_that_comes_while_the_pod_is_being_bound_is_too_late() -> None:
     cycle = preempted(4.0, plugin("A", pre_bind=slow), plugin("B", bind=slow))
     assert cycle.messages[-1] == BindingEnded(UID, 7, None)
     assert cycle.ended_at == 6.0
 
 
-def test_the_binding_is_reported_before_others_take_notice_of_it() -> None:
+def test_binding_is_reported_before_others_take_notice_of_it() -> None:
     """The pod is bound, whatever post_bind does and however long it takes."""
     cycle = Cycle(plugin("A", post_bind=slow))
     assert cycle.messages == [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]
@@ -247,7 +245,7 @@ def test_the_binding_is_reported_before_others_take_notice_of_it() -> None:
         (plugin("A", post_bind=slow), [BindingStarted(UID, 7), BindingEnded(UID, 7, None)]),
     ],
 )
-def test_a_cycle_that_is_cancelled_says_how_far_it_came(acting: type[Plugin], messages: list[Message]) -> None:
+def test_cancelled_cycle_reports_how_far_it_came(acting: type[Plugin], messages: list[Message]) -> None:
     offered: list[Message] = []
 
     async def main() -> None:
@@ -304,26 +302,26 @@ async def never(state: CycleState, pod: PendingPod, node_name: str) -> None:
         ("bind", 60, "plugin 'Quota' (from acme 1.0), hook bind: timed out after 60 s (hookTimeouts.bind)"),
     ],
 )
-def test_a_hook_that_takes_too_long_fails_the_binding(hook: str, seconds: float, message: str) -> None:
+def test_hook_that_takes_too_long_fails_the_binding(hook: str, seconds: float, message: str) -> None:
     hooks: dict[str, Any] = {hook: never}
     cycle = Cycle(plugin("Quota", **hooks))
     assert cycle.ended_at == seconds
     assert (cycle.binding.code, cycle.binding.message) == (Code.ERROR, message)
 
 
-def test_a_post_bind_that_takes_too_long_is_blamed_and_the_pod_is_bound(caplog: pytest.LogCaptureFixture) -> None:
+def test_post_bind_that_takes_too_long_is_blamed_and_the_pod_is_bound(caplog: pytest.LogCaptureFixture) -> None:
     cycle = Cycle(plugin("Quota", post_bind=never))
     assert cycle.binding.code is Code.SUCCESS
     assert cycle.binding.ended_at - cycle.binding.started_at == 30.0
     assert "'Quota' (from acme 1.0), hook post_bind: timed out after 30 s (hookTimeouts.postBind)" in caplog.text
 
 
-def test_the_configuration_says_how_long_hooks_may_take() -> None:
+def test_configuration_limits_the_time_of_hooks() -> None:
     timeouts = HookTimeouts(pre_bind=Duration(7))
     assert Cycle(plugin("Quota", pre_bind=never), timeouts=timeouts).ended_at == 7.0
 
 
-def test_a_plugin_that_keeps_time_itself_is_not_cut_off() -> None:
+def test_plugin_that_keeps_time_itself_is_not_cut_off() -> None:
     async def patient(state: CycleState, pod: PendingPod, node_name: str) -> None:
         await asyncio.sleep(3600.0)
 
@@ -334,11 +332,11 @@ def test_a_plugin_that_keeps_time_itself_is_not_cut_off() -> None:
 
 
 @pytest.mark.parametrize(("kind", "hook"), [(VolumeBinding, "pre_bind"), (DefaultBinder, "bind")])
-def test_who_keeps_time(kind: type[Plugin], hook: str) -> None:
+def test_binders_declare_their_own_timeouts(kind: type[Plugin], hook: str) -> None:
     assert kind.own_timeouts == {hook}
 
 
-def test_it_is_known_where_a_binding_is() -> None:
+def test_wait_of_a_binding_is_described() -> None:
     places: list[str] = []
 
     def look(reserved: ReservedPod) -> None:

@@ -121,7 +121,7 @@ def at_a_desk(work: Callable[[Desk], Awaitable[None]], *fates: Fate, minor: str 
     ],
 )
 @pytest.mark.parametrize("minor", MINORS)
-def test_a_bind_without_an_answer_ends_bound_to_the_chosen_node(
+def test_bind_without_an_answer_ends_bound_to_the_chosen_node(
     fates: tuple[Fate, ...], calls: list[str], minor: str
 ) -> None:
     async def work(desk: Desk) -> None:
@@ -186,12 +186,12 @@ def test_a_bind_survives_transient_errors_since_1_37(fates: tuple[Fate, ...], ca
         (("lost",) * 9, 0, ALL_TRIES),
     ],
 )
-def test_a_bind_that_is_refused_fails(fates: tuple[Fate, ...], status: int, calls: list[str]) -> None:
+def test_bind_that_is_refused_fails(fates: tuple[Fate, ...], status: int, calls: list[str]) -> None:
     refused_bind(fates, status, calls, "1.37")
 
 
 @pytest.mark.parametrize("fates", [(500,), (503,), (500, "lost")])
-def test_in_1_36_a_bind_fails_at_its_first_transient_error(fates: tuple[Fate, ...]) -> None:
+def test_bind_fails_at_its_first_transient_error_in_1_36(fates: tuple[Fate, ...]) -> None:
     assert isinstance(fates[0], int)
     refused_bind(fates, fates[0], ["bind", "get"], "1.36")
 
@@ -226,7 +226,7 @@ def leaving(cluster: MemoryCluster, pod: PendingPod) -> None:
 
 
 @pytest.mark.parametrize(("happens", "status"), [(bound_elsewhere, 409), (gone, 404), (another, 409), (leaving, 409)])
-def test_what_others_did_meanwhile_is_no_success(
+def test_binding_by_another_client_is_no_success(
     happens: Callable[[MemoryCluster, PendingPod], None], status: int
 ) -> None:
     async def work(desk: Desk) -> None:
@@ -244,7 +244,7 @@ def failing(method: str, error: ClusterError, times: int) -> Callable[..., Fault
 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503])
-def test_a_pod_is_read_back_until_there_is_an_answer(status: int) -> None:
+def test_pod_is_read_back_until_there_is_an_answer(status: int) -> None:
     async def work(desk: Desk) -> None:
         desk.cluster.faults.append(failing("get", ClusterError("no", status=status), 7))
         await desk.api.bind(desk.pod, "a")
@@ -256,7 +256,7 @@ def test_a_pod_is_read_back_until_there_is_an_answer(status: int) -> None:
     at_a_desk(work, "done")
 
 
-def test_a_conflict_may_be_a_binding_that_is_done() -> None:
+def test_conflict_may_be_a_binding_that_is_done() -> None:
     async def work(desk: Desk) -> None:
         desk.cluster.faults.append(lambda method, *_: Fault(error=SILENT_ETCD, done=True) if method == "bind" else None)
         await desk.api.bind(desk.pod, "a")
@@ -265,7 +265,7 @@ def test_a_conflict_may_be_a_binding_that_is_done() -> None:
     at_a_desk(work)
 
 
-def test_where_reading_is_forbidden_binding_again_must_tell() -> None:
+def test_repeated_binding_decides_if_reading_is_forbidden() -> None:
     async def work(desk: Desk) -> None:
         desk.cluster.faults.append(failing("get", ClusterError("no", status=403), 9))
         with pytest.raises(ClusterError, match="already assigned") as refused:
@@ -275,7 +275,7 @@ def test_where_reading_is_forbidden_binding_again_must_tell() -> None:
     at_a_desk(work, "done")
 
 
-def test_a_bind_waits_for_the_status_in_flight() -> None:
+def test_bind_waits_for_the_status_in_flight() -> None:
     async def work(desk: Desk) -> None:
         desk.cluster.faults.append(lambda method, *_: Fault(delay=1.0) if method == "patch_pod_status" else None)
         desk.outbox.patch_status(desk.pod, PodCondition(type="PodScheduled", status="False"), None)
@@ -313,7 +313,7 @@ def test_nothing_is_written_once_the_scheduler_has_stopped(
 
 
 @pytest.mark.parametrize("unread", [0, 9], ids=["between two binds", "while it is read back"])
-def test_a_bind_without_an_answer_ends_with_the_scheduler(unread: int) -> None:
+def test_bind_without_an_answer_ends_with_the_scheduler(unread: int) -> None:
     async def work(desk: Desk) -> None:
         desk.cluster.faults.append(failing("get", ClusterError("no", status=0), unread))
         desk.cluster.loop.call_later(0.1, desk.outbox.fence.close)

@@ -97,7 +97,7 @@ async def test_work_rests_while_something_is_only_supposed() -> None:
     assert await asked == 3
 
 
-async def test_nobody_waits_where_nothing_is_supposed() -> None:
+async def test_wait_ends_at_once_without_a_what_if() -> None:
     cluster = ClusterState()
     is_backing_off = wait_until_idle(cluster)
     with pytest.raises(StopIteration):

@@ -89,7 +89,7 @@ def test_no_two_events_of_a_moment_have_one_name() -> None:
     recording(work)
 
 
-def test_who_is_related_is_named() -> None:
+def test_related_object_is_named() -> None:
     async def work(rig: Recording) -> None:
         victim, preemptor = PodInfo(make_pod("victim"), TemplateInterner()), pending("urgent")
         rig.recorder.record(PodEvent("s", victim, "Preempted", "Preempting", "", related=preemptor))
@@ -116,7 +116,7 @@ def test_long_notes_are_cut_and_messages_are_not(reason: str, size: int | None) 
         assert 1020 < len(note.encode()) <= 1024
 
 
-def test_a_series_is_written_when_it_starts_and_when_it_has_ended() -> None:
+def test_series_is_written_when_it_starts_and_when_it_has_ended() -> None:
     async def work(rig: Recording) -> None:
         for _ in range(5):
             rig.fail(pending())
@@ -129,7 +129,7 @@ def test_a_series_is_written_when_it_starts_and_when_it_has_ended() -> None:
     recording(work)
 
 
-def test_the_count_of_a_series_that_goes_on_is_written_every_half_hour() -> None:
+def test_count_of_a_series_that_goes_on_is_written_every_half_hour() -> None:
     async def work(rig: Recording) -> None:
         for _ in range(31):
             rig.fail(pending())
@@ -139,7 +139,7 @@ def test_the_count_of_a_series_that_goes_on_is_written_every_half_hour() -> None
     recording(work)
 
 
-def test_a_pod_that_was_changed_starts_another_series() -> None:
+def test_pod_that_was_changed_starts_another_series() -> None:
     async def work(rig: Recording) -> None:
         for version, note in (("7", "a"), ("8", "b"), ("8", "c"), ("8", "d")):
             rig.fail(pending(version=version), note)
@@ -162,7 +162,7 @@ def test_pods_that_do_not_wait_are_forgotten() -> None:
     recording(work)
 
 
-def test_a_series_keeps_no_run_alive() -> None:
+def test_series_keeps_no_run_alive() -> None:
     """A pod that is tried again and again has a series; when only its end is still to be written, the run is over."""
 
     def filter(state: CycleState, pod: PendingPod, node: NodeInfo) -> Status:
@@ -176,7 +176,7 @@ def test_a_series_keeps_no_run_alive() -> None:
     assert 20 < result.seconds < 40
 
 
-def test_nothing_is_remembered_of_a_pod_that_has_found_its_node() -> None:
+def test_pod_with_a_node_leaves_no_memory() -> None:
     """The series of what kept it waiting are written a last time: at once, not after six minutes."""
 
     async def main() -> None:

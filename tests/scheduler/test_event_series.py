@@ -28,7 +28,7 @@ def due(record: EventRecord | None) -> Due | None:
     return None if record is None else (record.series_key, record.note, record.count, record.seen_at - START)
 
 
-def test_the_first_is_written_the_second_starts_a_series_and_the_rest_is_counted() -> None:
+def test_first_is_written_the_second_starts_a_series_and_the_rest_is_counted() -> None:
     aggregator = EventAggregator()
     first = came(START)
     assert aggregator.observe(first) is first
@@ -63,7 +63,7 @@ def test_all_else_makes_another_event(other: SeriesKey) -> None:
     assert len(aggregator) == 2
 
 
-def test_what_is_silent_is_written_a_last_time_and_forgotten() -> None:
+def test_silent_series_is_written_a_last_time_and_dropped() -> None:
     aggregator = EventAggregator()
     aggregator.observe(came(START, series_key=replace(OCCASION, reason="Scheduled")))
     for seconds in (0, 1, 2):
@@ -80,7 +80,7 @@ def test_what_is_silent_is_written_a_last_time_and_forgotten() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 500), st.sampled_from("abc")), max_size=40))
-def test_it_writes_what_one_would_write_who_kept_every_event(steps: list[tuple[int, str]]) -> None:
+def test_writes_agree_with_those_of_a_full_history(steps: list[tuple[int, str]]) -> None:
     """After each pause comes an event, then a sweep."""
     aggregator, kept, now = EventAggregator(), dict[str, list[float]](), START
     for pause, reason in steps:

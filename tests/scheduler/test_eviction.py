@@ -120,7 +120,7 @@ COMPLETED = PreemptionEnded(UID, 7, failed=False)
 FAILED = PreemptionEnded(UID, 7, failed=True)
 
 
-def test_all_but_the_last_go_at_the_same_time() -> None:
+def test_victims_but_the_last_are_evicted_together() -> None:
     ended = evicted(fate={("delete", name): SLOW for name in "abc"})
     assert [call for at, call in ended.calls if at == 0.0] == [
         "patch_pod_status a",
@@ -134,7 +134,7 @@ def test_all_but_the_last_go_at_the_same_time() -> None:
     assert ended.seconds == 4.0
 
 
-def test_a_victim_is_told_why_and_keeps_its_grace() -> None:
+def test_victim_gets_the_reason_and_keeps_its_grace_period() -> None:
     victim = evicted("c").cluster.read(Pod, "c", "default")
     (condition,) = victim.status.conditions
     assert (condition.type, condition.status, condition.reason) == ("DisruptionTarget", "True", "PreemptionByScheduler")
@@ -145,7 +145,7 @@ def test_a_victim_is_told_why_and_keeps_its_grace() -> None:
     assert PodInfo(victim, TemplateInterner()).disrupted
 
 
-def test_a_victim_that_waits_for_permit_is_called_back() -> None:
+def test_victim_that_waits_for_permit_is_called_back() -> None:
     reserved = waiting_pod("b", Quota=99.0)
     ended = evicted("ab", reserved=[reserved])
     assert reserved.verdict is not None and reserved.verdict.message == "preempted"
@@ -153,7 +153,7 @@ def test_a_victim_that_waits_for_permit_is_called_back() -> None:
     assert ended.events == [("a", NOTE), ("b", f"{NOTE} (in kube-scheduler memory).")]
 
 
-def test_a_victim_in_pre_bind_is_called_back() -> None:
+def test_victim_in_pre_bind_is_called_back() -> None:
     reserved, cancelled = waiting_pod("b"), list[str]()
     reserved.start_pre_bind(lambda: cancelled.append("b"))
     ended = evicted("b", reserved=[reserved])
@@ -161,20 +161,20 @@ def test_a_victim_in_pre_bind_is_called_back() -> None:
     assert ended.events == [("b", f"{NOTE} (in kube-scheduler memory).")]
 
 
-def test_a_victim_that_is_being_bound_is_deleted() -> None:
+def test_victim_that_is_being_bound_is_deleted() -> None:
     ended = evicted("b", reserved=[waiting_pod("b")])
     assert [call for _, call in ended.calls] == ["patch_pod_status b", "delete b"]
     assert ended.events == [("b", NOTE)]
 
 
-def test_a_victim_that_is_on_its_way_back_is_left_alone() -> None:
+def test_victim_that_is_being_requeued_is_left_alone() -> None:
     reserved = waiting_pod("b", Quota=99.0)
     reserved.reject("Quota", "no")
     ended = evicted("b", reserved=[reserved])
     assert (ended.calls, ended.events, ended.messages[-1]) == ([], [], COMPLETED)
 
 
-def test_it_is_looked_up_when_its_turn_comes() -> None:
+def test_waiting_victim_is_looked_up_when_its_turn_comes() -> None:
     """While others go, a victim that waited may have been let through."""
     reserved = waiting_pod("b", Quota=99.0)
     hesitating = {("delete", "a"): SLOW}
@@ -201,7 +201,7 @@ def others_of_that_name(cluster: MemoryCluster) -> None:
 
 
 @pytest.mark.parametrize("vanish", [gone, others_of_that_name])
-def test_a_victim_that_has_vanished_is_no_failure_and_no_event(vanish: Callable[[MemoryCluster], None]) -> None:
+def test_victim_that_has_vanished_is_no_failure_and_no_event(vanish: Callable[[MemoryCluster], None]) -> None:
     ended = evicted(before=vanish)
     assert ended.messages == [LAST, COMPLETED]
     assert ended.events == []
@@ -210,7 +210,7 @@ def test_a_victim_that_has_vanished_is_no_failure_and_no_event(vanish: Callable[
 
 @pytest.mark.parametrize("method", ["patch_pod_status", "delete"])
 @pytest.mark.parametrize("status", [403, 409, 500, 0])
-def test_a_failure_spares_the_last_victim(method: str, status: int, caplog: pytest.LogCaptureFixture) -> None:
+def test_failure_spares_the_last_victim(method: str, status: int, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         ended = evicted(fate={(method, "a"): refused(status)})
     assert ended.messages == [FAILED]
@@ -219,20 +219,20 @@ def test_a_failure_spares_the_last_victim(method: str, status: int, caplog: pyte
     assert ended.seconds >= RETRY_DELAY
 
 
-def test_a_failure_spares_those_whose_turn_is_not_over() -> None:
+def test_failure_spares_those_whose_turn_is_not_over() -> None:
     ended = evicted(fate={("patch_pod_status", "a"): SLOW, ("delete", "b"): refused(403, delay=1.0)})
     assert ended.messages == [FAILED]
     assert (ended.seconds, ended.events) == (1.0 + RETRY_DELAY, [])
     assert ended.cluster.read(Pod, "a", "default").metadata.deletion_timestamp is None
 
 
-def test_a_failure_of_the_last_is_a_failure() -> None:
+def test_failure_of_the_last_is_a_failure() -> None:
     ended = evicted(fate={("delete", "c"): refused(403)})
     assert ended.messages == [LAST, FAILED]
     assert ended.events == [("a", NOTE), ("b", NOTE)]
 
 
-def test_a_status_that_is_refused_for_a_moment_is_no_failure() -> None:
+def test_status_that_is_refused_for_a_moment_is_no_failure() -> None:
     flaky = iter([refused(500), refused(409)])
 
     def falter(cluster: MemoryCluster) -> None:
@@ -243,20 +243,20 @@ def test_a_status_that_is_refused_for_a_moment_is_no_failure() -> None:
     assert 0.06 <= ended.seconds <= 0.066
 
 
-def test_the_outranked_lose_their_nomination_first() -> None:
+def test_lower_nominations_are_cleared_first() -> None:
     ended = evicted(lower_priority=True)
     assert [call for _, call in ended.calls][:2] == ["patch_pod_status low", "patch_pod_status a"]
     assert ended.cluster.read(Pod, "low", "default").status.nominated_node_name == ""
     assert ended.messages == [LAST, COMPLETED]
 
 
-def test_a_nomination_that_cannot_be_cleared_is_a_failure_but_the_victims_go() -> None:
+def test_nomination_that_cannot_be_cleared_is_a_failure_but_the_victims_go() -> None:
     ended = evicted(lower_priority=True, fate={("patch_pod_status", "low"): refused(403)})
     assert ended.messages == [LAST, FAILED]
     assert [name for name, _ in ended.events] == ["a", "b", "c"]
 
 
-def test_an_eviction_that_is_cancelled_reports_nothing() -> None:
+def test_eviction_that_is_cancelled_reports_nothing() -> None:
     async def main() -> list[Message]:
         eviction = _Eviction("abc", (), {("delete", "a"): SLOW}, lower_priority=True)
         running = asyncio.ensure_future(eviction.run())

@@ -63,7 +63,7 @@ def managing(*names: str) -> list[Mapping[str, object]]:
         ((GPU,), (make_container(cpu=1),), (make_container("i", limits={GPU: 1}),), True),
     ],
 )
-def test_an_extender_is_interested_in_pods_that_ask_for_what_it_manages(
+def test_extender_is_interested_in_pods_that_request_its_resources(
     managed: tuple[str, ...], containers: tuple[Container, ...], init: tuple[Container, ...], interested: bool
 ) -> None:
     asking = Suspendable(*containers, init=init)
@@ -73,7 +73,7 @@ def test_an_extender_is_interested_in_pods_that_ask_for_what_it_manages(
 
 
 @pytest.mark.parametrize("cached", [True, False])
-def test_filter_asks_about_all_nodes_and_keeps_those_that_pass(cached: bool) -> None:
+def test_filter_sends_all_nodes_and_keeps_those_that_pass(cached: bool) -> None:
     asking, journal = Suspendable(), list[tuple[str, Any]]()
     answers = {
         "filter": accept_except("c", "a", failed={"b": "full"}, unresolvable={"b": "wrong zone", "x": "unknown"})
@@ -116,7 +116,7 @@ def test_nodes_pass_in_the_order_of_the_answer_each_once() -> None:
         (NO_ANSWER, False, "no answer"),
     ],
 )
-def test_filter_fails(answer: object, cached: bool, text: str) -> None:
+def test_failed_filter_is_an_error(answer: object, cached: bool, text: str) -> None:
     asking = Suspendable()
     with pytest.raises(ExtenderError) as raised:
         run(extender({"filter": answer}, nodeCacheCapable=cached).filter(asking.pod, asking.nodes))
@@ -124,7 +124,7 @@ def test_filter_fails(answer: object, cached: bool, text: str) -> None:
 
 
 @pytest.mark.parametrize("garbage", [b"", b"<html>", b"[]", b'{"Error": "\xff"}', b'{"Nodes": ' + b"[" * 100_000])
-def test_garbage_fails(garbage: bytes) -> None:
+def test_undecodable_answer_is_an_error(garbage: bytes) -> None:
     asking = Suspendable()
     with pytest.raises(ExtenderError, match=r'^extender "http://extender": cannot decode its answer to filter: '):
         run(extender({"filter": garbage}).filter(asking.pod, asking.nodes))
@@ -144,7 +144,7 @@ def test_scores_are_weighted_and_stretched() -> None:
 
 
 @pytest.mark.parametrize("answer", [{}, [{"Score": "high"}], NO_ANSWER, b"5"])
-def test_prioritize_fails(answer: object) -> None:
+def test_failed_prioritize_is_an_error(answer: object) -> None:
     asking = Suspendable()
     with pytest.raises(ExtenderError):
         run(extender({"prioritize": answer}).prioritize(asking.pod, asking.nodes))
@@ -191,7 +191,7 @@ def test_preempt_wants_victims_that_are_there(ignorable: bool, meta: Any, kept: 
     assert str(raised.value) == text
 
 
-def test_bind_asks_for_the_pod_by_name_and_uid() -> None:
+def test_bind_sends_the_pod_by_name_and_uid() -> None:
     asking, journal = Suspendable(), list[tuple[str, Any]]()
     run(extender({"bind": {}}, journal).bind(asking.pod, "b"))
     question = {"PodName": "new", "PodNamespace": "default", "PodUID": asking.pod.uid, "Node": "b"}
@@ -199,7 +199,7 @@ def test_bind_asks_for_the_pod_by_name_and_uid() -> None:
 
 
 @pytest.mark.parametrize(("answer", "text"), [({"Error": "no"}, "no"), (NO_ANSWER, "no answer")])
-def test_bind_fails(answer: object, text: str) -> None:
+def test_failed_bind_is_an_error(answer: object, text: str) -> None:
     with pytest.raises(ExtenderError) as raised:
         run(extender({"bind": answer}).bind(Suspendable().pod, "b"))
     assert str(raised.value) == text

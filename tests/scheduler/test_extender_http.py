@@ -43,7 +43,7 @@ def echo(question: Any) -> object:
 
 
 @pytest.mark.parametrize("slashes", ["", "/", "//"])
-def test_a_question_is_posted_to_its_verb(slashes: str) -> None:
+def test_question_is_posted_to_its_verb(slashes: str) -> None:
     with ExtenderServer({"filter": echo}) as server:
         assert ask(server.url + slashes, question={"Pod": 1}) == {"echo": {"Pod": 1}}
         (request,) = server.requests
@@ -51,7 +51,7 @@ def test_a_question_is_posted_to_its_verb(slashes: str) -> None:
         assert request.headers["Content-Type"] == "application/json"
 
 
-def test_a_connection_is_used_again() -> None:
+def test_connection_is_used_again() -> None:
     with ExtenderServer({"filter": echo}) as server:
         ask(server.url, times=3)
         assert len({request.client_address for request in server.requests}) == 1
@@ -66,7 +66,7 @@ def test_only_200_is_an_answer(status: int) -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_question_goes_to_nobody_else(status: int) -> None:
+def test_redirect_is_not_followed(status: int) -> None:
     with ExtenderServer({"filter": echo}) as elsewhere:
         moved = Reply(status, b"", location=f"{elsewhere.url}/filter")
         with ExtenderServer({"filter": moved}) as server, pytest.raises(ExtenderError, match=f"code {status}"):
@@ -94,7 +94,7 @@ def test_credentials_are_shown_to_the_extender_alone() -> None:
 
 
 @pytest.mark.parametrize("runner", [asyncio.run, lambda main: run_virtual(lambda: main)])
-def test_an_answer_has_its_time(runner: Callable[[Any], None]) -> None:
+def test_answer_has_its_time(runner: Callable[[Any], None]) -> None:
     server: ExtenderServer = ExtenderServer({"filter": lambda _: server.hang()})
 
     async def main() -> None:
@@ -109,13 +109,13 @@ def test_an_answer_has_its_time(runner: Callable[[Any], None]) -> None:
         runner(main())
 
 
-def test_a_body_that_never_ends_has_its_time_too() -> None:
+def test_body_that_never_ends_has_its_time_too() -> None:
     server = ExtenderServer({"filter": Reply(body=b"[", length=2)})
     with server, pytest.raises(ExtenderError, match="deadline"):
         ask(server.url, httpTimeout="50ms")
 
 
-def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kframework.scheduler.extender_http.MAX_RESPONSE_BYTES", 1000)
     with ExtenderServer({"filter": lambda _: "x" * 998, "prioritize": lambda _: "x" * 999}) as server:
         assert ask(server.url) == "x" * 998
@@ -126,7 +126,7 @@ def test_an_answer_has_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
         assert ask(server.url, "prioritize", "y" * 499) == "x" * 999
 
 
-def test_nobody_there() -> None:
+def test_refused_connection_is_an_error() -> None:
     with ExtenderServer({}) as server:
         url = server.url
     with pytest.raises(ExtenderError) as raised:
@@ -136,7 +136,7 @@ def test_nobody_there() -> None:
 
 
 @pytest.mark.parametrize("url", ["", "nonsense", "ftp://x/", "http://", "http://["])
-def test_no_address(url: str) -> None:
+def test_invalid_url_is_an_error(url: str) -> None:
     with pytest.raises(ExtenderError, match=r'^Post "'):
         ask(url)
 
@@ -178,14 +178,14 @@ class Raw:
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 
 
-def test_a_connection_that_is_closed_before_the_answer_is_replaced_once() -> None:
+def test_connection_that_is_closed_before_the_answer_is_replaced_once() -> None:
     raw = Raw([OK, None], [OK])
     assert raw.ask(2) == [b"{}", b"{}"]
     assert raw.accepted == 2
 
 
 @pytest.mark.parametrize("reply", [None, b"garbage\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"])
-def test_what_is_no_http_is_an_error(reply: bytes | None) -> None:
+def test_invalid_http_is_an_error(reply: bytes | None) -> None:
     with pytest.raises(ExtenderError, match=r'^Post "http://127.0.0.1:\d+/filter": '):
         Raw([reply], [reply]).ask(1)
 
@@ -259,7 +259,9 @@ CLIENT = {"certData": "client.crt", "keyFile": "client.key"}
         ({"enableHTTPS": True}, {"caData": "authority.crt", "caFile": "server.key", **NAME}),
     ],
 )
-def test_whom_tls_trusts(certificates: Certificates, fields: dict[str, Any], config: dict[str, Any] | None) -> None:
+def test_tls_accepts_trusted_servers(
+    certificates: Certificates, fields: dict[str, Any], config: dict[str, Any] | None
+) -> None:
     if config is not None:
         fields = {**fields, "tlsConfig": tls(certificates, **config)}
     with ExtenderServer({"filter": echo}, tls=certificates.of_server()) as server:
@@ -271,7 +273,7 @@ def test_whom_tls_trusts(certificates: Certificates, fields: dict[str, Any], con
     "config",
     [None, {}, {"caFile": "authority.crt"}, {"caFile": "authority.crt", "serverName": "other.test"}, NAME, CLIENT],
 )
-def test_whom_tls_does_not_trust(certificates: Certificates, config: dict[str, Any] | None) -> None:
+def test_tls_refuses_untrusted_servers(certificates: Certificates, config: dict[str, Any] | None) -> None:
     fields: dict[str, Any] = {"tlsConfig": tls(certificates, **config)} if config is not None else {}
     with (
         ExtenderServer({"filter": echo}, tls=certificates.of_server()) as server,
@@ -291,7 +293,7 @@ def test_whom_tls_does_not_trust(certificates: Certificates, config: dict[str, A
         ({}, False),
     ],
 )
-def test_a_client_shows_its_certificate(certificates: Certificates, config: dict[str, Any], let_in: bool) -> None:
+def test_client_shows_its_certificate(certificates: Certificates, config: dict[str, Any], let_in: bool) -> None:
     fields: dict[str, Any] = {"enableHTTPS": True, "tlsConfig": tls(certificates, **config)}
     with ExtenderServer({"filter": echo}, tls=certificates.of_server(wants_client=True)) as server:
         if let_in:

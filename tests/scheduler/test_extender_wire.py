@@ -31,7 +31,7 @@ def cluster() -> tuple[ClusterState, PendingPod]:
     return state, PendingPod(new, state.interner)
 
 
-def test_a_question_about_nodes_holds_them() -> None:
+def test_question_about_nodes_holds_them() -> None:
     state, pod = cluster()
     asked = json.loads(encode_extender_args(pod, list(state.nodes), names_only=False))
     assert list(asked) == ["Pod", "Nodes", "NodeNames"]
@@ -49,13 +49,13 @@ def test_a_question_about_nodes_holds_them() -> None:
     assert first["status"]["allocatable"] == {"cpu": "4", "memory": "16Gi", "pods": "110"}
 
 
-def test_a_question_about_nodes_may_only_name_them() -> None:
+def test_question_about_nodes_may_only_name_them() -> None:
     state, pod = cluster()
     asked = json.loads(encode_extender_args(pod, list(state.nodes), names_only=True))
     assert (asked["Nodes"], asked["NodeNames"]) == (None, ["a", "b"])
 
 
-def test_a_question_about_victims_holds_them() -> None:
+def test_question_about_victims_holds_them() -> None:
     state, pod = cluster()
     (victim,) = state.pods.values()
     asked = json.loads(encode_preemption_args(pod, [Candidate("a", (victim,), 1)], names_only=False))
@@ -69,7 +69,7 @@ def test_a_question_about_victims_holds_them() -> None:
     assert sent["status"] == {"startTime": "2026-01-01T00:00:00Z"}
 
 
-def test_a_victim_that_is_about_to_be_bound_is_sent_whole_with_its_node() -> None:
+def test_victim_that_is_about_to_be_bound_is_sent_whole_with_its_node() -> None:
     state, pod = cluster()
     assumed = PendingPod(make_pod("young", annotations={"note": "y"}), state.interner)
     state.assume(assumed, "b")
@@ -78,7 +78,7 @@ def test_a_victim_that_is_about_to_be_bound_is_sent_whole_with_its_node() -> Non
     assert sent["metadata"]["name"] == "young" and sent["spec"]["nodeName"] == "b"
 
 
-def test_a_question_about_victims_may_only_name_them() -> None:
+def test_question_about_victims_may_only_name_them() -> None:
     state, pod = cluster()
     (victim,) = state.pods.values()
     asked = json.loads(encode_preemption_args(pod, [Candidate("a", (victim,))], names_only=True))
@@ -86,7 +86,7 @@ def test_a_question_about_victims_may_only_name_them() -> None:
     assert asked["NodeNameToMetaVictims"] == {"a": {"Pods": [{"UID": victim.uid}], "NumPDBViolations": 0}}
 
 
-def test_a_question_about_binding_names_pod_and_node() -> None:
+def test_question_about_binding_names_pod_and_node() -> None:
     _, pod = cluster()
     asked = json.loads(encode_binding_args(pod, "a"))
     assert asked == {"PodName": "new", "PodNamespace": "default", "PodUID": pod.uid, "Node": "a"}
@@ -126,7 +126,7 @@ def test_keys_are_read_in_any_spelling(spell: type[str], names_only: bool, passi
         ('{"Unknown": 1, "NodeNames": ["b", "a", "b"]}', True, ["b", "a", "b"]),
     ],
 )
-def test_which_nodes_pass(answer: str, names_only: bool, passing: list[str]) -> None:
+def test_filter_answer_decodes_to_the_passing_nodes(answer: str, names_only: bool, passing: list[str]) -> None:
     assert decode_filter_result(answer.encode(), names_only=names_only).passing == passing
 
 
@@ -149,7 +149,7 @@ def test_victims_are_read_by_node() -> None:
 @pytest.mark.parametrize(
     ("answer", "error"), [("{}", ""), ("null", ""), ('{"error": "x"}', "x"), ('{"Error": ""}', "")]
 )
-def test_a_binding_is_an_error_or_none(answer: str, error: str) -> None:
+def test_binding_is_an_error_or_none(answer: str, error: str) -> None:
     assert decode_binding_result(answer.encode()) == error
 
 

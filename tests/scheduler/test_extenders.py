@@ -35,7 +35,7 @@ def filtering(name: str, journal: Journal, answer: object, **fields: Any) -> Ext
     return extender({"filter": noting(name, journal, answer)}, urlPrefix=f"http://{name}", **fields)
 
 
-def test_they_are_asked_in_order_about_what_is_left_the_ignorable_ones_last() -> None:
+def test_extenders_are_called_in_order_with_the_remaining_nodes_ignorable_ones_last() -> None:
     asking, journal, left = Suspendable(), Journal(), list[list[str]]()
 
     def without_b(question: Any) -> object:
@@ -62,13 +62,13 @@ def test_they_are_asked_in_order_about_what_is_left_the_ignorable_ones_last() ->
     assert filtered.failed["c"] == Status(Code.UNSCHEDULABLE, ("no c",))
 
 
-def test_an_interested_extender_is_asked() -> None:
+def test_interested_extender_is_called() -> None:
     asking, journal = Suspendable(make_container(limits={GPU: 1})), Journal()
     extenders = Extenders([filtering("gpu", journal, accept_except("a"), **MANAGES_GPU)])
     assert [node.name for node in run(extenders.filter(asking.pod, asking.nodes)).nodes] == ["a"]
 
 
-def test_nobody_is_asked_about_no_nodes() -> None:
+def test_extenders_are_not_called_without_nodes() -> None:
     asking, journal = Suspendable(), Journal()
     extenders = Extenders([filtering("first", journal, {}), filtering("second", journal, accept_except())])
     assert not run(extenders.filter(asking.pod, asking.nodes)).nodes
@@ -78,9 +78,7 @@ def test_nobody_is_asked_about_no_nodes() -> None:
 
 
 @pytest.mark.parametrize("failing", [NO_ANSWER, {"Error": "on fire"}, b"garbage", {"NodeNames": ["x"]}])
-def test_an_ignorable_extender_that_fails_to_filter_is_skipped(
-    failing: object, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_ignorable_extender_that_fails_to_filter_is_skipped(failing: object, caplog: pytest.LogCaptureFixture) -> None:
     asking, journal = Suspendable(), Journal()
     extenders = Extenders(
         [
@@ -102,7 +100,7 @@ def test_any_other_that_fails_to_filter_ends_it() -> None:
     assert journal == ["failing"]
 
 
-def test_scores_add_up_and_who_fails_has_no_say() -> None:
+def test_scores_add_up_without_failing_extenders() -> None:
     asking = Suspendable()
     extenders = Extenders(
         [
@@ -124,7 +122,7 @@ def test_sums_stay_within_what_a_total_can_hold() -> None:
     assert run(extenders.prioritize(asking.pod, asking.nodes)) == {"a": 2**62, "b": -(2**62)}
 
 
-def test_all_are_asked_for_scores_at_once() -> None:
+def test_extenders_prioritize_at_the_same_time() -> None:
     met = asyncio.Event()
 
     class Waiting(ScriptedExtender):
@@ -142,7 +140,7 @@ def test_all_are_asked_for_scores_at_once() -> None:
     assert run(extenders.prioritize(asking.pod, asking.nodes)) == {}
 
 
-def test_what_is_no_fault_of_an_extender_is_raised() -> None:
+def test_fault_outside_an_extender_is_raised() -> None:
     asking = Suspendable()
     with pytest.raises(ZeroDivisionError):
         run(Extenders([extender({"prioritize": lambda _: 1 // 0})]).prioritize(asking.pod, asking.nodes))
@@ -185,7 +183,7 @@ def test_candidates_are_taken_away_one_extender_after_the_other(
     assert journal == asked
 
 
-def test_who_fails_to_preempt_ends_it() -> None:
+def test_failing_extender_ends_preemption() -> None:
     asking = Suspendable()
     with pytest.raises(ExtenderError, match="no answer"):
         run(Extenders([extender({"preempt": NO_ANSWER})]).preempt(asking.pod, asking.candidates, asking.state.nodes))
@@ -203,7 +201,7 @@ def test_who_fails_to_preempt_ends_it() -> None:
         ([(NO_ANSWER, IGNORABLE), ({}, IGNORABLE)], None, ["0", "1"]),
     ],
 )
-def test_the_first_that_does_not_skip_binds(
+def test_first_that_does_not_skip_binds(
     made: list[tuple[object, dict[str, Any]]], status: Status | None, asked: list[str]
 ) -> None:
     asking, journal = Suspendable(), Journal()

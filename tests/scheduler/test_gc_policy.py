@@ -23,7 +23,7 @@ from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
 
 
-def test_it_is_collected_seldom_inside_and_then_as_before() -> None:
+def test_collector_runs_rarely_inside_and_then_as_before() -> None:
     before = gc.get_threshold()
     with reduced_gc(), ExitStack() as inner:
         inner.enter_context(reduced_gc())
@@ -36,7 +36,7 @@ def test_it_is_collected_seldom_inside_and_then_as_before() -> None:
     assert not gc.get_freeze_count()
 
 
-def test_a_simulation_spares_what_was_loaded_until_its_result_is_there() -> None:
+def test_simulation_spares_what_was_loaded_until_its_result_is_there() -> None:
     counts: list[tuple[tuple[int, int, int], bool]] = []
 
     def count(progress: Progress) -> None:
@@ -47,7 +47,7 @@ def test_a_simulation_spares_what_was_loaded_until_its_result_is_there() -> None
     assert not gc.get_freeze_count()
 
 
-def test_a_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_collector_collects_when_it_is_time_to_and_then_spares_what_lives(monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[str] = []
     for name in ("collect", "freeze", "unfreeze"):
         monkeypatch.setattr(gc, name, lambda name=name: done.append(name))
@@ -75,7 +75,7 @@ def test_memory_is_given_back_where_the_c_library_can() -> None:
     assert gc_policy._trim is None or gc_policy._trim(0) in (0, 1)
 
 
-def test_what_is_loaded_is_not_walked_and_spared_where_the_collector_walks_seldom() -> None:
+def test_loaded_objects_are_frozen_only_if_the_collector_runs_rarely() -> None:
     with gc_policy.gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()

@@ -76,7 +76,7 @@ class Restless(PodEngine):
         return True
 
 
-def test_whoever_waits_for_the_end_of_a_session_looks_on_before_the_next_one() -> None:
+def test_waiter_for_the_end_of_a_session_runs_before_the_next_one() -> None:
     seen: list[int] = []
 
     async def main() -> None:
@@ -100,7 +100,7 @@ def test_whoever_waits_for_the_end_of_a_session_looks_on_before_the_next_one() -
 
 
 @pytest.mark.parametrize("slice", [0.0, 0.002])
-def test_it_schedules_what_is_there_and_what_comes(slice: float) -> None:
+def test_scheduler_binds_existing_and_new_pods(slice: float) -> None:
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
         assert scheduler.is_idle
         cluster.add(make_pod("late"))
@@ -131,7 +131,7 @@ def test_plugins_are_started_before_and_closed_after() -> None:
     assert log == ["started", "A.reserve", "closed"]
 
 
-def test_nothing_is_remembered_of_a_pod_that_went_while_it_waited() -> None:
+def test_deleted_waiting_pod_leaves_no_memory() -> None:
     """Its series is written a last time: at 50 pods a second six minutes more would be thousands of records."""
 
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
@@ -147,7 +147,7 @@ def test_nothing_is_remembered_of_a_pod_that_went_while_it_waited() -> None:
     running(work, plugin("A", filter=error("no")))
 
 
-def test_it_follows_what_its_plugins_watch() -> None:
+def test_scheduler_watches_the_kinds_of_its_plugins() -> None:
     watching = plugin("A", filter=None)
     watching.watches = (Watch(Namespace),)
 
@@ -157,7 +157,7 @@ def test_it_follows_what_its_plugins_watch() -> None:
     running(work, watching)
 
 
-def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
+def test_spawned_task_runs_in_parallel_to_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
     log: list[str] = []
 
     async def good() -> None:
@@ -176,13 +176,13 @@ def test_what_a_plugin_spawns_runs_beside_the_scheduler(caplog: pytest.LogCaptur
         result = run(spawning, until=3.0)
     assert log == ["good"] and result.state_of("pod") == "bound"
     (line,) = [record for record in caplog.records if "coroutine" in record.getMessage()]
-    name = "test_what_a_plugin_spawns_runs_beside_the_scheduler.<locals>.bad"
+    name = "test_spawned_task_runs_in_parallel_to_the_scheduler.<locals>.bad"
     assert line.getMessage() == f"plugin 'A': coroutine {name} failed"
     assert line.exc_info is not None and str(line.exc_info[1]) == "spawned"
     assert line.__dict__["at_fault"] == f"plugin 'A', coroutine {name}"
 
 
-def test_a_simulation_goes_on_while_something_spawned_runs() -> None:
+def test_simulation_goes_on_while_something_spawned_runs() -> None:
     def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
         held(spawning).spawn(asyncio.sleep(5.0))
 
@@ -190,7 +190,7 @@ def test_a_simulation_goes_on_while_something_spawned_runs() -> None:
     assert run(spawning, until=None).seconds == 5.0
 
 
-def test_a_binding_cycle_that_waits_for_what_it_spawned_does_not_keep_a_scheduler_from_ending() -> None:
+def test_binding_cycle_that_waits_for_what_it_spawned_does_not_keep_a_scheduler_from_ending() -> None:
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
         over = asyncio.Event()
 
@@ -217,7 +217,7 @@ def test_a_binding_cycle_that_waits_for_what_it_spawned_does_not_keep_a_schedule
 
 
 @pytest.mark.parametrize("when", [None, 2.0])
-def test_what_a_plugin_does_to_the_end_is_done_even_if_the_pod_is_preempted(when: float | None) -> None:
+def test_shielded_work_is_done_even_if_the_pod_is_preempted(when: float | None) -> None:
     async def work() -> None:
         await asyncio.sleep(5.0)
         log.append("done")
@@ -240,7 +240,7 @@ def test_what_a_plugin_does_to_the_end_is_done_even_if_the_pod_is_preempted(when
     assert result.state_of("pod") == "bound" or result.message_of("pod") == "preempted by Default"
 
 
-def test_what_a_plugin_does_to_the_end_does_not_keep_a_scheduler_from_ending() -> None:
+def test_shielded_work_does_not_keep_the_scheduler_from_ending() -> None:
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
         await held(working).shield(asyncio.sleep(1_000.0))
 
@@ -257,7 +257,7 @@ def test_what_a_plugin_does_to_the_end_does_not_keep_a_scheduler_from_ending() -
     running(work, working)
 
 
-def test_what_a_plugin_does_to_the_end_is_broken_off_with_a_scheduler_that_is_cancelled() -> None:
+def test_shielded_work_is_cancelled_with_the_scheduler() -> None:
     async def pre_bind(state: CycleState, pod: PendingPod, node_name: str) -> None:
         try:
             await held(working).shield(asyncio.sleep(1_000.0))
@@ -274,7 +274,7 @@ def test_what_a_plugin_does_to_the_end_is_broken_off_with_a_scheduler_that_is_ca
     assert ended == began
 
 
-def test_what_a_plugin_spawned_cannot_keep_the_scheduler_from_ending() -> None:
+def test_spawned_task_does_not_keep_the_scheduler_from_ending() -> None:
     async def deaf() -> None:
         while True:
             with suppress(asyncio.CancelledError):
@@ -294,7 +294,7 @@ async def awaits_what_was_cancelled(*args: object) -> None:
 
 
 @pytest.mark.parametrize("point", ["pre_bind", "bind", "post_bind", "spawn"])
-def test_a_plugin_that_awaits_what_it_cancelled_itself_stops_nobody_else(
+def test_plugin_that_awaits_its_own_cancelled_task_affects_no_other(
     point: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -311,7 +311,7 @@ def test_a_plugin_that_awaits_what_it_cancelled_itself_stops_nobody_else(
         assert result.state_of("pod") == "bound"
 
 
-def test_a_plugin_whose_start_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
+def test_plugin_whose_start_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
     """The scheduler's own task is not cancelled: it would end without a word."""
 
     async def start(self: Plugin) -> None:
@@ -359,7 +359,7 @@ def starting(start: Callable[[Plugin], Awaitable[None]]) -> type[Plugin]:
     ("start", "fault"),
     [(fails, "ValueError: no licence"), (hangs, r"timed out after 30 s \(hookTimeouts.start\)")],
 )
-def test_a_plugin_that_cannot_start_ends_the_scheduler_and_is_named(
+def test_plugin_that_cannot_start_ends_the_scheduler_and_is_named(
     start: Callable[[Plugin], Awaitable[None]], fault: str
 ) -> None:
     with pytest.raises(ExceptionGroup) as raised:
@@ -368,7 +368,7 @@ def test_a_plugin_that_cannot_start_ends_the_scheduler_and_is_named(
 
 
 @pytest.mark.parametrize(("start", "seconds"), [(hangs, 0.0), (ignores_everything, CANCEL_GRACE)])
-def test_a_start_that_hangs_does_not_keep_the_scheduler_from_stopping(
+def test_start_that_hangs_does_not_keep_the_scheduler_from_stopping(
     start: Callable[[Plugin], Awaitable[None]], seconds: float
 ) -> None:
     async def main() -> None:
@@ -388,7 +388,7 @@ def test_a_start_that_hangs_does_not_keep_the_scheduler_from_stopping(
     run_virtual(main)
 
 
-def test_a_scheduler_that_is_stopped_before_it_begins_starts_nothing() -> None:
+def test_scheduler_that_is_stopped_before_it_begins_starts_nothing() -> None:
     async def main() -> None:
         made = starting(hangs)
         clock = LoopClock(asyncio.get_running_loop())
@@ -400,7 +400,7 @@ def test_a_scheduler_that_is_stopped_before_it_begins_starts_nothing() -> None:
     run_virtual(main)
 
 
-def test_a_binding_cycle_that_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
+def test_binding_cycle_that_awaits_what_was_cancelled_ends_the_scheduler_with_an_error() -> None:
     """Its pod would be neither bound nor put back, and no message would say so."""
 
     async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
@@ -435,7 +435,7 @@ class HandsOn(Plugin):
         (plugin("A", bind=nothing_at_all), True),
     ],
 )
-def test_a_binding_is_a_task_only_where_it_waits(made: type[Plugin], waits: bool) -> None:
+def test_binding_is_a_task_only_where_it_waits(made: type[Plugin], waits: bool) -> None:
     tasks: list[asyncio.Task[Any]] = []
 
     def make(loop: asyncio.AbstractEventLoop, work: Any, **settings: Any) -> asyncio.Task[Any]:
@@ -453,7 +453,7 @@ def test_a_binding_is_a_task_only_where_it_waits(made: type[Plugin], waits: bool
     assert (len(tasks) >= 20) is waits, "those who write events take turns"
 
 
-def test_a_status_that_waits_is_not_written_after_the_binding() -> None:
+def test_status_that_waits_is_not_written_after_the_binding() -> None:
     """The announcement of one pod waits behind the slow write about another."""
 
     def slow(cluster: MemoryCluster) -> None:
@@ -473,7 +473,7 @@ def test_a_status_that_waits_is_not_written_after_the_binding() -> None:
     assert result.pod("pod").status.nominated_node_name == ""
 
 
-def test_writes_that_are_refused_stop_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_refused_writes_do_not_stop_the_scheduler(caplog: pytest.LogCaptureFixture) -> None:
     def refusing(cluster: MemoryCluster) -> None:
         refusal = Fault(error=ClusterError("no writes today", status=500))
         cluster.faults.append(lambda method, *_: refusal if method in ("patch_pod_status", "record_event") else None)
@@ -594,7 +594,7 @@ def sleeping(seconds: float) -> Callable[..., Awaitable[None]]:
 
 
 @pytest.mark.parametrize(("point", "seconds"), [("bind", 0.0), ("pre_bind", 4.0), ("post_bind", 4.0)])
-def test_a_binding_cycle_ends_before_the_scheduler_does(point: str, seconds: float) -> None:
+def test_binding_cycle_ends_before_the_scheduler_does(point: str, seconds: float) -> None:
     hooks: dict[str, Any] = {} if not seconds else {point: sleeping(seconds)}
     journal: list[str] = []
     stopped = Stopped(plugin("A", reserve=None, unreserve=None, journal=journal, **hooks))
@@ -612,7 +612,7 @@ def test_a_binding_cycle_ends_before_the_scheduler_does(point: str, seconds: flo
         ({"permit": Wait(900.0)}, 0.0),
     ],
 )
-def test_what_takes_too_long_is_undone_and_nothing_is_written_of_it(hooks: dict[str, Any], seconds: float) -> None:
+def test_hook_beyond_its_limit_is_undone_without_a_write(hooks: dict[str, Any], seconds: float) -> None:
     journal: list[str] = []
     stopped = Stopped(plugin("A", reserve=None, unreserve=None, journal=journal, **hooks))
     assert stopped.seconds == seconds
@@ -621,7 +621,7 @@ def test_what_takes_too_long_is_undone_and_nothing_is_written_of_it(hooks: dict[
     assert not stopped.scheduler.engine.cluster.pods
 
 
-def test_a_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> None:
+def test_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> None:
     def permit(state: CycleState, pod: PendingPod, node_name: str) -> Wait | None:
         return Wait(900.0) if pod.name == "waits" else None
 
@@ -629,12 +629,12 @@ def test_a_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> N
     assert (stopped.seconds, stopped.nodes) == (3.0, {"pod": "a"})
 
 
-def test_writing_is_bounded_too() -> None:
+def test_write_time_is_limited() -> None:
     stopped = Stopped(plugin("A", pre_bind=sleeping(4.0)), fault=Fault(delay=1e6))
     assert (stopped.seconds, stopped.nodes) == (EVENT_TIMEOUT, {"pod": "a"})
 
 
-def test_it_has_finished_when_only_events_are_left_to_be_written() -> None:
+def test_scheduler_has_finished_when_only_events_are_unwritten() -> None:
     """Bindings and statuses are done by then, and nothing but events is written afterwards."""
     calls: list[str] = []
 
@@ -663,7 +663,7 @@ def test_it_has_finished_when_only_events_are_left_to_be_written() -> None:
 
 
 @pytest.mark.parametrize(("late", "ended"), [(0.1, 0.6), (5.0, 0.75)], ids=["heard of", "not heard of in time"])
-def test_it_has_finished_when_it_has_heard_of_its_bindings(late: float, ended: float) -> None:
+def test_scheduler_has_finished_when_its_bindings_are_confirmed(late: float, ended: float) -> None:
     """Another one that leads from then on hears of them about when this one does."""
 
     class Late(MemoryCluster):
@@ -693,7 +693,7 @@ def test_it_has_finished_when_it_has_heard_of_its_bindings(late: float, ended: f
     assert run_virtual(main) == [pytest.approx(ended)]
 
 
-def test_closing_is_bounded_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_close_time_is_limited(caplog: pytest.LogCaptureFixture) -> None:
     async def close(self: Plugin) -> None:
         await asyncio.sleep(1e6)
 
@@ -703,7 +703,7 @@ def test_closing_is_bounded_too(caplog: pytest.LogCaptureFixture) -> None:
     assert "plugin 'A', hook close: timed out after 5 s (hookTimeouts.close)" in caplog.text
 
 
-def test_a_preemption_ends_before_the_scheduler_does() -> None:
+def test_preemption_ends_before_the_scheduler_does() -> None:
     full, victim = make_node("a", cpu=4), make_pod("victim", node_name="a", cpu=4, priority=-1)
 
     async def main() -> None:
@@ -723,7 +723,7 @@ def test_a_preemption_ends_before_the_scheduler_does() -> None:
     run_virtual(main)
 
 
-def test_a_scheduler_that_stands_by_follows_the_cluster_and_schedules_nothing() -> None:
+def test_standby_follows_the_cluster_and_schedules_nothing() -> None:
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
         cluster = MemoryCluster(clock, [make_node("a"), make_pod()])
@@ -747,7 +747,7 @@ def test_a_scheduler_that_stands_by_follows_the_cluster_and_schedules_nothing() 
 EXTENDED = configuration({"urlPrefix": "http://extender", "filterVerb": "filter", "bindVerb": "bind"})
 
 
-def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it() -> None:
+def test_waiting_status_of_a_pod_is_dropped_when_an_extender_binds_it() -> None:
     """Else the pod's condition would say that it is unschedulable after it was bound."""
 
     async def main() -> None:
@@ -766,7 +766,7 @@ def test_what_waits_to_be_written_of_a_pod_is_dropped_when_an_extender_binds_it(
 
 
 @pytest.mark.parametrize(("bound_to", "code"), [("a", None), ("b", Code.ERROR), ("", Code.ERROR)])
-def test_a_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, code: Code | None) -> None:
+def test_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, code: Code | None) -> None:
     """Else its room would be given away."""
 
     async def main() -> None:
@@ -793,7 +793,7 @@ class Fails:
         raise ValueError("not this binding")
 
 
-def test_an_observer_that_fails_disturbs_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_observer_does_not_affect_scheduling(caplog: pytest.LogCaptureFixture) -> None:
     history = History()
     simulation = Simulation([make_node("a"), make_pod()], observers=[Fails(), history]).run()
     (decision,) = simulation.decisions

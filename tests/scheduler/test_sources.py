@@ -71,7 +71,7 @@ def failed(at: float, error: str) -> tuple[float, Message]:
     return at, SourceFailed(KEY, error)
 
 
-def test_it_is_polled_and_what_has_changed_is_told() -> None:
+def test_source_is_polled_and_its_changes_are_published() -> None:
     says = polled({"a": 1.0, "b": 2.0}, {"a": 1.0, "b": 3.0}, {"a": 1.0}, {"a": 1.0})
     told = heard(says)
     assert told == [
@@ -92,13 +92,13 @@ def test_polls_are_spread_by_the_jitter_of_a_seed() -> None:
     assert moments() == moments()
 
 
-def test_it_is_tried_again_at_growing_distances_but_no_more_seldom_than_it_is_polled() -> None:
+def test_failed_source_is_retried_with_backoff_up_to_its_interval() -> None:
     told = heard(polled(ConnectionError("no route")), 40)
     assert [moment for moment, _ in told] == [0, 1, 3, 7, 15, 25, 35]
     assert {message for _, message in told} == {SourceFailed(KEY, "ConnectionError: no route")}
 
 
-def test_what_is_wrong_is_a_failure() -> None:
+def test_wrong_result_is_a_failure() -> None:
     wrong: list[Any] = [
         ("no mapping", "TypeError: fetched a str, expected a mapping"),
         ({"a": "much"}, "ValueError: 'a' has the value 'much': Expected `float`, got `str`"),
@@ -110,7 +110,7 @@ def test_what_is_wrong_is_a_failure() -> None:
         assert heard(polled(answer), 11, every=100.0, timeout=10.0)[0][1] == SourceFailed(KEY, error)
 
 
-def test_a_fetch_that_is_no_coroutine_is_a_failure() -> None:
+def test_fetch_that_is_no_coroutine_is_a_failure() -> None:
     ((_, message), *_) = heard(lambda: {"a": 1.0}, 1)
     assert message == SourceFailed(KEY, "TypeError: fetch must be `async def`; it returned a dict")
 
@@ -131,7 +131,7 @@ def test_as_many_values_as_may_be_may_all_change(monkeypatch: pytest.MonkeyPatch
     ]
 
 
-def test_a_fetch_that_does_not_get_as_far_as_to_be_awaited_is_a_failure() -> None:
+def test_fetch_that_does_not_get_as_far_as_to_be_awaited_is_a_failure() -> None:
     """`result()` of a cancelled future raises CancelledError, though the feed itself was not cancelled."""
 
     def fetch() -> Awaitable[Mapping[str, float]]:
@@ -141,7 +141,7 @@ def test_a_fetch_that_does_not_get_as_far_as_to_be_awaited_is_a_failure() -> Non
     assert told == [failed(at, "RuntimeError: it awaited a cancelled task") for at in (0, 1)]
 
 
-def test_what_cannot_be_put_into_words_is_a_failure() -> None:
+def test_exception_without_text_is_a_failure() -> None:
     class Unspeakable(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no words")
@@ -149,7 +149,7 @@ def test_what_cannot_be_put_into_words_is_a_failure() -> None:
     assert heard(polled(Unspeakable()), 0.5) == [failed(0, "Unspeakable: its __str__ raises RuntimeError")]
 
 
-def test_a_new_failure_is_logged_with_the_plugin_and_so_is_the_end_of_it(caplog: pytest.LogCaptureFixture) -> None:
+def test_new_failure_is_logged_with_the_plugin_and_so_is_the_end_of_it(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     heard(polled(ConnectionError("no route"), ConnectionError("no route"), {}), 10)
     assert [record.getMessage() for record in caplog.records if record.name.endswith("sources")] == [
@@ -161,7 +161,7 @@ def test_a_new_failure_is_logged_with_the_plugin_and_so_is_the_end_of_it(caplog:
 # -- generators --------------------------------------------------------------------------------------------------------
 
 
-def test_a_generator_tells_when_it_likes() -> None:
+def test_generator_publishes_at_any_time() -> None:
     async def fetch() -> AsyncIterator[Mapping[str, float] | SourceChange[float]]:
         yield {"a": 1.0, "b": 1.0}
         await asyncio.sleep(100)
@@ -171,7 +171,7 @@ def test_a_generator_tells_when_it_likes() -> None:
     assert heard(fetch, 1000) == [changed(0, {"a": 1.0, "b": 1.0}), changed(100.05, {"c": 1.0}, ("b",))]
 
 
-def test_a_generator_that_fails_or_ends_is_begun_again_and_tells_only_what_is_new() -> None:
+def test_generator_that_ends_is_restarted_and_publishes_only_changes() -> None:
     begun = []
 
     async def fetch() -> AsyncIterator[Mapping[str, float]]:
@@ -185,7 +185,7 @@ def test_a_generator_that_fails_or_ends_is_begun_again_and_tells_only_what_is_ne
     assert begun == [0, 1.05]
 
 
-def test_the_silence_of_a_generator_may_have_an_end() -> None:
+def test_silence_of_a_generator_may_have_an_end() -> None:
     closed = []
 
     async def fetch() -> AsyncIterator[Mapping[str, float]]:
@@ -200,7 +200,7 @@ def test_the_silence_of_a_generator_may_have_an_end() -> None:
     assert closed == [True, True]
 
 
-def test_what_a_generator_says_twice_to_be_gone_is_gone() -> None:
+def test_key_removed_twice_by_a_generator_is_removed() -> None:
     async def fetch() -> AsyncIterator[Mapping[str, float] | SourceChange[float]]:
         yield {"a": 1.0}
         yield SourceChange({"b": 1.0}, ("a", "a"))
@@ -210,7 +210,7 @@ def test_what_a_generator_says_twice_to_be_gone_is_gone() -> None:
 
 
 @pytest.mark.parametrize("answers", [True, False])
-def test_a_generator_that_swallows_its_cancellation_is_begun_again(answers: bool) -> None:
+def test_generator_that_swallows_its_cancellation_is_begun_again(answers: bool) -> None:
     """The scheduler does not wait for it, drops its late answers, and keeps none of its tasks."""
     begun = []
 
@@ -233,7 +233,7 @@ def test_a_generator_that_swallows_its_cancellation_is_begun_again(answers: bool
     ]
 
 
-def test_a_generator_that_does_not_clean_up_is_not_waited_for() -> None:
+def test_generator_that_does_not_clean_up_is_not_waited_for() -> None:
     async def fetch() -> AsyncIterator[Any]:
         try:
             yield "nonsense"
@@ -244,7 +244,7 @@ def test_a_generator_that_does_not_clean_up_is_not_waited_for() -> None:
     assert told == [failed(at + CANCEL_GRACE, "TypeError: fetched a str, expected a mapping") for at in (0, 2)]
 
 
-def test_a_generator_cleans_up_in_the_task_that_it_runs_in() -> None:
+def test_generator_cleans_up_in_the_task_that_it_runs_in() -> None:
     """Or what it has opened could not be closed, as anyio's scopes cannot."""
     ended = []
 
@@ -267,7 +267,7 @@ def test_a_generator_cleans_up_in_the_task_that_it_runs_in() -> None:
     assert ended[0] == 6.05
 
 
-def test_a_generator_that_never_rests_does_not_flood_the_inbox() -> None:
+def test_generator_that_never_rests_does_not_flood_the_inbox() -> None:
     async def fetch() -> AsyncIterator[Mapping[str, float]]:
         while True:
             yield {}

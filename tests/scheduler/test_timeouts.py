@@ -96,7 +96,7 @@ def test_work_has_its_time(
     assert ends(work) == (outcome, seconds, journal)
 
 
-def test_what_must_be_certain_is_not_cut() -> None:
+def test_work_without_timeout_is_not_cancelled() -> None:
     async def binds(journal: list[str]) -> str:
         with without_timeout():
             await asyncio.sleep(25.0)
@@ -110,7 +110,7 @@ def test_what_must_be_certain_is_not_cut() -> None:
     assert ends(dawdles) == (LATE, 25.0, [])
 
 
-def test_a_limit_may_count_from_a_later_moment() -> None:
+def test_limit_may_count_from_a_later_moment() -> None:
     async def works(journal: list[str]) -> str:
         for _ in range(3):
             await asyncio.sleep(8.0)
@@ -125,7 +125,7 @@ def test_a_limit_may_count_from_a_later_moment() -> None:
     assert ends(stops) == (LATE, 34.0, [])
 
 
-def test_a_limit_that_has_run_out_counts_no_more() -> None:
+def test_limit_that_has_run_out_counts_no_more() -> None:
     async def goes_on(journal: list[str]) -> None:
         try:
             await asyncio.Event().wait()
@@ -138,7 +138,7 @@ def test_a_limit_that_has_run_out_counts_no_more() -> None:
 
 
 @pytest.mark.parametrize(("work", "journal"), [(slow, ["cleaned up"]), (deaf, ["swallowed"])])
-def test_who_waits_may_be_cancelled(work: Callable[[list[str]], Awaitable[object]], journal: list[str]) -> None:
+def test_waiting_caller_may_be_cancelled(work: Callable[[list[str]], Awaitable[object]], journal: list[str]) -> None:
     noted: list[str] = []
 
     async def main() -> float:
@@ -150,7 +150,7 @@ def test_who_waits_may_be_cancelled(work: Callable[[list[str]], Awaitable[object
     assert noted == journal
 
 
-def test_of_a_timeout_only_its_words_are_said() -> None:
+def test_timeout_is_logged_without_a_traceback() -> None:
     error = ValueError("broken")
     assert fault_text(error) is error
     assert fault_text(HookTimeout(600.0, "hookTimeouts.preBind")) == "timed out after 600 s (hookTimeouts.preBind)"

@@ -120,7 +120,7 @@ def named(plugin: str, hook: str, milliseconds: int, pod: str = "default/web") -
     return f"{where}: has blocked the event loop for {milliseconds} ms, at {line_of('looked at')} {pod}"
 
 
-def test_a_hook_that_holds_the_loop_is_named_with_plugin_hook_pod_and_line(bench: Bench) -> None:
+def test_hook_that_holds_the_loop_is_named_with_plugin_hook_pod_and_line(bench: Bench) -> None:
     bench.turn(bench.filter("Hooked", 2 * BLOCK_LIMIT))
     assert bench.lines == [named("Hooked", "filter", 50)]
     assert bench.told == [("Hooked", "filter")]
@@ -136,7 +136,7 @@ def test_a_hook_that_holds_the_loop_is_named_with_plugin_hook_pod_and_line(bench
     ],
     ids=["one", "two turns of the loop", "two plugins", "two pods"],
 )
-def test_a_hook_that_is_quick_enough_is_not_named(bench: Bench, turns: list[list[tuple[str, float]]]) -> None:
+def test_hook_that_is_quick_enough_is_not_named(bench: Bench, turns: list[list[tuple[str, float]]]) -> None:
     for turn in turns:
         bench.turn(*(bench.filter(*each) for each in turn))
     assert (bench.lines, bench.told) == ([], [])
@@ -147,7 +147,7 @@ def test_many_calls_for_one_pod_hold_the_loop_together(bench: Bench) -> None:
     assert bench.told == [("Hooked", "filter"), ("Other", "filter")]
 
 
-def test_a_hook_is_named_once_a_minute_and_counted_each_time(bench: Bench) -> None:
+def test_hook_is_named_once_a_minute_and_counted_each_time(bench: Bench) -> None:
     for pause in (0.0, LOG_INTERVAL / 2, LOG_INTERVAL / 2, 1.0):
         bench.now += pause
         bench.turn(bench.filter("Hooked", 1.2 * BLOCK_LIMIT))
@@ -161,7 +161,7 @@ def test_a_hook_is_named_once_a_minute_and_counted_each_time(bench: Bench) -> No
 
 
 @pytest.mark.parametrize(("worked", "lines"), [(0.0, 0), (0.2, 1)], ids=["stood still", "worked"])
-def test_what_the_whole_process_stood_still_is_no_hooks_fault(bench: Bench, worked: float, lines: int) -> None:
+def test_pause_of_the_whole_process_is_no_hooks_fault(bench: Bench, worked: float, lines: int) -> None:
     bench.worked = 9.0  # in turns of the loop that were not looked at
 
     def work() -> None:
@@ -209,7 +209,7 @@ def frames_of(plugin: Hooked, call: object) -> list[FrameType]:
     return found
 
 
-def test_a_place_is_found_in_a_coroutine_and_in_what_is_no_hook(bench: Bench) -> None:
+def test_location_is_found_in_coroutines_and_outside_hooks(bench: Bench) -> None:
     plugin = bench.plugin("Hooked")
     pod = PendingPod(make_pod("web"), TemplateInterner())
     frames = frames_of(plugin, lambda: plugin.pre_bind(CycleState(), pod, "a"))
@@ -221,7 +221,7 @@ def test_a_place_is_found_in_a_coroutine_and_in_what_is_no_hook(bench: Bench) ->
 
 
 @pytest.mark.parametrize("virtual", [False, True])
-def test_a_loop_is_watched_from_another_thread(bench: Bench, caplog: pytest.LogCaptureFixture, virtual: bool) -> None:
+def test_loop_is_watched_from_another_thread(bench: Bench, caplog: pytest.LogCaptureFixture, virtual: bool) -> None:
     """The hook really blocks, until it is released."""
     plugin, blamed = bench.plugin("Hooked"), threading.Event()
     plugin.work = lambda: blamed.wait(60)

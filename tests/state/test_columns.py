@@ -48,7 +48,7 @@ def test_equal_values_share_a_code() -> None:
     assert column.meanings == [(), ("a",), ("b",)]
 
 
-def test_asking_whether_a_value_is_known_makes_no_code() -> None:
+def test_lookup_of_an_unknown_value_creates_no_code() -> None:
     column: CodeColumn[str | None] = CodeColumn(2, None)
     assert column.find_code("x") is None
     assert column.find_code(None) == 0

@@ -63,7 +63,7 @@ def row(cluster: ClusterState, name: str) -> int:
         ("hdd", 0, ({}, 2**31 - 1)),
     ],
 )
-def test_the_fewest_are_sought_where_nodes_count(
+def test_fewest_are_sought_where_nodes_count(
     cluster: ClusterState, disk: str, min_domains: int, expected: object
 ) -> None:
     counts = counted(cluster, disk, min_domains)
@@ -83,7 +83,7 @@ def test_live_counts_see_every_change(cluster: ClusterState) -> None:
     assert seen(counts) == ({"a": 2, "b": 2}, 2)
 
 
-def test_a_what_if_that_follows_on_another_is_seen(cluster: ClusterState) -> None:
+def test_what_if_that_follows_on_another_is_seen(cluster: ClusterState) -> None:
     counts = counted(cluster)
     for name, expected in (("b", 2), ("c", 1)):
         with cluster.statement() as statement:
@@ -97,13 +97,13 @@ def test_frozen_counts_do_not_count_on_other_nodes(cluster: ClusterState) -> Non
     assert seen(frozen) == ({"a": 2, "b": 1}, 1)
 
 
-def test_what_live_counts_are_told_they_know(cluster: ClusterState) -> None:
+def test_live_counts_include_every_change(cluster: ClusterState) -> None:
     counts = counted(cluster)
     counts.add(row(cluster, "c"), 1)
     assert seen(counts) == ({"a": 2, "b": 1}, 0)
 
 
-def test_frozen_counts_change_only_when_told(cluster: ClusterState) -> None:
+def test_snapshot_changes_only_by_its_own_calls(cluster: ClusterState) -> None:
     frozen = CountsSnapshot(counted(cluster))
     cluster.put_pod(web("new", "c"))
     assert seen(frozen) == ({"a": 2, "b": 1}, 0)
@@ -111,7 +111,7 @@ def test_frozen_counts_change_only_when_told(cluster: ClusterState) -> None:
     assert seen(frozen) == ({"a": 2, "b": 1, "c": 1}, 1)
 
 
-def test_the_fewest_follow_the_domain_that_changes(cluster: ClusterState) -> None:
+def test_fewest_follow_the_domain_that_changes(cluster: ClusterState) -> None:
     frozen = CountsSnapshot(counted(cluster, "ssd"))
     steps = [("a1", -1, 1), ("a2", -1, 0), ("a1", -1, -1), ("a1", 4, 1), ("b", 5, 3), ("b", -6, 0), ("a1", -4, -1)]
     for name, more, fewest in steps:
@@ -119,7 +119,7 @@ def test_the_fewest_follow_the_domain_that_changes(cluster: ClusterState) -> Non
         assert seen(frozen)[1] == fewest, (name, more)
 
 
-def test_a_frozen_copy_goes_its_own_way(cluster: ClusterState) -> None:
+def test_snapshot_is_independent_of_live_counts(cluster: ClusterState) -> None:
     frozen = CountsSnapshot(counted(cluster, "ssd"))
     frozen.add(row(cluster, "b"), -1)
     copy = CountsSnapshot(frozen)

@@ -20,7 +20,7 @@ def test_messages_come_out_in_the_order_they_came_in() -> None:
     assert list(inbox.drain()) == []
 
 
-def test_what_arrives_while_the_inbox_is_drained_comes_out_too() -> None:
+def test_message_that_arrives_during_a_drain_is_drained_too() -> None:
     inbox, seen = Inbox(), list[Message]()
     inbox.offer(asked(0))
     for message in inbox.drain():

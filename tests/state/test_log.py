@@ -17,7 +17,7 @@ def filled(limit: int, entries: int) -> Log[int]:
     return log
 
 
-def test_a_reader_gets_what_came_since() -> None:
+def test_reader_gets_what_came_since() -> None:
     log = filled(10, 3)
     assert log.since(0) == [0, 1, 2]
     assert log.since(2) == [2]
@@ -26,7 +26,7 @@ def test_a_reader_gets_what_came_since() -> None:
     assert log.since(3) == [0]
 
 
-def test_a_new_reader_has_everything_to_read() -> None:
+def test_new_reader_has_everything_to_read() -> None:
     assert Log(4).since(UNREAD) is None
     assert filled(4, 2).since(UNREAD) is None
 
@@ -35,7 +35,7 @@ def test_a_new_reader_has_everything_to_read() -> None:
     ("entries", "kept"),
     [(0, 0), (4, 4), (8, 8), (9, 4), (10, 5), (13, 8), (14, 4)],
 )
-def test_a_log_keeps_one_to_two_times_its_limit(entries: int, kept: int) -> None:
+def test_log_keeps_one_to_two_times_its_limit(entries: int, kept: int) -> None:
     log = filled(4, entries)
     assert len(log._entries) == kept
     assert log.end == entries
@@ -43,7 +43,7 @@ def test_a_log_keeps_one_to_two_times_its_limit(entries: int, kept: int) -> None
     assert log.since(entries - kept - 1) is None
 
 
-def test_a_raised_limit_holds_from_the_next_entry() -> None:
+def test_raised_limit_holds_from_the_next_entry() -> None:
     log = filled(2, 4)
     log.limit = 4
     for row in range(4, 8):
@@ -51,7 +51,7 @@ def test_a_raised_limit_holds_from_the_next_entry() -> None:
     assert log.since(0) == list(range(8))
 
 
-def test_entries_that_nobody_saw_are_cut_away() -> None:
+def test_unread_entries_are_discarded() -> None:
     log = filled(10, 2)
     reader = log.end
     log.since(reader)
@@ -65,7 +65,7 @@ def test_entries_that_nobody_saw_are_cut_away() -> None:
 
 
 @pytest.mark.parametrize("read_after", [1, 2])
-def test_entries_that_somebody_saw_stay(read_after: int) -> None:
+def test_read_entries_stay(read_after: int) -> None:
     log = filled(10, 2)
     mark = log.end
     for entry in (1, 2):
@@ -76,7 +76,7 @@ def test_entries_that_somebody_saw_stay(read_after: int) -> None:
     assert log.since(mark) == [1, 2]
 
 
-def test_a_first_reader_counts_too() -> None:
+def test_first_reader_counts_too() -> None:
     log = filled(10, 2)
     mark = log.end
     log.append(7)
@@ -87,7 +87,7 @@ def test_a_first_reader_counts_too() -> None:
     assert log.since(position) == [8]
 
 
-def test_a_mark_before_what_was_trimmed_cuts_nothing() -> None:
+def test_mark_before_what_was_trimmed_cuts_nothing() -> None:
     log: Log[int] = Log(2)
     for row in range(6):
         log.append(row)
@@ -126,7 +126,7 @@ def test_readers_miss_nothing(limit: int, steps: list[int | str]) -> None:
                 assert copies[number] == changes
 
 
-def test_a_reader_is_told_each_change_once() -> None:
+def test_reader_gets_each_change_once() -> None:
     log = filled(10, 2)
     reader = log.reader()
     assert reader.read_new() is None

@@ -26,7 +26,7 @@ REGION, ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
         ({BETA_ZONE: "", ZONE: "new"}, ("", "")),
     ],
 )
-def test_a_zone_is_read_from_the_labels(labels: dict[str, str], zone: tuple[str, str]) -> None:
+def test_zone_is_read_from_the_labels(labels: dict[str, str], zone: tuple[str, str]) -> None:
     assert zone_of(labels) == zone
 
 
@@ -52,27 +52,27 @@ def test_zones_take_turns(zones: str, rows: list[int]) -> None:
     assert list(ordered(*zones)) == rows
 
 
-def test_a_row_that_stays_in_its_zone_keeps_its_place() -> None:
+def test_row_that_stays_in_its_zone_keeps_its_place() -> None:
     order = ordered("a", "a", "b")
     order.add(0, ("r", "a"))
     assert list(order) == [0, 2, 1]
 
 
-def test_a_row_that_moves_comes_last_in_its_new_zone() -> None:
+def test_row_that_moves_comes_last_in_its_new_zone() -> None:
     order = ordered("a", "a", "b")
     order.add(0, ("r", "b"))
     assert list(order) == [1, 2, 0]
     assert [order.zone(row) for row in range(3)] == [("r", "b"), ("r", "a"), ("r", "b")]
 
 
-def test_an_emptied_zone_comes_last_when_seen_again() -> None:
+def test_emptied_zone_comes_last_when_seen_again() -> None:
     order = ordered("a", "b")
     order.remove(0)
     order.add(0, ("r", "a"))
     assert list(order) == [1, 0]
 
 
-def test_regions_tell_zones_apart() -> None:
+def test_zones_of_different_regions_differ() -> None:
     order = NodeOrder()
     order.add(0, ("r", "a"))
     order.add(1, ("r", "a"))
@@ -109,6 +109,6 @@ def test_only_places_that_pass_the_end_cost_a_copy(start: int, copied: bool) -> 
 
 @pytest.mark.parametrize("start", range(5))
 @pytest.mark.parametrize("found", [slice(0, 0), slice(1, 3), np.array([0, 2])])
-def test_places_are_found_among_places(start: int, found: Positions) -> None:
+def test_positions_are_found_among_positions(start: int, found: Positions) -> None:
     places, column = rotate(start, 3, 5), np.arange(5)
     assert column[take(places, found)].tolist() == column[places][found].tolist()

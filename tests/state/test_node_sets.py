@@ -36,7 +36,7 @@ def suited(cluster: ClusterState, pod: Pod, keys: tuple[str, ...], by_affinity: 
 
 
 @given(st.integers(0, 2**32))
-def test_the_nodes_that_suit_a_pod(seed: int) -> None:
+def test_nodes_that_suit_a_pod(seed: int) -> None:
     world = World(Random(seed), 6)
     cluster, sets = world.cluster, NodeSets(world.cluster.nodes)
     pods = [world.pod() for _ in range(3)]
@@ -83,7 +83,7 @@ def pending(cluster: ClusterState, pod: Pod) -> PendingPod:
     return PendingPod(pod, cluster.interner)
 
 
-def test_pods_that_ask_for_the_same_share_a_set(cluster: ClusterState) -> None:
+def test_pods_with_the_same_requirements_share_a_set(cluster: ClusterState) -> None:
     sets, wants = NodeSets(cluster.nodes), {"disk": "ssd"}
     one, other = (pending(cluster, make_pod(cpu=cpu, node_selector=wants)) for cpu in (1, 2))
     first = sets.for_pod(one, (ZONE,), affinity=True, taints=False)
@@ -109,9 +109,7 @@ def test_no_set_is_needed_where_no_node_is_left_out(cluster: ClusterState) -> No
     assert sets.for_pod(needs_scoring, (ZONE, "disk"), affinity=False, taints=True) is not None
 
 
-def test_a_set_that_was_not_asked_for_lately_is_forgotten(
-    cluster: ClusterState, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_set_unused_for_a_while_is_dropped(cluster: ClusterState, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(node_sets, "_MAX_SETS", 2)
     sets = NodeSets(cluster.nodes)
     a, b, c = (pending(cluster, make_pod(node_selector={"disk": disk})) for disk in "abc")

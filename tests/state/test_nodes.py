@@ -65,7 +65,7 @@ def test_absent_things_are_none_or_zero_or_raise() -> None:
     assert nodes.remove("a") is None
 
 
-def test_order_is_made_anew_only_when_the_set_of_nodes_changes() -> None:
+def test_order_is_rebuilt_only_when_the_set_of_nodes_changes() -> None:
     nodes = table(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"))
     assert [info.name for info in nodes] == ["a", "c", "b"]
     nodes.put(node("b", zone="y"))
@@ -74,7 +74,7 @@ def test_order_is_made_anew_only_when_the_set_of_nodes_changes() -> None:
     assert [info.name for info in nodes] == ["a", "c", "d", "b"]
 
 
-def test_a_row_has_the_zone_of_its_node() -> None:
+def test_row_has_the_zone_of_its_node() -> None:
     nodes = table(node("a", zone="x"), node("b", zone="x"))
     nodes.put(node("b", zone="y"))
     assert [nodes.zone(row) for row in range(2)] == [("r", "x"), ("r", "y")]
@@ -108,7 +108,7 @@ def test_every_field_of_a_status_is_known_to_be_a_change() -> None:
         changed(NODE, "status", conditions=(msgspec.structs.replace(READY, message="still posting"),)),
     ],
 )
-def test_a_heartbeat_is_no_change_but_the_object_is_kept(newer: Node) -> None:
+def test_heartbeat_is_no_change_but_the_object_is_kept(newer: Node) -> None:
     nodes = table(NODE)
     ends = nodes.node_log.end, nodes.pod_log.end
     assert is_heartbeat(NODE, newer)
@@ -132,7 +132,7 @@ def test_a_heartbeat_is_no_change_but_the_object_is_kept(newer: Node) -> None:
         changed(NODE, "status", conditions=()),
     ],
 )
-def test_a_change_is_noted_in_both_logs(newer: Node) -> None:
+def test_change_is_noted_in_both_logs(newer: Node) -> None:
     nodes = table(NODE)
     ends = nodes.node_log.end, nodes.pod_log.end
     assert not is_heartbeat(NODE, newer)
@@ -141,7 +141,7 @@ def test_a_change_is_noted_in_both_logs(newer: Node) -> None:
     assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([row], [row])
 
 
-def test_a_pod_is_noted_in_the_pod_log_only() -> None:
+def test_pod_is_noted_in_the_pod_log_only() -> None:
     nodes = table(node("a"), node("b"))
     info = PodInfo(pod("p", {"cpu": "1"}), TemplateInterner())
     ends = nodes.node_log.end, nodes.pod_log.end
@@ -157,7 +157,7 @@ def test_touch_is_noted_in_both_logs() -> None:
     assert (nodes.node_log.since(ends[0]), nodes.pod_log.since(ends[1])) == ([0], [0])
 
 
-def test_a_freed_row_is_reused_and_holds_nothing_of_its_past() -> None:
+def test_freed_row_is_reused_and_holds_nothing_of_its_past() -> None:
     nodes = table(node("a", {"cpu": "8", "example.com/gpu": "4"}, labels={"disk": "ssd"}, taints=(taint("spot"),)))
     nodes.label("disk")
     nodes.add_pod(PodInfo(pod("p", {"cpu": "1", "example.com/gpu": "2"}), TemplateInterner()), 0)
@@ -190,7 +190,7 @@ def test_a_freed_row_is_reused_and_holds_nothing_of_its_past() -> None:
         lambda info: info.requested("cpu"),
     ],
 )
-def test_a_stale_node_answers_nothing(use: Callable[[NodeInfo], object]) -> None:
+def test_stale_node_answers_nothing(use: Callable[[NodeInfo], object]) -> None:
     nodes = table(node("a"))
     info = nodes[0]
     use(info)
@@ -217,7 +217,7 @@ def test_every_public_attribute_of_a_node_is_tried_above() -> None:
     assert public - tried == {"name"}
 
 
-def test_a_stale_node_knows_its_name() -> None:
+def test_stale_node_knows_its_name() -> None:
     nodes = table(node("a"))
     info = nodes[0]
     nodes.remove("a")
@@ -226,7 +226,7 @@ def test_a_stale_node_knows_its_name() -> None:
     assert isinstance(info, NodeInfo)
 
 
-def test_a_node_that_comes_back_is_another() -> None:
+def test_node_that_comes_back_is_another() -> None:
     nodes = table(node("a"))
     info = nodes[0]
     nodes.remove("a")
@@ -236,7 +236,7 @@ def test_a_node_that_comes_back_is_another() -> None:
     assert nodes[0].labels == {}
 
 
-def test_the_table_grows_with_all_its_columns() -> None:
+def test_table_grows_with_all_its_columns() -> None:
     nodes = table(node("a", labels={"disk": "ssd"}), capacity=1)
     own, label = nodes.column("own"), nodes.label("disk")
     own.cells[0] = 7
@@ -249,7 +249,7 @@ def test_the_table_grows_with_all_its_columns() -> None:
     assert [label.meanings[code] for code in label.cells[:5]] == ["ssd", "hdd", "hdd", "hdd", "hdd"]
 
 
-def test_a_label_column_is_made_on_demand_and_kept_current() -> None:
+def test_label_column_is_made_on_demand_and_kept_current() -> None:
     nodes = table(node("a", labels={"disk": "ssd"}), node("b"))
     disk = nodes.label("disk")
     assert [disk.meanings[code] for code in disk.cells[:2]] == ["ssd", None]
@@ -260,7 +260,7 @@ def test_a_label_column_is_made_on_demand_and_kept_current() -> None:
     assert nodes.label("disk") is disk
 
 
-def test_an_empty_label_value_is_not_an_absent_label() -> None:
+def test_empty_label_value_is_not_an_absent_label() -> None:
     nodes = table(node("a", labels={"gpu": ""}), node("b"))
     gpu = nodes.label("gpu")
     assert gpu.cells[0] != gpu.cells[1] == 0
@@ -280,7 +280,7 @@ def test_equal_taints_share_a_set_whenever_they_were_added() -> None:
     assert nodes[0].taints == (early,)
 
 
-def test_a_scalar_resource_may_appear_later_on_a_node_or_a_pod() -> None:
+def test_scalar_resource_may_appear_later_on_a_node_or_a_pod() -> None:
     nodes = table(node("a"))
     nodes.put(node("b", {"cpu": "4", "example.com/gpu": "2"}))
     assert nodes.allocatable("example.com/gpu")[:2].tolist() == [0, 2]
@@ -289,13 +289,13 @@ def test_a_scalar_resource_may_appear_later_on_a_node_or_a_pod() -> None:
     assert nodes[0].allocatable("example.com/nic") == 0
 
 
-def test_a_resource_that_a_node_stops_offering_is_zero() -> None:
+def test_resource_that_a_node_stops_offering_is_zero() -> None:
     nodes = table(node("a", {"cpu": "4", "example.com/gpu": "2"}))
     nodes.put(node("a", {"cpu": "4"}))
     assert nodes[0].allocatable("example.com/gpu") == 0
 
 
-def test_what_pods_take_is_counted_up_and_down() -> None:
+def test_requests_are_counted_up_and_down() -> None:
     nodes = table(node("a"))
     one, two = (PodInfo(pod(uid, {"cpu": "1"}), TemplateInterner()) for uid in ("p", "q"))
     nodes.add_pod(one, 0)
@@ -308,7 +308,7 @@ def test_what_pods_take_is_counted_up_and_down() -> None:
     assert repr(info) == "<NodeInfo a 1 pods, 1000m of 4000m cpu>"
 
 
-def test_a_replaced_node_keeps_its_place_until_it_is_settled() -> None:
+def test_replaced_node_keeps_its_place_until_it_is_settled() -> None:
     nodes = table(node("a", zone="x"), node("b", zone="x"), node("c", zone="y"))
     nodes.replace(0, node("a", zone="y"))
     nodes.put(node("d", zone="x"))
@@ -318,7 +318,7 @@ def test_a_replaced_node_keeps_its_place_until_it_is_settled() -> None:
     assert [info.name for info in nodes] == ["b", "c", "d", "a", "e"]
 
 
-def test_what_no_node_has_any_more_is_forgotten() -> None:
+def test_resources_and_labels_without_a_node_are_dropped() -> None:
     state = ClusterState()
     nodes = state.nodes
     stays, zone = make_node("stays", zone="a", allocatable={"example.com/old": 1}), "topology.kubernetes.io/zone"
@@ -344,7 +344,7 @@ def test_what_no_node_has_any_more_is_forgotten() -> None:
     assert (nodes[first].allocatable("example.com/old"), nodes.label(zone).cells[first] > 0) == (1, True)
 
 
-def test_a_resource_that_only_pods_ask_for_stays() -> None:
+def test_resource_requested_by_pods_only_stays() -> None:
     state = ClusterState()
     state.put_node(make_node("a"))
     state.put_pod(make_pod("p", node_name="a", requests={"example.com/taken": 3}))
@@ -356,7 +356,7 @@ def test_a_resource_that_only_pods_ask_for_stays() -> None:
     assert state.nodes[0].requested("example.com/taken") == 0
 
 
-def test_what_is_remembered_does_not_outlive_a_tidying() -> None:
+def test_caches_do_not_outlive_a_compaction() -> None:
     state = ClusterState()
     state.put_node(make_node("a"))
     generation = state.nodes.generation

@@ -23,14 +23,14 @@ def test_kinds_without_namespace_need_none() -> None:
     assert store.get("a") == "one"
 
 
-def test_a_removed_object_is_returned_once() -> None:
+def test_removed_object_is_returned_once() -> None:
     store: ObjectStore[str] = ObjectStore()
     store.put(ObjectMeta(name="a"), "one")
     assert [store.remove(ObjectMeta(name="a")) for _ in range(2)] == ["one", None]
     assert len(store) == 0
 
 
-def test_every_change_is_told_in_the_order_of_asking() -> None:
+def test_callbacks_get_every_change_in_order_of_registration() -> None:
     store: ObjectStore[str] = ObjectStore()
     told: list[tuple[int, str | None, str | None]] = []
     store.on_change(lambda old, new: told.append((0, old, new)))
@@ -43,7 +43,7 @@ def test_every_change_is_told_in_the_order_of_asking() -> None:
     assert told == [(n, old, new) for old, new in changes for n in range(2)]
 
 
-def test_a_callback_finds_the_change_made() -> None:
+def test_callback_finds_the_change_made() -> None:
     store: ObjectStore[str] = ObjectStore()
     found: list[str | None] = []
     store.on_change(lambda old, new: found.append(store.get("a")))
@@ -65,7 +65,7 @@ def assumed() -> ObjectStore[str]:
     return store
 
 
-def test_what_is_assumed_is_read_until_it_is_restored() -> None:
+def test_assumed_object_is_read_until_it_is_restored() -> None:
     store = assumed()
     assert (store.get("a", "x"), store.latest("a", "x"), list(store), len(store)) == (
         "mine",
@@ -88,7 +88,7 @@ def test_only_the_version_that_the_cluster_has_can_be_assumed() -> None:
     assert store.get("a", "x") == "mine again"
 
 
-def test_what_the_cluster_says_anew_ends_what_is_assumed() -> None:
+def test_newer_object_of_the_cluster_ends_the_assumption() -> None:
     store = assumed()
     assert store.put(at("2"), "two") == "one"
     assert store.get("a", "x") == "two"
@@ -96,19 +96,19 @@ def test_what_the_cluster_says_anew_ends_what_is_assumed() -> None:
     assert store.get("a", "x") == "two"
 
 
-def test_what_the_cluster_merely_repeats_does_not() -> None:
+def test_repeated_object_of_the_cluster_keeps_the_assumption() -> None:
     store = assumed()
     assert store.put(at("1"), "one") == "one"
     assert store.get("a", "x") == "mine"
 
 
-def test_what_was_made_of_another_version_is_not_restored() -> None:
+def test_object_of_another_version_is_not_restored() -> None:
     store = assumed()
     store.restore(at("2"))
     assert store.get("a", "x") == "mine"
 
 
-def test_what_is_gone_is_not_assumed_any_more() -> None:
+def test_deleted_object_is_not_assumed_any_more() -> None:
     store = assumed()
     assert store.remove(at("1")) == "one"
     assert (store.get("a", "x"), list(store)) == (None, ["other"])
@@ -117,7 +117,7 @@ def test_what_is_gone_is_not_assumed_any_more() -> None:
     assert store.get("a", "x") == "one"
 
 
-def test_followers_hear_what_is_read() -> None:
+def test_callbacks_get_the_assumed_version() -> None:
     store = assumed()
     told: list[tuple[str | None, str | None]] = []
     store.on_change(lambda old, new: told.append((old, new)))
@@ -138,7 +138,7 @@ def test_followers_hear_what_is_read() -> None:
     ]
 
 
-def test_an_index_is_made_once_for_all_who_ask() -> None:
+def test_index_is_built_once_for_all_callers() -> None:
     class Names:
         def __init__(self, store: ObjectStore[str]) -> None:
             self.seen = list(store)

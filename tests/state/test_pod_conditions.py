@@ -54,7 +54,7 @@ def test_positions_are_those_of_the_conditions_that_are_met(seed: int, monkeypat
         assert list(conditions.find(namespace, namespace_labels, own)) == met
 
 
-def test_a_label_that_meets_two_requirements_of_a_selector_counts_for_both() -> None:
+def test_label_that_meets_two_requirements_of_a_selector_counts_for_both() -> None:
     columns = SelectorColumns()
     columns.add(Selector([Requirement("a", "In", ("x", "y")), Requirement("a", "In", ("x", "z"))]))
     assert [columns.match({"a": value}).tolist() for value in "xyz"] == [[True], [False], [False]]

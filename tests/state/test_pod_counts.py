@@ -25,7 +25,7 @@ WEB = selection("default", app="web")
         ("default", {"app": "web", "tier": "y"}, False),
     ],
 )
-def test_a_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[str, str], same: bool) -> None:
+def test_label_class_is_a_namespace_and_labels(namespace: str, labels: dict[str, str], same: bool) -> None:
     interned = TemplateInterner()
     first = PodInfo(pod("a", labels={"app": "web", "tier": "x"}), interned)
     second = PodInfo(pod("b", namespace=namespace, labels=labels), interned)
@@ -51,13 +51,13 @@ def test_pods_that_are_being_deleted_are_a_class_of_their_own() -> None:
         (selection("default", app="web", terminating=False), "default", True, False),
     ],
 )
-def test_a_selection_chooses_by_namespace_labels_and_deletion(
+def test_selection_chooses_by_namespace_labels_and_deletion(
     selected: Selection, namespace: str, terminating: bool, chosen: bool
 ) -> None:
     assert selected.matches(LabelClass(namespace, {"app": "web"}, terminating)) is chosen
 
 
-def test_a_count_is_kept_per_row_and_per_domain() -> None:
+def test_count_is_kept_per_row_and_per_domain() -> None:
     zones = Topology("zone", Column(8))
     for row, zone in enumerate("aab"):
         zones.put(row, zone)
@@ -80,13 +80,13 @@ def test_pods_weigh_together_what_the_selections_that_choose_them_weigh() -> Non
     assert (weighed.namespaces, weighed.required_labels) == (None, ())
 
 
-def test_what_all_selections_ask_for_is_what_all_pods_carry() -> None:
+def test_labels_required_by_all_selections_are_common() -> None:
     twice = WeightedSelections(((2, WEB), (3, selection("other", app="web"))))
     assert (twice.namespaces, twice.required_labels) == (frozenset({"default", "other"}), (("app", "web"),))
     assert AllOf((WEB, selection("other", tier="x"))).required_labels == (("app", "web"), ("tier", "x"))
 
 
-def test_what_is_chosen_is_told_apart_by_its_content() -> None:
+def test_selections_are_compared_by_content() -> None:
     assert (
         WeightedSelections(((2, WEB),))
         == WeightedSelections(((2, selection("default", app="web")),))

@@ -78,7 +78,7 @@ def test_operations_show_at_once_and_are_undone(state: Cluster) -> None:
     assert state.statements == []
 
 
-def test_a_commit_keeps_what_was_done(state: Cluster) -> None:
+def test_commit_keeps_what_was_done(state: Cluster) -> None:
     with state.statement() as statement:
         statement.assume(state.pod("r"), "b")
         statement.evict(state.pod("q"))
@@ -88,7 +88,7 @@ def test_a_commit_keeps_what_was_done(state: Cluster) -> None:
     assert state.nodes.allocatable("cpu")[1] == 1000
 
 
-def test_an_evicted_pod_takes_its_room_until_the_cluster_says_that_it_is_gone(state: Cluster) -> None:
+def test_evicted_pod_takes_its_room_until_the_cluster_deletes_it(state: Cluster) -> None:
     taken = state.nodes.requested("pods")[0]
     with state.statement() as statement:
         statement.evict(state.pod("q"))
@@ -101,7 +101,7 @@ def test_an_evicted_pod_takes_its_room_until_the_cluster_says_that_it_is_gone(st
     assert [each.uid for each in statement.evicted] == ["q", "p"]
 
 
-def test_an_evicted_pod_that_went_elsewhere_is_not_put_back(state: Cluster) -> None:
+def test_evicted_pod_that_went_elsewhere_is_not_put_back(state: Cluster) -> None:
     with state.statement() as statement:
         statement.add(state.pod("r"), "b")
         statement.evict(state.pod("r"))  # the books do not know it: it was only supposed to be there
@@ -125,7 +125,7 @@ def test_books_of_an_extension_are_undone_in_reverse(state: Cluster) -> None:
         outer.record(lambda: None)
 
 
-def test_an_exception_rolls_back(state: Cluster) -> None:
+def test_exception_rolls_back(state: Cluster) -> None:
     with pytest.raises(ZeroDivisionError), state.statement() as statement:
         statement.remove(state.pod("p"))
         raise ZeroDivisionError
@@ -147,7 +147,7 @@ def test_an_exception_rolls_back(state: Cluster) -> None:
         (lambda of, state: of.remove(state.pod("orphan")), "pod default/orphan is on no node"),
     ],
 )
-def test_what_cannot_be_done_changes_nothing(
+def test_refused_operation_changes_nothing(
     state: Cluster, act: Callable[[Statement, Cluster], object], message: str
 ) -> None:
     ends = state.log_ends()
@@ -160,7 +160,7 @@ def test_what_cannot_be_done_changes_nothing(
     assert (state.on("a"), state.on("b")) == ("pq", "")
 
 
-def test_a_pod_in_the_books_cannot_be_assumed_even_off_its_node(state: Cluster) -> None:
+def test_pod_in_the_books_cannot_be_assumed_even_off_its_node(state: Cluster) -> None:
     with state.statement() as statement:
         statement.remove(state.pod("p"))
         with pytest.raises(AssumeError):
@@ -183,7 +183,7 @@ def test_a_pod_in_the_books_cannot_be_assumed_even_off_its_node(state: Cluster) 
     ],
 )
 @pytest.mark.parametrize("others", [0, 1])
-def test_a_closed_statement_is_of_no_use(
+def test_closed_statement_is_of_no_use(
     state: Cluster, use: Callable[[Statement, Cluster], object], others: int
 ) -> None:
     closed = state.statement()
@@ -196,7 +196,7 @@ def test_a_closed_statement_is_of_no_use(
 
 
 @pytest.mark.parametrize("home", ["a", "b"])
-def test_a_pod_that_was_only_added_is_not_kept_but_at_home(state: Cluster, home: str) -> None:
+def test_pod_that_was_only_added_is_not_kept_but_at_home(state: Cluster, home: str) -> None:
     statement = state.statement()
     statement.remove(state.pod("p"))
     statement.add(state.pod("p"), home)
@@ -209,7 +209,7 @@ def test_a_pod_that_was_only_added_is_not_kept_but_at_home(state: Cluster, home:
     assert (state.on("a"), state.on("b")) == ("pq", "")
 
 
-def test_a_pod_that_was_added_and_removed_is_no_hindrance(state: Cluster) -> None:
+def test_pod_that_was_added_and_removed_is_no_hindrance(state: Cluster) -> None:
     statement = state.statement()
     statement.add(state.pod("r"), "b")
     statement.remove(state.pod("r"))
@@ -218,7 +218,7 @@ def test_a_pod_that_was_added_and_removed_is_no_hindrance(state: Cluster) -> Non
 
 
 @pytest.mark.parametrize(("keep", "order"), [(True, ["b", "d", "c", "a"]), (False, ["a", "b", "d", "c"])])
-def test_a_what_if_moves_a_node_to_another_zone_with_its_commit(keep: bool, order: list[str]) -> None:
+def test_what_if_moves_a_node_to_another_zone_with_its_commit(keep: bool, order: list[str]) -> None:
     state = ClusterState()
     for name, zone in (("a", "x"), ("b", "y"), ("c", "y")):
         state.put_node(node(name, zone=zone))
@@ -233,7 +233,7 @@ def test_a_what_if_moves_a_node_to_another_zone_with_its_commit(keep: bool, orde
     ("inner_kept", "outer_kept", "on_a", "evicted"),
     [(True, True, "pq", "pq"), (True, False, "pq", "pq"), (False, True, "pq", "p"), (False, False, "pq", "p")],
 )
-def test_an_inner_statement_is_part_of_its_outer_one(
+def test_inner_statement_is_part_of_its_outer_one(
     state: Cluster, inner_kept: bool, outer_kept: bool, on_a: str, evicted: str
 ) -> None:
     outer = state.statement()
@@ -246,7 +246,7 @@ def test_an_inner_statement_is_part_of_its_outer_one(
     assert "".join(sorted(state.on("a"))) == on_a
 
 
-def test_an_outer_statement_rests_while_an_inner_one_is_open(state: Cluster) -> None:
+def test_outer_statement_rests_while_an_inner_one_is_open(state: Cluster) -> None:
     outer = state.statement()
     inner = outer.statement().statement()
     forbidden: list[Callable[[], None]] = [lambda: outer.remove(state.pod("p")), outer.commit, outer.rollback]
@@ -294,7 +294,7 @@ def test_of_dependent_statements_the_younger_is_closed_first(state: Cluster, fir
 
 
 @pytest.mark.parametrize(("first", "then"), DEPENDENT)
-def test_what_builds_on_a_what_if_is_not_kept_before_it(state: Cluster, first: Act, then: Act) -> None:
+def test_statement_is_not_committed_before_the_one_it_builds_on(state: Cluster, first: Act, then: Act) -> None:
     older, younger = state.statement(), state.statement()
     first(older, state)
     then(younger, state)
@@ -306,7 +306,7 @@ def test_what_builds_on_a_what_if_is_not_kept_before_it(state: Cluster, first: A
 
 
 @pytest.mark.parametrize(("first", "then"), DEPENDENT)
-def test_an_older_statement_does_not_meddle(state: Cluster, first: Act, then: Act) -> None:
+def test_older_statement_does_not_meddle(state: Cluster, first: Act, then: Act) -> None:
     older, younger = state.statement(), state.statement()
     first(younger, state)
     with pytest.raises(StatementError, match="a later statement, still open, has"):
@@ -316,7 +316,7 @@ def test_an_older_statement_does_not_meddle(state: Cluster, first: Act, then: Ac
     assert (state.on("a"), state.on("b"), state.nodes.allocatable("cpu")[0]) == ("pq", "", 4000)
 
 
-def test_an_inner_commit_does_not_slip_below_what_it_builds_on(state: Cluster) -> None:
+def test_inner_commit_does_not_slip_below_what_it_builds_on(state: Cluster) -> None:
     older, between = state.statement(), state.statement()
     between.remove(state.pod("p"))
     inner = older.statement()
@@ -328,7 +328,7 @@ def test_an_inner_commit_does_not_slip_below_what_it_builds_on(state: Cluster) -
     assert (state.on("a"), state.on("b")) == ("pq", "")
 
 
-def test_what_an_inner_statement_touched_its_outer_one_has(state: Cluster) -> None:
+def test_outer_statement_includes_changes_of_its_inner_one(state: Cluster) -> None:
     older = state.statement()
     with older.statement() as inner:
         inner.remove(state.pod("p"))
@@ -343,7 +343,7 @@ def test_what_an_inner_statement_touched_its_outer_one_has(state: Cluster) -> No
 
 
 @pytest.mark.parametrize(("kept", "node_name"), [(True, "b"), (False, "")], ids=["commit", "rollback"])
-def test_a_pod_that_is_assumed_where_a_what_if_took_it_off_goes_back_there(
+def test_pod_that_is_assumed_where_a_what_if_took_it_off_goes_back_there(
     state: Cluster, kept: bool, node_name: str
 ) -> None:
     older, pod = state.statement(), state.pod("r")
@@ -357,7 +357,7 @@ def test_a_pod_that_is_assumed_where_a_what_if_took_it_off_goes_back_there(
     assert (state.on("b"), pod.node_name, state.assumed) == ("", "", set())
 
 
-def test_a_reader_inside_a_what_if_is_told_what_was_restored(state: Cluster) -> None:
+def test_reader_inside_a_what_if_gets_restored_changes(state: Cluster) -> None:
     log = state.nodes.pod_log
     log.since(UNREAD)
     statement = state.statement()
@@ -368,7 +368,7 @@ def test_a_reader_inside_a_what_if_is_told_what_was_restored(state: Cluster) -> 
     assert log.since(position) == [0]
 
 
-def test_a_commit_beside_an_older_what_if_stays_in_the_log(state: Cluster) -> None:
+def test_commit_during_an_older_what_if_stays_in_the_log(state: Cluster) -> None:
     log = state.nodes.pod_log
     log.since(UNREAD)
     position = log.end
@@ -382,7 +382,7 @@ def test_a_commit_beside_an_older_what_if_stays_in_the_log(state: Cluster) -> No
     assert 2 in changed
 
 
-def test_what_an_older_what_if_restored_stays_in_the_log(state: Cluster) -> None:
+def test_changes_restored_by_an_older_what_if_stay_in_the_log(state: Cluster) -> None:
     log = state.nodes.pod_log
     older = state.statement()
     older.remove(state.pod("p"))
@@ -397,7 +397,7 @@ def test_what_an_older_what_if_restored_stays_in_the_log(state: Cluster) -> None
     assert 0 in changed
 
 
-def test_the_log_is_cut_through_nested_commits(state: Cluster) -> None:
+def test_log_is_cut_through_nested_commits(state: Cluster) -> None:
     ends = state.log_ends()
     with state.statement() as outer:
         outer.remove(state.pod("p"))
@@ -409,7 +409,7 @@ def test_the_log_is_cut_through_nested_commits(state: Cluster) -> None:
     assert state.log_ends() == ends
 
 
-def test_a_written_column_is_a_change_of_its_row(state: Cluster) -> None:
+def test_written_column_is_a_change_of_its_row(state: Cluster) -> None:
     ends = state.log_ends()
     statement = state.statement()
     statement.write(state.nodes.column("own"), 2, 7)

@@ -43,7 +43,7 @@ def test_pods_move_to_another_domain_with_their_node() -> None:
     assert (tallied(zone(state), tally), tally.total) == ({"y": 2}, 2)
 
 
-def test_there_is_room_for_any_number_of_domains() -> None:
+def test_number_of_domains_is_unlimited() -> None:
     state = ClusterState()
     state.put_node(node("first", labels={"zone": "first"}))
     tally = state.nodes.counters.count(selection("default")).domains(zone(state))

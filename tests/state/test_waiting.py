@@ -26,7 +26,7 @@ VERDICTS: list[tuple[Callable[[ReservedPod], bool], Status]] = [
 
 @pytest.mark.parametrize(("first", "verdict"), VERDICTS)
 @pytest.mark.parametrize("second", [second for second, _ in VERDICTS])
-def test_the_first_verdict_wins(
+def test_first_verdict_wins(
     first: Callable[[ReservedPod], bool], verdict: Status, second: Callable[[ReservedPod], bool]
 ) -> None:
     waiting, told = reserved(Quota=9.0), list[Status | None]()
@@ -51,20 +51,20 @@ def test_all_plugins_must_allow() -> None:
     ]
 
 
-def test_every_word_that_counts_is_heard() -> None:
+def test_every_deciding_verdict_is_reported() -> None:
     waiting, heard = reserved(Quota=9.0, Gang=5.0), list[tuple[str, Status | None]]()
     waiting.on_change = lambda plugin, verdict: heard.append((plugin, verdict))
     assert waiting.allow("Gang") and waiting.reject("Quota", "no") and not waiting.allow("Quota")
     assert heard == [("Gang", None), ("", Status(Code.UNSCHEDULABLE, ("no",), "Quota"))]
 
 
-def test_a_verdict_may_be_given_as_it_is() -> None:
+def test_verdict_may_be_given_as_it_is() -> None:
     waiting, verdict = reserved(Quota=9.0), Status(Code.ERROR, ("preempted",), "Default")
     assert waiting.decide(verdict) and not waiting.decide(Status(Code.SUCCESS))
     assert waiting.verdict == verdict
 
 
-def test_a_pod_that_nobody_waits_for_goes_on_at_once() -> None:
+def test_pod_without_waiting_plugins_continues_at_once() -> None:
     waiting, told = reserved(), list[str]()
     assert waiting.verdict == Status(Code.SUCCESS)
     waiting.on_verdict(lambda: told.append("now"))
@@ -72,7 +72,7 @@ def test_a_pod_that_nobody_waits_for_goes_on_at_once() -> None:
     assert not waiting.reject("Quota", "late")
 
 
-def test_one_who_asks_late_is_told_at_once() -> None:
+def test_late_caller_gets_the_verdict_at_once() -> None:
     waiting, told = reserved(Quota=9.0), list[str]()
     waiting.reject("Quota", "no")
     waiting.on_verdict(lambda: told.append("now"))
@@ -93,7 +93,7 @@ def test_reserved_pods_are_kept_until_removed() -> None:
     assert len(pods) == 1
 
 
-def test_the_earliest_deadline_of_the_undecided_counts() -> None:
+def test_earliest_deadline_of_the_undecided_counts() -> None:
     pods, deadlines = WaitingPods(), list[float | None]()
     for waiting in (reserved("p", Quota=9.0), reserved("q", Quota=5.0, Gang=7.0), reserved("r")):
         pods.add(waiting)
@@ -105,7 +105,7 @@ def test_the_earliest_deadline_of_the_undecided_counts() -> None:
     assert [*deadlines, pods.deadline] == [5.0, 5.0, 9.0, None]
 
 
-def test_a_verdict_may_be_given_while_the_waiting_are_listed() -> None:
+def test_verdict_may_be_given_while_the_waiting_are_listed() -> None:
     pods = WaitingPods()
     for uid in "pqr":
         pods.add(reserved(uid, Gang=1.0))
@@ -115,7 +115,7 @@ def test_a_verdict_may_be_given_while_the_waiting_are_listed() -> None:
     assert len(pods) == 0
 
 
-def test_a_reserved_pod_shows_what_it_waits_for() -> None:
+def test_reserved_pod_shows_what_it_waits_for() -> None:
     waiting = reserved(Quota=9.0, Gang=5.0)
     assert repr(waiting) == "<ReservedPod default/p on a: waits for Quota, Gang>"
     waiting.reject("Quota", "no")
@@ -128,7 +128,7 @@ def in_pre_bind() -> tuple[ReservedPod, list[str]]:
     return going, cancelled
 
 
-def test_what_is_done_before_binding_can_be_cancelled_once() -> None:
+def test_pre_bind_can_be_cancelled_once() -> None:
     going, cancelled = in_pre_bind()
     assert not going.is_rejected
     assert going.preempt("Default")
@@ -139,7 +139,7 @@ def test_what_is_done_before_binding_can_be_cancelled_once() -> None:
     assert going.verdict == Status(Code.SUCCESS)
 
 
-def test_what_is_over_cannot_be_cancelled() -> None:
+def test_finished_pre_bind_cannot_be_cancelled() -> None:
     going, cancelled = in_pre_bind()
     assert going.end_pre_bind() is None
     assert not going.preempt("Default")
@@ -160,7 +160,7 @@ def test_between_permit_and_pre_bind_there_is_nothing_to_cancel() -> None:
         (lambda waiting: waiting.preempt("Default"), True),
     ],
 )
-def test_a_pod_that_is_refused_is_on_its_way_back(decide: Callable[[ReservedPod], object], is_rejected: bool) -> None:
+def test_rejected_pod_is_being_requeued(decide: Callable[[ReservedPod], object], is_rejected: bool) -> None:
     waiting = reserved(Quota=9.0)
     decide(waiting)
     assert waiting.is_rejected is is_rejected

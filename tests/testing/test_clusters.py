@@ -32,7 +32,7 @@ def test_every_kind_of_change_occurs() -> None:
     assert " started on " in reports and " assumed on " in reports
 
 
-def test_what_if_is_visible_inside_and_rolled_back() -> None:
+def test_change_of_a_what_if_is_visible_inside_and_rolled_back() -> None:
     cluster = RandomCluster(Random(0))
     seen: list[int] = []
     for _ in range(100):

@@ -105,7 +105,7 @@ def test_handle_has_the_given_objects() -> None:
     assert list(handle.waiting_pods()) == []
 
 
-def test_what_ifs_and_filters_are_real() -> None:
+def test_statements_and_filters_of_a_stub_handle_are_real() -> None:
     handle = stub_handle(nodes=[make_node("a", cpu=1)])
     (node,) = handle.nodes
     large = pending_pod(make_pod(cpu=2))

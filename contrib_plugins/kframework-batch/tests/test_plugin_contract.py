@@ -179,7 +179,7 @@ def test_accounts_are_balanced_after_undo(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", PLUGINS)
-def test_a_session_leaves_nothing_for_the_next(name: str) -> None:
+def test_session_leaves_nothing_for_the_next(name: str) -> None:
     """Plugins are kept from session to session: what they say of the same cluster must not change."""
     seen: list[object] = []
 

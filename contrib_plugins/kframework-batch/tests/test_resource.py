@@ -46,7 +46,7 @@ def test_sums_and_differences_are_computed_per_resource(left: Resource, right: R
 
 
 @given(amounts, amounts)
-def test_at_most_and_at_least(left: Resource, right: Resource) -> None:
+def test_bounds_are_compared_by_resource(left: Resource, right: Resource) -> None:
     cut, raised = left.at_most(right), left.at_least(right)
     for name in names:
         assert cut.get(name, 0) == (
@@ -80,7 +80,7 @@ def test_positive_replaces_negative_amounts_with_zero() -> None:
 
 
 @pytest.mark.parametrize(("part", "whole", "expected"), [(0, 0, 0.0), (3, 0, 1.0), (1, 4, 0.25), (6, 4, 1.5)])
-def test_share_of_nothing(part: int, whole: int, expected: float) -> None:
+def test_share_is_a_part_of_the_whole_and_of_nothing_zero_or_one(part: int, whole: int, expected: float) -> None:
     assert share(part, whole) == expected
 
 

@@ -103,7 +103,7 @@ def test_jobs_of_an_embedded_server_become_scheduled_pods() -> None:
     assert len({pod.partition("-")[0] for pod in of_jobs}) == 1, "there is room for one of the two gangs"
 
 
-def test_a_dry_run_writes_nothing_and_reports() -> None:
+def test_dry_run_writes_nothing_and_reports() -> None:
     events: list[Event] = []
     of = settings(WORK)
 

@@ -69,5 +69,5 @@ def test_larger_amount_reduces_no_share(amount: int, claims: list[Claim]) -> Non
         (1 << 60, [Claim(1, 0, 1 << 62), Claim(2, 0, 1 << 62)], [384307168202282325, 768614336404564651]),
     ],
 )
-def test_examples_of_fill(amount: int, claims: list[Claim], shares: list[int]) -> None:
+def test_fill_gives_the_amounts_of_the_examples(amount: int, claims: list[Claim], shares: list[int]) -> None:
     assert fill(amount, claims) == shares

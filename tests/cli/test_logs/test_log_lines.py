@@ -37,13 +37,13 @@ def record(
 @pytest.mark.parametrize(
     ("level", "letter"), [(V2, "I"), (logging.INFO, "I"), (logging.WARNING, "W"), (logging.ERROR, "E")]
 )
-def test_klogs_line(level: int, letter: str) -> None:
+def test_klog_line_has_the_form_of_klog(level: int, letter: str) -> None:
     line = klog_line(record(level=level, pod="shop/web", took=0.5, victims=("a", "b"), top={"n": 1}))
     fields = 'pod="shop/web" took=0.5 victims=["a","b"] top={"n":1}'
     assert line == f'{letter}{HERE}      42 file.py:12] "some text" {fields}'
 
 
-def test_jsons_line() -> None:
+def test_json_line_has_the_form_of_component_base() -> None:
     assert json.loads(json_line(record(pod="shop/web", node="a", attempt=3, top={"n": 1}))) == {
         "ts": 1_800_000_000_250.0,
         "caller": "file.py:12",
@@ -64,13 +64,13 @@ def test_worse_than_a_notice_has_a_level_in_json(level: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("write", [plain_text, klog_line, json_line])
-def test_a_record_is_one_line_whatever_is_in_it(write: Callable[[logging.LogRecord], str]) -> None:
+def test_record_is_one_line_whatever_is_in_it(write: Callable[[logging.LogRecord], str]) -> None:
     line = write(record("two\nlines", pod="a\nb", odd=object()))
     assert len([part for part in line.split("\n") if part.strip()]) == (2 if write is plain_text else 1)
     assert "odd" in line
 
 
-def test_plain_text_says_what_was_raised_once() -> None:
+def test_plain_text_has_the_exception_once() -> None:
     assert plain_text(record("it failed", error=ValueError("odd"))) == "it failed: ValueError: odd"
     assert plain_text(record("it is odd", error=ValueError("odd"))) == "it is odd"
     assert plain_text(record("it failed", error=ValueError())) == "it failed"
@@ -78,9 +78,7 @@ def test_plain_text_says_what_was_raised_once() -> None:
 
 
 @pytest.mark.parametrize("level", [logging.INFO, logging.DEBUG])
-def test_what_was_raised_is_a_field_and_the_traceback_is_there_at_4(
-    level: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_exception_is_a_field_with_its_traceback_at_4(level: int, caplog: pytest.LogCaptureFixture) -> None:
     failed = record("it failed", logging.ERROR, ValueError("odd"))
     with caplog.at_level(level):
         first, *more = klog_line(failed).splitlines()
@@ -115,7 +113,7 @@ def test_klogs_line_has_the_form_that_its_parsers_look_for() -> None:
         ({"pod": "default/web", "attempt": 6}, 'pod="default/web" attempt=6'),
     ],
 )
-def test_what_is_logged_during_an_attempt_says_so(fields: dict[str, object], written: str) -> None:
+def test_line_logged_during_an_attempt_names_the_attempt(fields: dict[str, object], written: str) -> None:
     made = record()
     made.__dict__.update(fields)
     before = current_attempt.set(AttemptTrace(PodInfo(make_pod("web"), TemplateInterner()), 7))

@@ -27,7 +27,7 @@ LEVELS = {
 
 
 @pytest.mark.parametrize(("verbosity", "least"), [(0, "NOTICE"), (1, "INFO"), (2, "V2"), (4, "DEBUG"), (10, "V10")])
-def test_verbosity(capsys: pytest.CaptureFixture[str], verbosity: int, least: str) -> None:
+def test_verbosity_sets_the_level(capsys: pytest.CaptureFixture[str], verbosity: int, least: str) -> None:
     with logging_to_stderr():
         set_verbosity(verbosity)
         for level, name in LEVELS.items():
@@ -48,7 +48,7 @@ def test_verbosity(capsys: pytest.CaptureFixture[str], verbosity: int, least: st
     ],
 )
 @pytest.mark.parametrize("verbosity_first", [True, False])
-def test_the_form_of_a_log(
+def test_format_option_sets_the_form_of_lines(
     capsys: pytest.CaptureFixture[str],
     verbosity: int,
     form: LoggingFormat | None,
@@ -67,7 +67,7 @@ def test_the_form_of_a_log(
 
 
 @pytest.mark.parametrize("form", [None, LoggingFormat.TEXT])
-def test_a_command_speaks_in_plain_words(capsys: pytest.CaptureFixture[str], form: LoggingFormat | None) -> None:
+def test_command_speaks_in_plain_words(capsys: pytest.CaptureFixture[str], form: LoggingFormat | None) -> None:
     with logging_to_stderr():
         set_format(form)
         for kind in ("notice", "warning", "error"):
@@ -87,14 +87,14 @@ def test_in_json_every_line_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert more["msg"] == "plugin 'Odd', hook filter: failed once more (-v 4 shows each)"
 
 
-def test_a_record_is_one_line_that_says_what_was_raised(capsys: pytest.CaptureFixture[str]) -> None:
+def test_record_is_one_line_with_its_exception(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr():
         log.error("first\n  second", exc_info=ValueError("odd"))
         log.error("it is odd", exc_info=ValueError("odd"))
     assert capsys.readouterr().err == "error: first second: ValueError: odd\nerror: it is odd\n"
 
 
-def test_a_plugin_that_fails_again_and_again_is_said_once_per_hook(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plugin_that_keeps_failing_is_logged_once_per_hook(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr():
         for hook in ("filter", "filter", "score", "filter"):
             log.error("%s", fault(hook))
@@ -102,7 +102,7 @@ def test_a_plugin_that_fails_again_and_again_is_said_once_per_hook(capsys: pytes
     assert capsys.readouterr().err == "error: plugin 'Odd', hook filter: failed 2 more times (-v 4 shows each)\n"
 
 
-def test_of_a_coroutine_that_fails_over_and_over_one_fault_is_said_and_the_others_counted(
+def test_coroutine_that_keeps_failing_is_logged_once_and_then_counted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     said = "plugin 'Odd': its coroutine Odd.give_back failed"
@@ -114,7 +114,7 @@ def test_of_a_coroutine_that_fails_over_and_over_one_fault_is_said_and_the_other
     assert capsys.readouterr().err == counted
 
 
-def test_every_fault_is_shown_with_its_traceback_when_asked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_fault_is_shown_with_its_traceback_on_request(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr():
         set_verbosity(4)
         for _ in range(3):
@@ -143,7 +143,9 @@ def test_warnings_in_the_same_words_are_few(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(("verbosity", "level"), [(4, logging.WARNING), (1, logging.INFO)])
-def test_what_was_asked_for_is_never_too_much(capsys: pytest.CaptureFixture[str], verbosity: int, level: int) -> None:
+def test_requested_verbosity_is_not_deduplicated(
+    capsys: pytest.CaptureFixture[str], verbosity: int, level: int
+) -> None:
     with logging_to_stderr(), deduplicated_logs(verbosity):
         set_verbosity(verbosity)
         for _ in range(99):
@@ -152,9 +154,7 @@ def test_what_was_asked_for_is_never_too_much(capsys: pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize(("verbosity", "lines"), [(1, 5), (2, 99)])
-def test_where_each_pod_is_to_have_its_line_it_has(
-    capsys: pytest.CaptureFixture[str], verbosity: int, lines: int
-) -> None:
+def test_each_pod_has_its_line_at_its_verbosity(capsys: pytest.CaptureFixture[str], verbosity: int, lines: int) -> None:
     with logging_to_stderr(), deduplicated_logs(verbosity):
         set_verbosity(verbosity)
         for number in range(99):
@@ -162,21 +162,21 @@ def test_where_each_pod_is_to_have_its_line_it_has(
     assert len(capsys.readouterr().err.splitlines()) == lines
 
 
-def test_what_a_command_says_is_never_too_much(capsys: pytest.CaptureFixture[str]) -> None:
+def test_output_of_a_command_is_not_deduplicated(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr(), deduplicated_logs(0):
         for _ in range(9):
             say("error", "no")
     assert len(capsys.readouterr().err.splitlines()) == 9
 
 
-def test_the_faults_of_a_plugin_are_counted_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_of_a_plugin_are_counted_all_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr(), deduplicated_logs(0):
         for _ in range(99):
             log.error("%s", fault())
     assert capsys.readouterr().err.splitlines()[-1].endswith("failed 98 more times (-v 4 shows each)")
 
 
-def test_the_loggers_are_left_as_they_were() -> None:
+def test_loggers_are_left_as_they_were() -> None:
     root = logging.getLogger()
     before = root.level, list(root.handlers)
     with logging_to_stderr():
@@ -192,9 +192,7 @@ class Full(io.StringIO):
 
 
 @pytest.mark.parametrize("form", [None, LoggingFormat.TEXT, LoggingFormat.JSON])
-def test_who_logs_goes_on_when_stderr_takes_no_more(
-    monkeypatch: pytest.MonkeyPatch, form: LoggingFormat | None
-) -> None:
+def test_caller_continues_when_stderr_is_full(monkeypatch: pytest.MonkeyPatch, form: LoggingFormat | None) -> None:
     with logging_to_stderr():
         monkeypatch.setattr("sys.stderr", Full())
         set_format(form)

@@ -93,7 +93,7 @@ MAX_MATCHES = (
 )
 
 
-def test_what_goes_on_is_one_row(run: Command, recorded: Install) -> None:
+def test_consecutive_differences_are_one_row(run: Command, recorded: Install) -> None:
     tea = Tea(*MAX_MATCHES)
     done = run("replay", recorded(tea), "--config", "strong.yaml")
     assert done.code == 0 and tea.asked == [("tea.rec", "strong.yaml")]
@@ -140,7 +140,7 @@ def test_json_has_the_details(run: Command, recorded: Install) -> None:
     }
 
 
-def test_where_all_is_alike_that_is_said(run: Command, recorded: Install) -> None:
+def test_agreement_is_reported(run: Command, recorded: Install) -> None:
     done = run("replay", recorded(Tea(cut_off=True)), "--config", "s")
     assert (done.code, done.out) == (0, "")
     assert done.errors[-2:] == [
@@ -155,7 +155,7 @@ class Stubborn(Tea):
     reconsider = EngineKind.reconsider
 
 
-def test_an_engine_that_cannot_be_asked_says_so(run: Command, recorded: Install) -> None:
+def test_engine_without_reconsideration_is_reported(run: Command, recorded: Install) -> None:
     done = run("replay", recorded(Stubborn()), "--config", "s")
     assert done.code == 1
     assert done.errors[-1] == "error: the engine 'tea' supports only a strict replay: omit --config"

@@ -53,7 +53,7 @@ def packed(tmp_path: Path) -> Path:
     return file
 
 
-def test_the_same_configuration_decides_the_same(run: Command, recorded: Path) -> None:
+def test_same_configuration_decides_the_same(run: Command, recorded: Path) -> None:
     done = run("replay", recorded)
     assert (done.code, done.out) == (0, "")
     assert done.errors == ["2 attempts replayed with the recorded configuration: all the same"]
@@ -70,13 +70,13 @@ def test_another_one_is_compared(run: Command, recorded: Path, packed: Path) -> 
     assert done.errors == [f"2 attempts replayed with {packed}: 1 different (1 other node)"]
 
 
-def test_wide(run: Command, recorded: Path, packed: Path) -> None:
+def test_wide_table_shows_more_columns(run: Command, recorded: Path, packed: Path) -> None:
     header, row = run("replay", recorded, "--config", packed, "-o", "wide").out.splitlines()
     assert header.split().count("SCORE") == 2
     assert {"2026-01-01T00:00:00Z", "default-scheduler", "large", "small"} < set(row.split())
 
 
-def test_json(run: Command, recorded: Path, packed: Path) -> None:
+def test_json_has_every_difference(run: Command, recorded: Path, packed: Path) -> None:
     told = json.loads(run("replay", recorded, "--config", packed, "-o", "json").out)
     (difference,) = told.pop("differences")
     none: dict[str, list[object]] = {"lateRejections": [], "earlierPods": [], "gatedPods": [], "hooks": []}
@@ -86,7 +86,7 @@ def test_json(run: Command, recorded: Path, packed: Path) -> None:
     assert not {"started", "timings", "plugins"} & difference["now"].keys()
 
 
-def test_a_decision_that_differs_ends_with_code_1(run: Command, recorded: Path, tmp_path: Path) -> None:
+def test_decision_that_differs_ends_with_code_1(run: Command, recorded: Path, tmp_path: Path) -> None:
     def elsewhere(lines: list[Line]) -> None:
         lines[nth(lines, "Decision", 0)]["with"]["node"] = "small"
 
@@ -96,7 +96,7 @@ def test_a_decision_that_differs_ends_with_code_1(run: Command, recorded: Path, 
     assert done.out.splitlines()[1].split()[:5] == ["1", "shop/web", "small", "large", "node"]
 
 
-def test_a_part_in_the_middle_is_checked_attempt_by_attempt(run: Command, recorded: Path, tmp_path: Path) -> None:
+def test_part_in_the_middle_is_checked_attempt_by_attempt(run: Command, recorded: Path, tmp_path: Path) -> None:
     def later(lines: list[Line]) -> None:
         lines[0]["part"] = 3
 
@@ -110,7 +110,7 @@ def test_a_part_in_the_middle_is_checked_attempt_by_attempt(run: Command, record
     assert run("replay", changed(recorded, tmp_path / "other", later_and_elsewhere)).code == 1
 
 
-def test_one_that_is_cut_off_is_told(run: Command, recorded: Path, tmp_path: Path) -> None:
+def test_incomplete_recording_is_reported(run: Command, recorded: Path, tmp_path: Path) -> None:
     file = tmp_path / "short"
     with gzip.open(recorded) as lines, gzip.open(file, "wb") as written:
         written.write(lines.read()[:-2])
@@ -119,7 +119,7 @@ def test_one_that_is_cut_off_is_told(run: Command, recorded: Path, tmp_path: Pat
     assert done.errors[0].startswith("notice: the recording is incomplete")
 
 
-def test_one_of_another_version_is_told(run: Command, recorded: Path, tmp_path: Path) -> None:
+def test_recording_of_another_version_is_refused(run: Command, recorded: Path, tmp_path: Path) -> None:
     def made_elsewhere(lines: list[Line]) -> None:
         lines[0]["madeBy"] = "kframework 99.0"
 
@@ -127,18 +127,18 @@ def test_one_of_another_version_is_told(run: Command, recorded: Path, tmp_path: 
     assert done.code == 0 and done.errors[0].startswith("notice: recorded by kframework 99.0, replayed by kframework ")
 
 
-def test_a_report(run: Command, recorded: Path, tmp_path: Path) -> None:
+def test_report_is_written(run: Command, recorded: Path, tmp_path: Path) -> None:
     page = tmp_path / "page.html"
     assert run("replay", recorded, "--report", page).code == 0
     assert "shop/web" in page.read_text()
 
 
-def test_what_is_no_recording_is_told(run: Command, packed: Path, tmp_path: Path) -> None:
+def test_file_that_is_no_recording_is_refused(run: Command, packed: Path, tmp_path: Path) -> None:
     assert run("replay", packed) == (1, "", f"error: {packed}: is not a recording: it is not compressed\n")
     assert run("replay", tmp_path / "none").errors == [f"error: {tmp_path / 'none'}: No such file or directory"]
 
 
-def test_an_engine_that_is_not_installed_is_named(run: Command, recorded: Path, tmp_path: Path) -> None:
+def test_engine_that_is_not_installed_is_named(run: Command, recorded: Path, tmp_path: Path) -> None:
     def other_engine(lines: list[Line]) -> None:
         lines[0] |= {"engine": "tea", "distribution": "kframework-tea 1.2"}
 

@@ -46,7 +46,7 @@ def cluster(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("config", ["None", repr(DOCUMENT)])
-def test_a_program_schedules_until_a_signal(cluster: Path, config: str) -> None:
+def test_program_schedules_until_a_signal(cluster: Path, config: str) -> None:
     command = [sys.executable, "-c", PROGRAM.format(config=config)]
     with subprocess.Popen(
         command, cwd=cluster.parent, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -60,6 +60,6 @@ def test_a_program_schedules_until_a_signal(cluster: Path, config: str) -> None:
     assert err.splitlines()[-1] == "notice: Requested to terminate, exiting"
 
 
-def test_what_belongs_to_the_embedded_api_goes_with_it_only() -> None:
+def test_options_of_the_embedded_api_require_it() -> None:
     with pytest.raises(ValueError, match="go with embedded=True"):
         kframework.run(filenames=["cluster.yaml"])

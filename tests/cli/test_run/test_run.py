@@ -68,14 +68,14 @@ def test_flags_go_before_the_file(run: Command, config: Path, tmp_path: Path) ->
     assert notices == []
 
 
-def test_a_stock_command_line_works_as_it_stands(run: Command, tmp_path: Path) -> None:
+def test_stock_command_line_works_unchanged(run: Command, tmp_path: Path) -> None:
     (document, _), notices = effective(run, tmp_path, *STOCK, "-v=2", "--profiling=false")
     assert isinstance(document["leaderElection"], dict) and document["leaderElection"]["leaderElect"] is True
     names = "--profiling"
     assert notices == [f"notice: flags of kube-scheduler ignored here: {names}"]
 
 
-def test_the_speed_of_the_client_is_a_flag_only_without_a_file(run: Command, config: Path, tmp_path: Path) -> None:
+def test_speed_of_the_client_is_a_flag_only_without_a_file(run: Command, config: Path, tmp_path: Path) -> None:
     flags = ["--kube-api-qps", "3", "--kube-api-burst", "4"]
     (document, _), notices = effective(run, tmp_path, *flags)
     assert isinstance(document["clientConnection"], dict)
@@ -87,7 +87,7 @@ def test_the_speed_of_the_client_is_a_flag_only_without_a_file(run: Command, con
     assert notices == ["notice: --kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection"]
 
 
-def test_what_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
+def test_configuration_that_cannot_run_is_not_written(run: Command, tmp_path: Path) -> None:
     file, written = tmp_path / "config.yaml", tmp_path / "written.yaml"
     file.write_text(CONFIG % "''" + "profiles: [{plugins: {multiPoint: {enabled: [{name: Unheard}]}}}]\n")
     result = run("run", "--config", file, "--write-config-to", written)
@@ -122,7 +122,7 @@ def test_wrong_usage_is_one_line(run: Command, arguments: list[str], code: int, 
     assert result.errors[0].startswith(line)
 
 
-def test_the_configuration_may_name_the_kubeconfig(run: Command, config: Path, tmp_path: Path) -> None:
+def test_configuration_may_name_the_kubeconfig(run: Command, config: Path, tmp_path: Path) -> None:
     named = (
         f"{config}:4: clientConnection.kubeconfig: there is no file {tmp_path / 'none-such'};"
         " name another here, or with --kubeconfig, which takes precedence (KUBECONFIG does not)"
@@ -132,7 +132,7 @@ def test_the_configuration_may_name_the_kubeconfig(run: Command, config: Path, t
     assert run("run", "--config", config, "--kubeconfig", "other") == (1, "", f"error: other: {missing}\n")
 
 
-def test_a_kubeconfig_of_the_configuration_that_is_there_is_read(run: Command, config: Path, tmp_path: Path) -> None:
+def test_kubeconfig_of_the_configuration_that_is_there_is_read(run: Command, config: Path, tmp_path: Path) -> None:
     (tmp_path / "none-such").write_text("{}")
     assert run("run", "--config", config).errors == [
         f"error: {tmp_path / 'none-such'}: has no current-context; name one with --context (it has none)"
@@ -167,7 +167,7 @@ EXITING = "notice: Requested to terminate, exiting"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: signal.Signals) -> None:
+def test_run_schedules_a_cluster_and_ends_cleanly(cluster: Path, number: signal.Signals) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):
         with started("run", "--kubeconfig", kubeconfig, "--secure-port", 0) as scheduler:
             assert until_bound(kubeconfig, "web") == "node-a"
@@ -182,7 +182,7 @@ def test_it_schedules_a_cluster_and_ends_in_good_order(cluster: Path, number: si
         assert leading.startswith("notice: leading as ")
 
 
-def test_a_signal_that_comes_too_early_ends_it_in_good_order_too(caplog: pytest.LogCaptureFixture) -> None:
+def test_signal_that_comes_too_early_ends_it_in_good_order_too(caplog: pytest.LogCaptureFixture) -> None:
     """The signal comes while the configuration is read: nothing else obeys it then."""
     before = signal.getsignal(signal.SIGTERM)
     with caplog.at_level(NOTICE), pytest.raises(SystemExit) as ended, handle_early_signals():
@@ -191,7 +191,7 @@ def test_a_signal_that_comes_too_early_ends_it_in_good_order_too(caplog: pytest.
     assert signal.getsignal(signal.SIGTERM) == before
 
 
-def test_a_signal_that_comes_too_early_ends_tasks_too() -> None:
+def test_signal_that_comes_too_early_ends_tasks_too() -> None:
     async def main() -> None:
         async with anyio.create_task_group():
             os.kill(os.getpid(), signal.SIGTERM)
@@ -204,7 +204,7 @@ def test_a_signal_that_comes_too_early_ends_tasks_too() -> None:
 
 
 @pytest.mark.slow
-def test_a_server_may_be_named_by_its_address_alone(cluster: Path) -> None:
+def test_server_may_be_named_by_its_address_alone(cluster: Path) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):
         address = server_of(kubeconfig)
         with started("run", "--master", address, "--no-leader-elect", "--secure-port", 0) as scheduler:
@@ -221,7 +221,7 @@ def test_embedded_it_brings_its_own_cluster(cluster: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_dry_run_reports_what_would_be_done(cluster: Path) -> None:
+def test_dry_run_reports_what_would_be_done(cluster: Path) -> None:
     with fake_api("-f", cluster) as (_, kubeconfig):
         with started("run", "--dry-run", "--kubeconfig", kubeconfig, "--secure-port", 0) as scheduler:
             header, *lines = (scheduler.out.readline() for _ in range(3))
@@ -244,7 +244,7 @@ def test_port_that_is_taken_is_reported_before_anything_is_printed(cluster: Path
     assert result.errors == [f"error: cannot listen on 127.0.0.1:{port}: address already in use; {remedy}"]
 
 
-def test_what_belongs_to_the_embedded_api_goes_with_it_only(run: Command, cluster: Path) -> None:
+def test_options_of_the_embedded_api_require_it(run: Command, cluster: Path) -> None:
     together = "'--filename', '--devices', '--port', '--write-kubeconfig'"
     for arguments, said in (
         (["-f", cluster], together),

@@ -28,7 +28,7 @@ ALLOCATION = {"devices": {"results": [{"request": "r", "driver": "d", "pool": "p
 USER = {"resource": "pods", "name": "web", "uid": "1"}
 
 
-async def test_a_claim_is_allocated_used_and_given_back(stage: Stage) -> None:
+async def test_claim_is_allocated_used_and_given_back(stage: Stage) -> None:
     made = await stage.client.create(claim())
     exactly = made.spec.devices.requests[0].exactly
     assert exactly is not None and (exactly.allocation_mode, exactly.count) == ("ExactCount", 1)
@@ -44,7 +44,7 @@ async def test_a_claim_is_allocated_used_and_given_back(stage: Stage) -> None:
     assert (free.status.allocation, free.status.reserved_for) == (None, ())
 
 
-async def test_a_claim_asks_for_the_same_for_ever(stage: Stage) -> None:
+async def test_requests_of_a_claim_are_immutable(stage: Stage) -> None:
     made = await stage.client.create(claim())
     other = claim(replace(ASKED, count=2))
     status, _, why = await refusal(stage.client.update(replace(made, spec=other.spec)))

@@ -34,7 +34,7 @@ from tests.support.declared_kinds import Gang, GangStatus, Team, gang
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
 
-async def test_what_is_created_can_be_read(stage: Stage) -> None:
+async def test_created_object_can_be_read(stage: Stage) -> None:
     created = await stage.client.create(pod())
     assert created.metadata.uid and created.metadata.resource_version and created.metadata.creation_timestamp
     assert await stage.client.get(Pod, "web", "default") == created
@@ -57,7 +57,7 @@ async def test_no_namespace_means_the_default_one(stage: Stage) -> None:
     assert await client.list(Pod) == []
 
 
-async def test_a_list_is_complete_however_many_pages_it_has(stage: Stage) -> None:
+async def test_list_is_complete_however_many_pages_it_has(stage: Stage) -> None:
     names = {f"pod-{number}" for number in range(7)}
     stage.store.load(pod(name) for name in names)
     stage.store.add(pod("other", namespace="team"))
@@ -65,7 +65,7 @@ async def test_a_list_is_complete_however_many_pages_it_has(stage: Stage) -> Non
     assert {each.metadata.name for each in await stage.client.list(Pod)} == names | {"other"}
 
 
-async def test_a_name_is_generated(stage: Stage) -> None:
+async def test_name_is_generated(stage: Stage) -> None:
     generating = replace(pod(), metadata=ObjectMeta(generate_name="web-", namespace="default"))
     created = [await stage.client.create(generating) for _ in range(3)]
     names = {each.metadata.name for each in created}
@@ -73,7 +73,7 @@ async def test_a_name_is_generated(stage: Stage) -> None:
     assert all(re.fullmatch(r"web-[bcdfghjklmnpqrstvwxz2456789]{5}", name) for name in names)
 
 
-async def test_the_same_name_gets_another_uid_the_second_time(stage: Stage) -> None:
+async def test_same_name_gets_another_uid_the_second_time(stage: Stage) -> None:
     first = await stage.client.create(pod())
     await stage.client.delete(Pod, "web", "default")
     second = await stage.client.create(pod())
@@ -173,7 +173,7 @@ async def test_contents_are_deleted_with_their_namespace(stage: Stage) -> None:
     assert await refusal(stage.client.get(Namespace, "team")) == (404, "NotFound", 'namespaces "team" not found')
 
 
-async def test_an_update_replaces_the_object(stage: Stage) -> None:
+async def test_update_replaces_the_object(stage: Stage) -> None:
     stage.store.add(node(zone="a"))
     first = await stage.client.get(Node, "n1")
     second = await stage.client.update(replace(first, spec=NodeSpec(unschedulable=True)))
@@ -183,7 +183,7 @@ async def test_an_update_replaces_the_object(stage: Stage) -> None:
     assert await stage.client.get(Node, "n1") == second
 
 
-async def test_an_update_needs_the_last_version_if_it_names_one(stage: Stage) -> None:
+async def test_update_needs_the_last_version_if_it_names_one(stage: Stage) -> None:
     stage.store.add(node())
     first = await stage.client.get(Node, "n1")
     await stage.client.update(replace(first, spec=NodeSpec(unschedulable=True)))
@@ -238,7 +238,7 @@ async def test_patches_are_merged(stage: Stage, patch: dict[str, object], labels
     assert await stage.client.get(Node, "n1") == patched
 
 
-async def test_a_list_is_patched_as_a_whole(stage: Stage) -> None:
+async def test_list_is_patched_as_a_whole(stage: Stage) -> None:
     stage.store.add(node())
     for taints in (
         [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "NoSchedule"}],
@@ -248,7 +248,7 @@ async def test_a_list_is_patched_as_a_whole(stage: Stage) -> None:
         assert [taint.key for taint in patched.spec.taints] == [taint["key"] for taint in taints]
 
 
-async def test_a_patch_may_name_a_version(stage: Stage) -> None:
+async def test_patch_may_name_a_version(stage: Stage) -> None:
     stage.store.add(node())
     found = await stage.client.get(Node, "n1")
     patch = {"metadata": {"resourceVersion": found.metadata.resource_version, "labels": {"a": "b"}}}
@@ -269,7 +269,7 @@ async def test_immutable_fields_cannot_be_patched(stage: Stage) -> None:
     assert (await refusal(stage.client.patch(Node, "n1", {"metadata": {"name": "n2"}})))[0] == 400
 
 
-async def test_an_update_may_name_a_uid(stage: Stage) -> None:
+async def test_update_may_name_a_uid(stage: Stage) -> None:
     stage.store.add(pod())
     other = Pod(metadata=ObjectMeta(name="web", namespace="default", uid="other", labels={"a": "b"}))
     status, reason, message = await refusal(stage.client.update(other))
@@ -278,7 +278,7 @@ async def test_an_update_may_name_a_uid(stage: Stage) -> None:
     assert stage.store.read(Pod, "web", "default").metadata.labels == {}
 
 
-async def test_a_patch_that_names_another_uid_is_invalid(stage: Stage) -> None:
+async def test_patch_that_names_another_uid_is_invalid(stage: Stage) -> None:
     stage.store.add(pod())
     patch = {"metadata": {"uid": "other", "labels": {"a": "b"}}}
     status, reason, message = await refusal(stage.client.patch(Pod, "web", patch, "default"))
@@ -287,7 +287,7 @@ async def test_a_patch_that_names_another_uid_is_invalid(stage: Stage) -> None:
     assert stage.store.read(Pod, "web", "default").metadata.labels == {}
 
 
-async def test_a_status_is_patched_apart_from_the_rest(stage: Stage) -> None:
+async def test_status_is_patched_apart_from_the_rest(stage: Stage) -> None:
     created = await stage.client.create(replace(gang(color="red"), status=GangStatus(phase="Running")))
     assert created.status == GangStatus()
     client = stage.client
@@ -307,7 +307,7 @@ async def test_a_status_is_patched_apart_from_the_rest(stage: Stage) -> None:
     assert updated == patched
 
 
-async def test_a_status_of_a_built_in_kind_is_patched_too(stage: Stage) -> None:
+async def test_status_of_a_built_in_kind_is_patched_too(stage: Stage) -> None:
     stage.store.add(node())
     patched = await stage.client.patch_status(Node, "n1", {"capacity": {"memory": "1Gi"}, "allocatable": None})
     assert patched.status == NodeStatus(capacity={"cpu": "4", "memory": "1Gi"})
@@ -321,7 +321,7 @@ async def test_unchanged_status_is_not_written(stage: Stage) -> None:
     assert stage.store.version == version
 
 
-async def test_a_status_is_seen_by_those_who_watch(stage: Stage) -> None:
+async def test_status_is_seen_by_those_who_watch(stage: Stage) -> None:
     stage.store.add(gang())
     async with stage.watching(Gang) as watched:
         patched = await stage.client.patch_status(Gang, "crew", {"phase": "Running"}, "default")
@@ -359,7 +359,7 @@ async def test_deleted_object_is_not_found(stage: Stage) -> None:
     assert await refusal(stage.client.delete(PersistentVolume, "disk")) == gone
 
 
-async def test_a_deletion_may_name_a_uid(stage: Stage) -> None:
+async def test_deletion_may_name_a_uid(stage: Stage) -> None:
     uid = stage.store.add(pod()).metadata.uid
     status, reason, message = await refusal(stage.client.delete(Pod, "web", "default", uid="other"))
     assert (status, reason) == (409, "Conflict")
@@ -368,7 +368,7 @@ async def test_a_deletion_may_name_a_uid(stage: Stage) -> None:
     assert stage.store.objects(Pod) == []
 
 
-async def test_a_lease_keeps_every_digit_of_its_times(stage: Stage) -> None:
+async def test_lease_keeps_every_digit_of_its_times(stage: Stage) -> None:
     spec = LeaseSpec(
         holder_identity="a",
         lease_duration_seconds=15,
@@ -383,7 +383,7 @@ async def test_a_lease_keeps_every_digit_of_its_times(stage: Stage) -> None:
     assert given_up.spec.holder_identity == ""
 
 
-async def test_a_lease_cannot_be_updated_without_its_version(stage: Stage) -> None:
+async def test_lease_cannot_be_updated_without_its_version(stage: Stage) -> None:
     created = await stage.client.create(lease())
     blind = replace(created, metadata=replace(created.metadata, resource_version=""), spec=lease(holder="b").spec)
     status, reason, message = await refusal(stage.client.update(blind))

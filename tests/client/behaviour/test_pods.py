@@ -32,7 +32,7 @@ def conditions(found: Pod) -> dict[str, PodCondition]:
     return {condition.type: replace(condition, last_transition_time=None) for condition in found.status.conditions}
 
 
-async def test_a_pod_is_bound(stage: Stage) -> None:
+async def test_pod_is_bound(stage: Stage) -> None:
     web = await stored(stage)
     await stage.client.patch_pod_status(
         "default", "web", web.metadata.uid, condition=UNSCHEDULABLE, nominated_node_name="n2"
@@ -52,7 +52,7 @@ async def test_bound_pod_gets_the_topology_labels_of_its_node(stage: Stage) -> N
     assert (await stage.client.get(Pod, "web", "default")).metadata.labels == zone
 
 
-async def test_a_pod_is_bound_once(stage: Stage) -> None:
+async def test_pod_is_bound_once(stage: Stage) -> None:
     uid = (await stored(stage)).metadata.uid
 
     async def bind(name: str) -> str:
@@ -83,7 +83,7 @@ async def test_gated_or_bound_pod_cannot_be_bound(stage: Stage, spec: dict[str, 
     assert refused == (409, "Conflict", f'Operation cannot be fulfilled on pods/binding "web": {words}')
 
 
-async def test_a_pod_that_is_being_deleted_is_not_bound(stage: Stage) -> None:
+async def test_pod_that_is_being_deleted_is_not_bound(stage: Stage) -> None:
     web = await stored(stage, node_name="n1")
     await stage.client.delete(Pod, "web", "default")
     status, reason, message = await refusal(stage.client.bind("default", "web", web.metadata.uid, "n2"))
@@ -91,7 +91,7 @@ async def test_a_pod_that_is_being_deleted_is_not_bound(stage: Stage) -> None:
     assert "pod web is being deleted, cannot be assigned to a host" in message
 
 
-async def test_a_uid_is_a_precondition_of_a_binding(stage: Stage) -> None:
+async def test_uid_is_a_precondition_of_a_binding(stage: Stage) -> None:
     web = await stored(stage)
     status, reason, message = await refusal(stage.client.bind("default", "web", "other", "n1"))
     assert (status, reason) == (409, "Conflict")
@@ -113,7 +113,7 @@ async def test_condition_and_nominated_node_are_one_write(stage: Stage) -> None:
     assert found.status.conditions[0].last_transition_time
 
 
-async def test_a_status_is_merged(stage: Stage) -> None:
+async def test_status_is_merged(stage: Stage) -> None:
     ready = PodCondition(type="Ready", status="False", reason="NotYet")
     web = await stored(stage)
     status = replace(
@@ -146,7 +146,7 @@ async def test_unchanged_status_is_not_written(stage: Stage) -> None:
     assert stage.store.version == version
 
 
-async def test_a_uid_is_a_precondition_of_a_status(stage: Stage) -> None:
+async def test_uid_is_a_precondition_of_a_status(stage: Stage) -> None:
     web = await stored(stage)
     client, dated = stage.client, replace(UNSCHEDULABLE, last_transition_time="2001-01-01T00:00:00Z")
     for call in (
@@ -191,7 +191,7 @@ async def recorded(stage: Stage) -> Event:
     return replace(found, metadata=metadata)
 
 
-async def test_an_event_and_its_series(stage: Stage) -> None:
+async def test_event_and_its_series(stage: Stage) -> None:
     await stage.client.record_event(failed_scheduling())
     assert await recorded(stage) == EVENT
     for count in (2, 3):
@@ -199,7 +199,7 @@ async def test_an_event_and_its_series(stage: Stage) -> None:
         assert await recorded(stage) == replace(EVENT, series=failed_scheduling(count=count).event().series)
 
 
-async def test_an_event_that_is_recorded_twice_is_there_once(stage: Stage) -> None:
+async def test_event_that_is_recorded_twice_is_there_once(stage: Stage) -> None:
     await stage.client.record_event(failed_scheduling())
     before = await stage.client.list(Event)
     await stage.client.record_event(failed_scheduling())

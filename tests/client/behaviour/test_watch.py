@@ -18,7 +18,7 @@ from tests.client.behaviour.ways import DEADLINE, Stage, lease, node, pod
 from tests.support.declared_kinds import Team, team
 
 
-async def test_a_watch_lists_and_then_follows(stage: Stage) -> None:
+async def test_watch_lists_and_then_follows(stage: Stage) -> None:
     stage.store.load([pod("a"), pod("b"), pod("c")])
     async with stage.watching(Pod) as watched:
         assert sorted(watched.words[:3]) == ["+a", "+b", "+c"]
@@ -90,7 +90,7 @@ async def test_reported_objects_are_the_stored_ones(stage: Stage) -> None:
     assert told == {each.metadata.name: each for kind in (Pod, Node) for each in stage.store.objects(kind)}
 
 
-async def test_pods_that_end_are_gone(stage: Stage) -> None:
+async def test_ended_pods_are_reported_as_deleted(stage: Stage) -> None:
     stage.store.load([pod("ended"), pod("web", node_name="n1")])
     end(stage.store, "ended")
     async with stage.watching(Pod) as watched:
@@ -118,7 +118,7 @@ async def test_ended_pods_are_reported_until_their_deletion_on_request(stage: St
     assert ended.obj.status.phase == "Succeeded"
 
 
-async def test_a_pod_that_is_deleted_ends_first(stage: Stage) -> None:
+async def test_pod_that_is_deleted_ends_first(stage: Stage) -> None:
     stage.store.add(pod(node_name="n1"))
     async with stage.watching(Pod) as watched:
         await stage.client.delete(Pod, "web", "default")
@@ -141,7 +141,7 @@ async def test_recreated_object_is_another_object(stage: Stage) -> None:
     assert changed == Upserted(second)
 
 
-async def test_a_broken_watch_misses_nothing_and_repeats_nothing(stage: Stage) -> None:
+async def test_broken_watch_misses_nothing_and_repeats_nothing(stage: Stage) -> None:
     stage.store.load([pod("a"), pod("b")])
     async with stage.watching(Pod) as watched:
         for name in ("c", "d"):

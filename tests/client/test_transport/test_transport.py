@@ -8,7 +8,7 @@ import pytest
 from kframework.client.transport import JSON, Request, Response
 
 
-def test_a_request_asks_for_json_without_a_body() -> None:
+def test_request_without_a_body_accepts_json() -> None:
     request = Request(method="GET", path="/api")
     assert (request.query, request.body, request.content_type, request.accept) == ((), b"", JSON, JSON)
     assert request.timeout is None

@@ -38,7 +38,7 @@ def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-def test_a_fence_is_open_until_it_is_closed() -> None:
+def test_fence_is_open_until_it_is_closed() -> None:
     fence = WriteFence()
     fence.check()
     fence.close()
@@ -60,7 +60,7 @@ def test_fence_is_closed_while_its_condition_is_false() -> None:
         fence.check()
 
 
-async def test_a_fence_that_is_handed_over_lets_events_through_and_nothing_else() -> None:
+async def test_closed_fence_passes_events_only() -> None:
     """Though the leadership, on which all else depends, is over."""
     pods, events = "/api/v1/namespaces/default/pods", "/apis/events.k8s.io/v1/namespaces/default/events"
     leading = [True]

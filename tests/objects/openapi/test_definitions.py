@@ -80,7 +80,7 @@ def test_every_kind_is_defined_with_the_fields_of_its_struct(kind: Kind[ApiObjec
         ("v1", "Nonsense", None),
     ],
 )
-def test_definition_of_a_kind(api_version: str, kind: str, name: str | None) -> None:
+def test_definition_of_a_kind_is_found(api_version: str, kind: str, name: str | None) -> None:
     assert definition_of(api_version, kind) == name
 
 
@@ -112,7 +112,7 @@ def test_definition_has_descriptions_and_required_fields() -> None:
         ("io.k8s.api.apps.v1.ControllerRevision", "data", "object"),
     ],
 )
-def test_type_of_a_value(name: str, field: str, value_type: str) -> None:
+def test_type_of_a_value_is_found(name: str, field: str, value_type: str) -> None:
     assert properties(name)[field].element.value_type == value_type
 
 
@@ -164,7 +164,7 @@ def test_field_has_the_patch_strategy_that_kubernetes_gives_it(kind: str, path: 
         ("io.k8s.api.batch.v1.JobStatus", "conditions", "atomic", ()),
     ],
 )
-def test_list_has_the_keys_that_tell_its_elements_apart(
+def test_list_has_the_keys_that_distinguish_its_elements(
     name: str, field: str, list_type: str, keys: tuple[str, ...]
 ) -> None:
     schema = properties(name)[field]
@@ -184,7 +184,7 @@ def test_definitions_are_reached_once() -> None:
     assert {"JSONSchemaProps", "ObjectMeta", "OwnerReference"} <= set(map(short_name, names))
 
 
-def test_the_document_is_not_read_before_it_is_needed() -> None:
+def test_document_is_not_read_before_it_is_needed() -> None:
     code = (
         "from kframework.objects.openapi import definitions\n"
         "assert definitions.read_document.cache_info().currsize == 0\n"

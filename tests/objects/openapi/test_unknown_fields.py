@@ -40,7 +40,9 @@ def test_objects_as_they_should_be_have_no_unknown_field() -> None:
         ({"a": 1, "spec": {"b": 1}, "c": 1}, [(path, None) for path in [("a",), ("spec", "b"), ("c",)]]),
     ],
 )  # fmt: skip
-def test_what_is_unknown(data: dict[str, Any], found: list[tuple[FieldPath, str | None]]) -> None:
+def test_unknown_fields_are_found_with_the_nearest_name(
+    data: dict[str, Any], found: list[tuple[FieldPath, str | None]]
+) -> None:
     assert [(field.path, field.nearest) for field in unknown_fields(data, "v1", "Pod")] == found
 
 
@@ -62,7 +64,7 @@ def test_kinds_of_one_name_have_models_of_their_own() -> None:
     assert spelled({"note": "x"}, "v1", "Event") == ["note: unknown field"]
 
 
-def test_what_is_unknown_is_left_out_of_a_copy() -> None:
+def test_unknown_fields_are_left_out_of_a_copy() -> None:
     data: dict[str, Any] = {"spec": {"containers": [{"a": 1, "name": "c"}], "b": 1}, "c": 1}
     assert remove_fields(data, (field.path for field in unknown_fields(data, "v1", "Pod"))) == {
         "spec": {"containers": [{"name": "c"}]}

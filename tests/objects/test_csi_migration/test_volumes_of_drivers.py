@@ -83,7 +83,7 @@ def test_other_volumes_have_no_driver_in_their_place() -> None:
     assert translate_volume(volume(PersistentVolumeSpec(nfs=OpaqueSource()))) is None
 
 
-def test_a_provisioner_that_is_no_in_tree_plugin_is_a_driver() -> None:
+def test_provisioner_that_is_no_in_tree_plugin_is_a_driver() -> None:
     assert volume_driver("ebs.csi.example.com") == "ebs.csi.example.com"
 
 
@@ -100,7 +100,7 @@ def test_a_provisioner_that_is_no_in_tree_plugin_is_a_driver() -> None:
         ("aws://", None),
     ],
 )
-def test_an_amazon_volume_may_be_written_as_a_url(volume_id: str, handle: str | None) -> None:
+def test_amazon_volume_may_be_written_as_a_url(volume_id: str, handle: str | None) -> None:
     if handle is None:
         with pytest.raises(TranslationError, match="Invalid format for AWS volume"):
             translate_inline_volume(ebs(volume_id))
@@ -121,7 +121,7 @@ def test_an_amazon_volume_may_be_written_as_a_url(volume_id: str, handle: str | 
         ({ZONE: "eu-west-1__eu-west-2"}, "regions/eu-west"),
     ],
 )
-def test_a_google_disk_is_known_by_its_zone_or_region(labels: dict[str, str], place: str) -> None:
+def test_google_disk_is_known_by_its_zone_or_region(labels: dict[str, str], place: str) -> None:
     source = translate_volume(volume(DISK, **labels))
     assert source is not None
     assert source.volume_handle == f"projects/UNSPECIFIED/{place}/disks/disk"

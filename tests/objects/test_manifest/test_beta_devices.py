@@ -35,7 +35,7 @@ EITHER = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu"
         ("DeviceClass", {"selectors": []}, {"selectors": []}),
     ],
 )
-def test_v1beta1(kind: str, beta: object, v1: object) -> None:
+def test_v1beta1_objects_become_v1(kind: str, beta: object, v1: object) -> None:
     read_as = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "spec": v1}
     assert convert_to_v1(BETA1, kind, {"apiVersion": BETA1, "kind": kind, "spec": beta}) == (
         "resource.k8s.io/v1",

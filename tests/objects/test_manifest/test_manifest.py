@@ -33,7 +33,7 @@ def names(*paths: str) -> list[str]:
 NODE = "{apiVersion: v1, kind: Node, metadata: {name: %s}}\n"
 
 
-def test_what_kubectl_prints(tmp_path: Path) -> None:
+def test_output_of_kubectl_is_read(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         "cluster.yaml",
@@ -71,7 +71,7 @@ def test_what_kubectl_prints(tmp_path: Path) -> None:
     assert manifest.skipped == []
 
 
-def test_what_no_scheduler_reads_is_kept_as_written(tmp_path: Path) -> None:
+def test_unread_fields_are_kept_as_written(tmp_path: Path) -> None:
     text = "{apiVersion: v1, kind: PodList, items: [{metadata: {name: web}, spec: {hostname: web, containers: []}}]}"
     manifest = read([written(tmp_path, "web.yaml", text + "\n---\n" + NODE % "n1")])
     spec = {"hostname": "web", "containers": []}
@@ -109,7 +109,7 @@ def test_documents_lists_and_plain_objects_keep_their_order(tmp_path: Path) -> N
     assert names(path) == ["Node b", "Pod x/p", "Pod default/p", "Node a"]
 
 
-def test_json(tmp_path: Path) -> None:
+def test_json_file_is_read(tmp_path: Path) -> None:
     path = written(
         tmp_path,
         "all.json",
@@ -134,13 +134,13 @@ def test_json_objects_may_follow_each_other_and_keep_their_lines(tmp_path: Path)
         read([str(stream)])
 
 
-def test_a_folder_is_read_through_in_order(tmp_path: Path) -> None:
+def test_folder_is_read_through_in_order(tmp_path: Path) -> None:
     for name in ("z.yaml", "b/c.yml", "a.json", "b/ignored.txt"):
         written(tmp_path, name, NODE % Path(name).stem)
     assert names(str(tmp_path)) == ["Node a", "Node c", "Node z"]
 
 
-def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO(NODE % "piped"))
     assert names(written(tmp_path, "a.yaml", NODE % "first"), "-") == ["Node first", "Node piped"]
 
@@ -167,7 +167,7 @@ def test_unknown_kinds_are_counted(tmp_path: Path) -> None:
     ]
 
 
-def test_a_kind_that_a_plugin_declares_is_read_like_any_other(tmp_path: Path) -> None:
+def test_kind_that_a_plugin_declares_is_read_like_any_other(tmp_path: Path) -> None:
     teams = "{apiVersion: example.com/v1beta1, kind: TeamList, items: [{metadata: {name: red}, spec: {maxPods: 3}}]}"
     manifest = read([written(tmp_path, "teams.yaml", teams)])
     assert manifest.objects == [Team(metadata=ObjectMeta(name="red"), spec=TeamSpec(max_pods=3))]
@@ -251,7 +251,7 @@ CPU_4X = """
         (CPU_4X, 3, "Node n1: status.allocatable.cpu: '4x' is not a quantity"),
     ],
 )
-def test_what_is_wrong_is_said_in_one_line(tmp_path: Path, text: str, line: int, rest: str) -> None:
+def test_error_is_one_line_with_its_location(tmp_path: Path, text: str, line: int, rest: str) -> None:
     path = written(tmp_path, "bad.yaml", text)
     with pytest.raises(InputError) as caught:
         read([path])
@@ -279,7 +279,7 @@ def test_problem_of_a_template_is_reported_at_its_line(tmp_path: Path, fault: st
     assert str(caught.value).startswith(f"{file}:7: Deployment default/d: {problem}")
 
 
-def test_an_object_given_twice_names_both_places(tmp_path: Path) -> None:
+def test_object_given_twice_names_both_places(tmp_path: Path) -> None:
     first = written(tmp_path, "first.yaml", "apiVersion: v1\nkind: PodList\nitems:\n- metadata: {name: p}\n")
     pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: default}}"
     second = written(tmp_path, "second.yaml", f"{NODE % 'p'}---\n{pod}\n")
@@ -323,7 +323,7 @@ def test_pods_of_one_template_share_what_they_have_in_common(tmp_path: Path, suf
     assert [written["metadata"] for written in manifest.documents] == [{"name": name} for name in "abc"]
 
 
-def test_what_is_alike_only_to_python_is_not_shared(tmp_path: Path) -> None:
+def test_values_equal_only_to_python_are_not_shared(tmp_path: Path) -> None:
     file = tmp_path / "pods.json"
     items = ",".join(
         f'{{"apiVersion": "v1", "kind": "Pod", "metadata": {{"name": "{name}"}}, "spec": {{"hostNetwork": {text}}}}}'

@@ -41,7 +41,7 @@ last:
         (1, ("none", "deep"), 4),
     ],
 )
-def test_a_path_is_found_as_far_down_as_the_text_goes(document: int, path: FieldPath, line: int) -> None:
+def test_longest_existing_part_of_a_path_is_found(document: int, path: FieldPath, line: int) -> None:
     assert find_line(TEXT, document, path) == line
 
 
@@ -50,5 +50,5 @@ def test_json_is_yaml_unless_tabs_indent_it() -> None:
     assert find_line('\t{"a": 1}', 0, ("a",)) is None
 
 
-def test_what_comes_after_is_not_read() -> None:
+def test_text_after_the_path_is_not_read() -> None:
     assert find_line("a:\n  b: 1\nc: [\n", 0, ("a", "b")) == 2

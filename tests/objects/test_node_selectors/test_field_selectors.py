@@ -21,7 +21,7 @@ from kframework.objects.node_selectors import parse_field_selector
         ("spec.nodeName=n1,,", True),
     ],
 )
-def test_field_text(text: str, matches: bool) -> None:
+def test_field_selector_parses(text: str, matches: bool) -> None:
     fields = {"spec.nodeName": "n1", "status.phase": "Running", "odd": "a,b=c\\"}
     assert parse_field_selector(text).matches(fields) is matches
 

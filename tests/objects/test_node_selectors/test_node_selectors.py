@@ -60,7 +60,7 @@ def test_nothing_required_compiles_to_none() -> None:
         (spec([{"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n1"]}]}]), None),
     ],
 )
-def test_pinned_nodes(pod: PodSpec, nodes: set[str] | None) -> None:
+def test_pinned_nodes_are_those_named(pod: PodSpec, nodes: set[str] | None) -> None:
     assert pinned_nodes(pod) == nodes
 
 
@@ -79,7 +79,7 @@ def terms(*several: Mapping[str, object]) -> list[NodeSelectorTerm]:
         ([("metadata.namespace", "NotIn", "n1")], True),
     ],
 )
-def test_node_fields(requirements: list[tuple[Any, ...]], matches: bool) -> None:
+def test_node_fields_are_matched(requirements: list[tuple[Any, ...]], matches: bool) -> None:
     compiled = NodeSelectorTerms(terms({"matchFields": expressions(*requirements)}))
     assert compiled.matches({}, "n1") is matches
     assert compiled.matches({}, "")  # a node without a name has no fields to hold against it
@@ -98,7 +98,7 @@ def test_node_fields(requirements: list[tuple[Any, ...]], matches: bool) -> None
         {"matchFields": expressions(("metadata.name", "Exists"))},
     ],
 )
-def test_a_term_that_does_not_parse_hides_no_other(term: dict[str, object]) -> None:
+def test_term_that_does_not_parse_hides_no_other(term: dict[str, object]) -> None:
     alone = NodeSelectorTerms(terms(term))
     assert not alone.matches({"a": "2"}, "n1")
     assert len(alone.errors) == 1
@@ -108,7 +108,7 @@ def test_a_term_that_does_not_parse_hides_no_other(term: dict[str, object]) -> N
 
 
 @given(requirements, some_labels)
-def test_node_selectors_agree_with_the_obvious_way(
+def test_node_selectors_agree_with_the_slow_rules(
     chosen: list[tuple[str, str, list[str]]], labels: dict[str, str]
 ) -> None:
     compiled = NodeSelectorTerms(terms({"matchExpressions": expressions(*((k, o, *v) for k, o, v in chosen))}))
@@ -130,6 +130,6 @@ LABELS = {"gen": "007", "odd": "x1", "big": "9223372036854775808"}
         ([("none", "Lt", "8")], False),
     ],
 )
-def test_node_labels(requirements: list[tuple[Any, ...]], matches: bool) -> None:
+def test_node_labels_are_matched(requirements: list[tuple[Any, ...]], matches: bool) -> None:
     compiled = NodeSelectorTerms(terms({"matchExpressions": expressions(*requirements)}))
     assert compiled.matches(LABELS, "n1") is matches

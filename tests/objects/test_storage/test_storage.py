@@ -116,5 +116,5 @@ CASES: list[tuple[type[ApiObject], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("struct", "fields"), CASES, ids=lambda case: getattr(case, "__name__", ""))
-def test_fields(round_trip: RoundTrip, struct: type[ApiObject], fields: dict[str, Any]) -> None:
+def test_storage_objects_decode(round_trip: RoundTrip, struct: type[ApiObject], fields: dict[str, Any]) -> None:
     assert round_trip(struct, fields).metadata.name == fields["metadata"]["name"]

@@ -65,5 +65,5 @@ def test_of_other_sources_the_presence_is_kept(name: str, field: str) -> None:
     assert [key for key in Volume.__struct_fields__ if isinstance(getattr(volume, key), OpaqueSource)] == [field]
 
 
-def test_a_source_no_scheduler_knows_is_none() -> None:
+def test_source_no_scheduler_knows_is_none() -> None:
     assert msgspec.convert({"name": "v", "glusterfs": {"path": "p"}}, Volume) == Volume(name="v")

@@ -6,7 +6,7 @@ from kframework.objects import Job
 from tests.objects.conftest import RoundTrip
 
 
-def test_fields(round_trip: RoundTrip) -> None:
+def test_jobs_decode(round_trip: RoundTrip) -> None:
     job = round_trip(
         Job,
         {

@@ -30,17 +30,17 @@ CASES: list[tuple[type[ApiObject], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("struct", "fields"), CASES, ids=lambda case: getattr(case, "__name__", ""))
-def test_fields(round_trip: RoundTrip, struct: type[ApiObject], fields: dict[str, Any]) -> None:
+def test_workloads_decode(round_trip: RoundTrip, struct: type[ApiObject], fields: dict[str, Any]) -> None:
     assert round_trip(struct, fields).metadata.labels == {"a": "b"}
 
 
-def test_a_service_without_a_selector_is_told_from_one_that_is_empty() -> None:
+def test_service_without_a_selector_differs_from_one_with_an_empty_one() -> None:
     assert Service().spec.selector is None
     assert msgspec.convert({"spec": {"selector": {}}}, Service).spec.selector == {}
 
 
 @pytest.mark.parametrize("amount", [1, "50%"])
-def test_budget(round_trip: RoundTrip, amount: int | str) -> None:
+def test_budget_decodes(round_trip: RoundTrip, amount: int | str) -> None:
     budget = round_trip(
         PodDisruptionBudget,
         {

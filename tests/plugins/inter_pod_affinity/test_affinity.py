@@ -105,7 +105,7 @@ def test_existing_terms_are_those_about_the_pods_of_a_namespace_as_it_is_labelle
 
 
 @pytest.mark.slow
-def test_what_no_pod_needs_any_more_is_forgotten() -> None:
+def test_unused_terms_are_dropped() -> None:
     state, affinities = cluster()
     gone = pending(state, labels={"app": "web"}, affinity=affinity("podAffinity"))
     affinities.incoming_terms(gone)

@@ -159,7 +159,7 @@ def in_any_order(status: Status) -> Status:
 
 
 @given(st.lists(NODES, max_size=5), PODS, IGNORING)
-def test_a_node_is_rejected_for_all_that_it_lacks(
+def test_node_is_rejected_for_all_that_it_lacks(
     drawn: Drawn, pod: Pod, ignoring: tuple[str, NodeResourcesFitArgs]
 ) -> None:
     cluster = build(drawn)
@@ -173,7 +173,7 @@ def test_a_node_is_rejected_for_all_that_it_lacks(
 
 
 @given(st.lists(NODES, max_size=5), PODS, ARGS)
-def test_the_use_of_a_node_is_its_score(drawn: Drawn, pod: Pod, args: NodeResourcesFitArgs) -> None:
+def test_use_of_a_node_is_its_score(drawn: Drawn, pod: Pod, args: NodeResourcesFitArgs) -> None:
     cluster = build(drawn)
     state = cluster_of((node for node, _ in cluster), (pod for _, others in cluster for pod in others))
     expected = {node.metadata.name: grade(node, others, pod, args) for node, others in cluster}
@@ -205,7 +205,7 @@ HALF_FULL = make_pod("there", cpu=2, memory="2Gi", node_name="n", requests={GPU:
         pytest.param(make_pod(cpu=1, overhead={"cpu": "1500m"}), unschedulable("Insufficient cpu"), id="overhead"),
     ],
 )
-def test_room_on_a_half_full_node(pod: Pod, status: Status | None) -> None:
+def test_room_on_a_half_full_node_is_scored(pod: Pod, status: Status | None) -> None:
     node = make_node("n", cpu=4, memory="4Gi", allocatable={GPU: 2})
     assert filtered(made(NodeResourcesFit), cluster_of([node], [HALF_FULL]), pod) == ({"n": status} if status else {})
 
@@ -229,7 +229,7 @@ def test_only_extended_resources_can_be_ignored(resource: str, ignored: bool) ->
     assert found == ({} if ignored else {"n": unresolvable(f"Insufficient {resource}")})
 
 
-def test_a_resource_that_a_node_comes_to_offer_is_seen() -> None:
+def test_resource_that_a_node_comes_to_offer_is_seen() -> None:
     state, plugin, pod = cluster_of([make_node("n")]), made(NodeResourcesFit), make_pod(requests={GPU: 1})
     assert filtered(plugin, state, pod) == {"n": unresolvable(f"Insufficient {GPU}")}
     state.put_node(make_node("n", allocatable={GPU: 1}))
@@ -286,7 +286,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
         (make_pod("other"), SKIP),
     ],
 )
-def test_a_deleted_pod_wakes_the_pod_when_it_held_room(deleted: Pod, hint: QueueingHint) -> None:
+def test_deleted_pod_wakes_the_pod_when_it_held_room(deleted: Pod, hint: QueueingHint) -> None:
     assert after_pod_change(pending(make_pod("me")), on_node(deleted), None) is hint
 
 
@@ -303,7 +303,7 @@ def test_a_deleted_pod_wakes_the_pod_when_it_held_room(deleted: Pod, hint: Queue
         pytest.param("other", "n", {"cpu": 1, "memory": 2}, {"cpu": 2, "memory": 1}, SKIP, id="more of what it wants"),
     ],
 )
-def test_a_pod_that_shrinks_wakes_the_pod_when_that_frees_what_it_wants(
+def test_pod_that_shrinks_wakes_the_pod_when_that_frees_what_it_wants(
     name: str, node: str, before: dict[str, RawQuantity], after: dict[str, RawQuantity], hint: QueueingHint
 ) -> None:
     pod = pending(make_pod("me", cpu=1, memory=None, requests={GPU: 1, HUGE: 0}))
@@ -335,7 +335,7 @@ IGNORED: dict[str, object] = {"ignoredResources": [GPU]}
         pytest.param(make_node(cpu="500m"), make_node(cpu=1), SKIP, id="more, but not enough"),
     ],
 )
-def test_a_node_wakes_the_pod_when_it_could_hold_it_and_has_grown(
+def test_node_wakes_the_pod_when_it_could_hold_it_and_has_grown(
     before: Node | None, after: Node, hint: QueueingHint
 ) -> None:
     pod = pending(make_pod(cpu=2, memory=None, requests={GPU: 0}))
@@ -346,7 +346,7 @@ def test_a_node_wakes_the_pod_when_it_could_hold_it_and_has_grown(
     ("ignored", "before", "hint"),
     [({}, None, SKIP), (IGNORED, None, QUEUE), (IGNORED, SMALL, QUEUE), (IGNORED, make_node(cpu=2), SKIP)],
 )
-def test_what_is_ignored_does_not_keep_the_pod_asleep(
+def test_ignored_resource_does_not_block_the_hint(
     ignored: dict[str, object], before: Node | None, hint: QueueingHint
 ) -> None:
     """Otherwise than in kube-scheduler, whose hint misses it on every node."""
@@ -376,7 +376,7 @@ TWO_THERE = make_pod("there", node_name="two", requests={GPU: 2})
         pytest.param("example.com/other", GPU, {"none": UU, "two": U, "zero": UU}),
     ],
 )
-def test_what_devices_may_stand_for_is_decided_where_devices_are(
+def test_resource_backed_by_devices_is_left_to_dynamic_resources(
     backs: str | None, resource: str, insufficient: Mapping[str, Code]
 ) -> None:
     cluster = with_devices(cluster_of(OFFERS, [TWO_THERE]), device_class("gpu", backs))
@@ -384,7 +384,7 @@ def test_what_devices_may_stand_for_is_decided_where_devices_are(
     assert found == {name: Status(code, (f"Insufficient {resource}",)) for name, code in insufficient.items()}
 
 
-def test_a_node_that_offers_too_few_is_too_small_whatever_devices_it_has() -> None:
+def test_node_that_offers_too_few_is_too_small_whatever_devices_it_has() -> None:
     cluster = with_devices(cluster_of(OFFERS), device_class("gpu", GPU), resource_slice("p", {"x": ""}, allNodes=True))
     found = filtered(made(NodeResourcesFit, handle=cluster), cluster, make_pod(cpu=99, requests={GPU: 3}))
     assert found == {
@@ -448,7 +448,7 @@ def test_devices_in_use_are_scored_like_what_a_device_plugin_gives(
     assert scored(plugin, cluster, make_pod(requests={GPU: wanted})) == scores
 
 
-def test_a_node_without_devices_is_scored_by_the_rest() -> None:
+def test_node_without_devices_is_scored_by_the_rest() -> None:
     cluster = with_devices(cluster_of([make_node("n", cpu=10)]), device_class("gpu", GPU))
     plugin = made(NodeResourcesFit, scoring("MostAllocated", {"cpu": 1, GPU: 9}), handle=cluster)
     assert scored(plugin, cluster, make_pod(cpu=6, requests={GPU: 1})) == {"n": 60}
@@ -464,9 +464,7 @@ def test_a_node_without_devices_is_scored_by_the_rest() -> None:
         pytest.param(make_node(allocatable={GPU: 1}), make_node(), QUEUE, id="no device plugin any more"),
     ],
 )
-def test_a_node_that_may_have_devices_always_wakes_the_pod(
-    before: Node | None, after: Node, hint: QueueingHint
-) -> None:
+def test_node_that_may_have_devices_always_wakes_the_pod(before: Node | None, after: Node, hint: QueueingHint) -> None:
     cluster = with_devices(ClusterState(), device_class("gpu", GPU))
     pod = pending(make_pod(cpu=2, memory=None, requests={GPU: 2}))
     assert made(NodeResourcesFit, handle=cluster).after_node_change(pod, before, after) is hint
@@ -485,7 +483,7 @@ def test_a_node_that_may_have_devices_always_wakes_the_pod(
         pytest.param(device_class("gpu", "a.io/b"), device_class("gpu", "b.io/c"), SKIP, id="now for something else"),
     ],
 )
-def test_a_class_wakes_the_pod_when_it_comes_to_stand_behind_what_it_wants(
+def test_device_class_wakes_the_pod_when_it_backs_the_requested_resource(
     before: DeviceClass | None, after: DeviceClass, hint: QueueingHint
 ) -> None:
     pod = pending(make_pod(requests={GPU: 1, OF_CLASS: 1, "example.com/none": 0}))

@@ -64,14 +64,14 @@ def test_pods_that_are_leaving_already_are_no_examples() -> None:
     assert examples(leaving) == ()
 
 
-def test_a_pod_is_deleted_where_it_serves_for_several_resources() -> None:
+def test_pod_is_deleted_where_it_serves_for_several_resources() -> None:
     big, small = holder("big", "3", "12Gi"), holder("small", "100m", "1Gi")
     whole, freed = proposed(make_pod(cpu=2, memory="8Gi"), make_node("a"), big, small)
     assert whole == (suggest_deletion(big),)
     assert [change.text.split(" on ")[0] for change in freed] == ["free 1100m cpu", "free 5Gi memory"]
 
 
-def test_what_a_node_never_has_cannot_be_freed() -> None:
+def test_resource_beyond_the_allocatable_cannot_be_freed() -> None:
     pod, full = make_pod(cpu=2, memory="32Gi"), holder("full", "4", "1Gi")
     assert proposed(pod, make_node("a"), full) == []
     everything, only_memory = lowered(pod, make_node("a"), full)
@@ -87,7 +87,7 @@ def test_no_request_makes_room_for_one_more_pod() -> None:
     assert proposed(make_pod(), make_node("a", pods=0)) == []
 
 
-def test_what_may_be_devices_is_missing_nowhere() -> None:
+def test_resource_backed_by_devices_is_missing_nowhere() -> None:
     pod = make_pod(cpu=2, memory=None, requests={"example.com/gpu": 1})
     node, holding = make_node("a", cpu=2), holder("x", "1", "1Mi")
     assert proposed(pod, node, holding, device_class("gpu", "example.com/gpu")) == [

@@ -58,7 +58,7 @@ def plugin_of(cluster: ClusterState, args: PodTopologySpreadArgs = ARGS[0]) -> P
 
 
 @given(SEEDS)
-def test_the_rules(seed: int) -> None:
+def test_rules_give_the_expected_answers(seed: int) -> None:
     random = Random(seed)
     world = World(random, random.randint(1, 12))
     plugins = [plugin_of(world.cluster, args) for args in ARGS]
@@ -68,7 +68,7 @@ def test_the_rules(seed: int) -> None:
 
 @pytest.mark.slow
 @given(SEEDS)
-def test_the_rules_while_everything_changes(seed: int) -> None:
+def test_rules_while_everything_changes(seed: int) -> None:
     random = Random(seed)
     world = World(random, random.randint(1, 12))
     plugins = [plugin_of(world.cluster, args) for args in ARGS]
@@ -78,7 +78,7 @@ def test_the_rules_while_everything_changes(seed: int) -> None:
         compare(random.choice(plugins), world, random.choice(pods))
 
 
-def test_the_rules_with_more_nodes_than_there_was_room_for() -> None:
+def test_rules_with_more_nodes_than_there_was_room_for() -> None:
     world = World(Random(0), 50)
     plugin, pods = plugin_of(world.cluster), [world.pod() for _ in range(8)]
     for _ in range(5):
@@ -203,14 +203,14 @@ def web(
 U, UU = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
-def test_the_words_are_kube_schedulers() -> None:
+def test_words_are_kube_schedulers() -> None:
     plugin, pod = plugin_of(ClusterState()), PendingPod(web(), TemplateInterner())
     assert plugin.filter_status(pod, 1) == unschedulable(REASON)
     assert plugin.filter_status(pod, 2) == unresolvable(f"{REASON} (missing required label)")
 
 
 @pytest.mark.parametrize(("when", "hook"), [("DoNotSchedule", "pre_filter"), ("ScheduleAnyway", "pre_score")])
-def test_a_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str, hook: str) -> None:
+def test_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str, hook: str) -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("n", zone="a"))
     plugin, state = plugin_of(cluster), CycleState()
@@ -259,7 +259,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
     assert plugin.events_to_register() == expected
 
 
-def test_what_hard_default_constraints_are_deduced_from_is_listened_to() -> None:
+def test_events_of_workloads_are_registered_for_hard_default_constraints() -> None:
     events = plugin_of(ClusterState(), ARGS[2]).events_to_register()
     assert [event.resource for event in events[2:]] == [
         "Service",
@@ -306,7 +306,7 @@ def test_other_pods_wake_a_pod_when_they_are_of_its_kind(old: Pod | None, new: P
         ({"matchLabelKeys": ["rev"]}, {"labels": {"x": "1"}}, {"labels": {"x": "2"}}, SKIP),
     ],
 )
-def test_a_change_of_its_own_wakes_a_pod_when_its_constraints_mean_something_else(
+def test_change_of_its_own_wakes_a_pod_when_its_constraints_mean_something_else(
     stated: dict[str, Any], old: dict[str, Any], new: dict[str, Any], hint: QueueingHint
 ) -> None:
     spread, interned = constraint(**WEB | stated), TemplateInterner()
@@ -387,13 +387,13 @@ LIST = {
 }
 
 
-def test_the_contract_is_kept() -> None:
+def test_contract_is_kept() -> None:
     found = check_plugin(PodTopologySpread, pods=PODS, objects=OBJECTS, examples=4)
     assert found.reasons.keys() == {REASON, f"{REASON} (missing required label)"}
     assert found.passes and found.skips["pre_filter"] and found.skips["pre_score"] and len(found.scores) > 3
 
 
-def test_the_contract_is_kept_with_a_list_of_defaults() -> None:
+def test_contract_is_kept_with_a_list_of_defaults() -> None:
     found = check_plugin(PodTopologySpread, args=LIST, pods=PODS, objects=OBJECTS, examples=4)
     assert found.codes.keys() == {U, UU}
 

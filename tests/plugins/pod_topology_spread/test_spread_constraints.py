@@ -42,7 +42,7 @@ def compiled(labels: Mapping[str, str] | None = None, **more: Any) -> SpreadCons
     return found
 
 
-def test_what_is_not_said_has_kube_schedulers_defaults() -> None:
+def test_missing_fields_have_kube_schedulers_defaults() -> None:
     found = compiled(labelSelector=WEB)
     assert found[:3] == (2, "zone", found.counted.selector)
     assert (found.min_domains, found.honors_affinity, found.honors_taints) == (1, True, False)
@@ -50,7 +50,7 @@ def test_what_is_not_said_has_kube_schedulers_defaults() -> None:
     assert not found.counted.terminating
 
 
-def test_what_is_said_counts() -> None:
+def test_given_fields_are_used() -> None:
     found = compiled(minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor")
     assert (found.min_domains, found.honors_affinity, found.honors_taints) == (3, False, True)
 
@@ -74,13 +74,13 @@ def test_labels_of_the_pod_itself_join_its_selector(
     assert str(found.selector) == str(found.counted.selector) == text
 
 
-def test_an_empty_selector_matches_all_and_counts_none() -> None:
+def test_empty_selector_matches_all_and_counts_none() -> None:
     found = compiled(labelSelector={})
     assert found.selector.matches({"app": "db"})
     assert found.counted.selector is NOTHING
 
 
-def test_a_null_selector_matches_none() -> None:
+def test_null_selector_matches_none() -> None:
     assert compiled(matchLabelKeys=["app"], labels={"app": "web"}).selector is NOTHING
 
 
@@ -91,7 +91,7 @@ def test_only_constraints_with_the_action_are_looked_at() -> None:
         own_constraints(pod, SCHEDULE_ANYWAY)
 
 
-def test_they_are_compiled_once_for_all_pods_to_which_they_mean_the_same() -> None:
+def test_constraints_are_compiled_once_for_all_pods_with_the_same_meaning() -> None:
     interned, spread = TemplateInterner(), [stated(labelSelector=WEB, matchLabelKeys=["rev"])]
 
     def of(namespace: str, rev: str, **labels: str) -> tuple[SpreadConstraint, ...]:
@@ -160,7 +160,7 @@ def test_default_constraints_follow_what_changes() -> None:
     assert now() == ""
 
 
-def test_default_constraints_are_remembered_while_nothing_else_is_said() -> None:
+def test_default_constraints_are_cached_until_a_change() -> None:
     cluster = ClusterState()
     put(cluster, service({"app": "web"}), replica_set(WEB, meta("x", version="1")))
     defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
@@ -191,7 +191,7 @@ def test_namespaces_that_had_services_are_forgotten() -> None:
     assert {len(held) for held in vars(index).values() if isinstance(held, dict)} == {1}
 
 
-def test_a_service_that_comes_again_is_news() -> None:
+def test_service_that_comes_again_is_news() -> None:
     cluster = ClusterState()
     defaults, pod = DefaultConstraints(DEFAULTS, cluster), pending(owned())
     for selector in ({"app": "web"}, {"tier": "front"}):
@@ -202,7 +202,7 @@ def test_a_service_that_comes_again_is_news() -> None:
         cluster.objects(Service).remove(meta("x"))
 
 
-def test_without_default_constraints_nobody_is_looked_up() -> None:
+def test_workloads_are_not_looked_up_without_default_constraints() -> None:
     assert DefaultConstraints([stated("zone")], ClusterState()).for_pod(pending(owned()), SCHEDULE_ANYWAY) == ()
 
 

@@ -25,7 +25,7 @@ def web(name: str, **fields: object) -> Pod:
     return make_pod(name, labels={"app": "web"}, node_name="a", **fields)  # type: ignore[arg-type]  # fields of a pod
 
 
-def test_skew_is_told_with_the_pods_that_make_it() -> None:
+def test_skew_is_reported_with_its_pods() -> None:
     pods = [web(f"web-{n}") for n in range(3)]
     leaving = web("leaving", deletion_timestamp="2026-01-01T00:00:00Z")
     deleted, (raised,) = suggest("PodTopologySpread", POD, *NODES, *pods, leaving)

@@ -56,7 +56,7 @@ def rounded(score: float) -> int:
     return math.floor(score + 0.5)
 
 
-def test_the_empty_value_names_the_domain_of_the_nodes_without_the_label(cluster: ClusterState) -> None:
+def test_empty_value_names_the_domain_of_the_nodes_without_the_label(cluster: ClusterState) -> None:
     cluster.put_node(make_node("nameless", labels={ZONE: ""}))
     among = "a1 b n1 nameless"
     scores, _ = scored(cluster, wish(ZONE), needs_labels=False, among=among)

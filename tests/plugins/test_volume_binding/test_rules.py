@@ -142,7 +142,7 @@ def test_nodes_are_rejected_with_reasons(objects: Sequence[ApiObject], reasons: 
     assert filtered(plugin_of(cluster), cluster, using("data")) == expected
 
 
-def test_all_that_is_wrong_is_said_in_order() -> None:
+def test_all_problems_are_reported_in_order() -> None:
     objects = [
         claim("one", bound="none"),
         claim("two"),
@@ -155,7 +155,7 @@ def test_all_that_is_wrong_is_said_in_order() -> None:
     assert filtered(plugin_of(cluster), cluster, using("one", "two", "three")) == {"a": expected, "b": expected}
 
 
-def test_a_claim_that_does_not_parse_is_an_error() -> None:
+def test_claim_that_does_not_parse_is_an_error() -> None:
     nonsense = claim(selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
     cluster, state = cluster_with([nonsense, storage_class()]), CycleState()
     plugin, pod, node = plugin_of(cluster), pending(using("data"), cluster), cluster.nodes.find("a")
@@ -191,7 +191,7 @@ def test_events_to_register_are_those_of_kube_scheduler() -> None:
         (storage_class(), storage_class(allowed=[{"zone": ["a"]}]), QUEUE),
     ],
 )
-def test_a_class_wakes(old: StorageClass | None, new: StorageClass, hint: QueueingHint) -> None:
+def test_class_wakes(old: StorageClass | None, new: StorageClass, hint: QueueingHint) -> None:
     assert after_class_change(pending(using("data")), old, new) is hint
 
 
@@ -205,7 +205,7 @@ def test_a_class_wakes(old: StorageClass | None, new: StorageClass, hint: Queuei
         (claim("scratch"), SKIP),
     ],
 )
-def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) -> None:
+def test_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) -> None:
     pod = pending(using("data", volumes=[ephemeral("scratch"), Volume(name="plain")]))
     assert [after_claim_change(pod, old, new) for old in (None, new)] == [hint, hint]
 
@@ -220,7 +220,7 @@ def test_a_claim_wakes_its_pods(new: PersistentVolumeClaim, hint: QueueingHint) 
         (migrated_csi_node("n"), None, SKIP),
     ],
 )
-def test_a_csi_node_wakes(old: CSINode | None, new: CSINode | None, hint: QueueingHint) -> None:
+def test_csi_node_wakes(old: CSINode | None, new: CSINode | None, hint: QueueingHint) -> None:
     assert after_csi_node_change(pending(using("data")), old, new) is hint
 
 
@@ -236,7 +236,7 @@ def test_a_csi_node_wakes(old: CSINode | None, new: CSINode | None, hint: Queuei
         (driver("d", counts=False), None, SKIP),
     ],
 )
-def test_a_driver_wakes(before: CSIDriver, after: CSIDriver | None, hint: QueueingHint) -> None:
+def test_driver_wakes(before: CSIDriver, after: CSIDriver | None, hint: QueueingHint) -> None:
     assert after_driver_change(pending(using("data")), before, after) is hint
 
 
@@ -253,5 +253,7 @@ def test_a_driver_wakes(before: CSIDriver, after: CSIDriver | None, hint: Queuei
         (capacity(size="1Gi", most="1Gi"), capacity(size="2Gi", most="1Gi"), SKIP),
     ],
 )
-def test_room_wakes(old: CSIStorageCapacity | None, new: CSIStorageCapacity, hint: QueueingHint) -> None:
+def test_room_for_volumes_wakes_the_pod(
+    old: CSIStorageCapacity | None, new: CSIStorageCapacity, hint: QueueingHint
+) -> None:
     assert after_capacity_change(pending(using("data")), old, new) is hint

@@ -41,7 +41,7 @@ def test_every_local_volume_takes_one_pod_to_its_node() -> None:
     assert list(went.values()).count(None) == 1
 
 
-def test_a_volume_is_made_where_its_pod_goes_and_keeps_the_next_pod_there() -> None:
+def test_volume_is_made_where_its_pod_goes_and_keeps_the_next_pod_there() -> None:
     nodes = [make_node("a", zone="y", cpu=1), make_node("b", zone="z"), make_node("c", zone="z")]
     csi = storage_class("csi", "csi.example.com", allowed=[{ZONE: ["y", "z"]}])
     pods = [
@@ -106,7 +106,7 @@ def bind_claim(cluster: MemoryCluster) -> object:
     )
 
 
-def test_the_pod_is_bound_at_the_first_look_after_its_volume_is() -> None:
+def test_pod_is_bound_at_the_first_look_after_its_volume_is() -> None:
     result = scenario(*LOCAL).at(2.5, bind_claim).run()
     assert result.node_of("web") == "a"
     (binding,) = result.bindings
@@ -160,13 +160,13 @@ def refusing(kind: type[ApiObject]) -> Callable[[MemoryCluster], object]:
     return lambda cluster: cluster.faults.append(refuse)
 
 
-def test_a_refused_volume_is_let_go() -> None:
+def test_refused_volume_is_released() -> None:
     result = scenario(*LOCAL).at(0, refusing(PersistentVolume)).run(until=0.5)
     assert failed(result) == "the server is ill"
     assert result.cluster.read(PersistentVolume, "disk").spec.claim_ref is None
 
 
-def test_a_refused_claim_is_let_go_and_the_written_volume_stays() -> None:
+def test_refused_claim_is_released_and_the_written_volume_stays() -> None:
     pod = make_pod("web", volumes=claim_volumes("data", "new"))
     objects = (volume("other"), storage_class(), claim("new"), CSI, claim(of="csi"))
     result = scenario(*objects, pods=[pod]).at(0, refusing(PersistentVolumeClaim)).run(until=0.5)
@@ -175,7 +175,7 @@ def test_a_refused_claim_is_let_go_and_the_written_volume_stays() -> None:
     assert by is not None and by.name == "new"
 
 
-def test_a_volume_that_changed_meanwhile_is_not_written() -> None:
+def test_volume_that_changed_meanwhile_is_not_written() -> None:
     def late(method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         return Fault(delay=1.0) if (method, kind) == ("patch", PersistentVolume) else None
 
@@ -202,12 +202,12 @@ def test_a_volume_that_changed_meanwhile_is_not_written() -> None:
         (delete(make_node("a")), 'failed to get node "a": node "a" not found'),
     ],
 )
-def test_a_volume_that_is_not_made_sends_the_pod_back(happens: Callable[[MemoryCluster], object], text: str) -> None:
+def test_volume_that_is_not_made_sends_the_pod_back(happens: Callable[[MemoryCluster], object], text: str) -> None:
     result = scenario(CSI, claim(of="csi"), nodes=[make_node("a")]).at(3.5, happens).run(until=4.5)
     assert failed(result) == f"binding volumes: {text}"
 
 
-def test_a_volume_that_is_made_out_of_reach_sends_the_pod_back() -> None:
+def test_volume_that_is_made_out_of_reach_sends_the_pod_back() -> None:
     made = volume("pvc-1", "csi", on=label_affinity(HOSTNAME, "elsewhere"))
     course = scenario(CSI, claim(of="csi"), nodes=[make_node("a")]).at(0.2, create(made))
     course.at(0.5, patch(claim(of="csi"), {"spec": {"volumeName": "pvc-1"}}))
@@ -215,12 +215,12 @@ def test_a_volume_that_is_made_out_of_reach_sends_the_pod_back() -> None:
     assert failed(course.run(until=1.5)) == f"binding volumes: {text}"
 
 
-def test_a_volume_whose_claim_was_reset_sends_the_pod_back() -> None:
+def test_volume_whose_claim_was_reset_sends_the_pod_back() -> None:
     course = scenario(*LOCAL).at(0.5, patch(LOCAL[0], {"spec": {"claimRef": None}}))
     assert failed(course.run(until=1.5)) == 'binding volumes: ClaimRef got reset for pv "disk"'
 
 
-def test_a_pod_that_is_gone_waits_for_no_volume() -> None:
+def test_deleted_pod_does_not_wait_for_volumes() -> None:
     result = scenario(*LOCAL).at(2.5, delete(WEB)).run(until=10)
     (binding,) = result.bindings
     assert binding.message.endswith('binding volumes: pod does not exist any more: pod "web" not found')
@@ -228,14 +228,14 @@ def test_a_pod_that_is_gone_waits_for_no_volume() -> None:
     assert assumed(result) == (None, None)
 
 
-def test_what_one_pod_reserves_no_other_gets() -> None:
+def test_reserved_volume_is_not_given_to_another_pod() -> None:
     pods = [WEB, make_pod("late", volumes=claim_volumes("more"))]
     result = scenario(*LOCAL, claim("more"), pods=pods).run(until=2)
     assert result.state_of("late") == "unschedulable"
     assert "2 node(s) didn't find available persistent volumes to bind" in result.message_of("late")
 
 
-def test_a_pod_that_shares_a_claim_goes_to_the_selected_node() -> None:
+def test_pod_that_shares_a_claim_goes_to_the_selected_node() -> None:
     pods = [WEB, make_pod("second", volumes=claim_volumes("data"))]
     result = scenario(CSI, claim(of="csi"), pods=pods).run(until=0.5)
     first, second = (result.decisions_on(name)[0].node for name in ("web", "second"))
@@ -254,7 +254,7 @@ class Refuses(Plugin):
         return unschedulable("not today")
 
 
-def test_a_reservation_that_another_plugin_refuses_is_undone() -> None:
+def test_reservation_that_another_plugin_refuses_is_undone() -> None:
     run = Scenario(
         nodes=[make_node("a")], pods=[WEB], objects=LOCAL, plugins=[VolumeBinding, Refuses], volume_controller=False
     )

@@ -101,7 +101,7 @@ def anyio_backend() -> object:
     return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
-async def test_a_peer_that_never_asks_is_cut() -> None:
+async def test_peer_without_a_request_is_disconnected() -> None:
     port, began = Port(), asyncio.get_running_loop().time()
     wire = port.connect()
     await asyncio.sleep(10 * HEADER_TIMEOUT)
@@ -110,7 +110,7 @@ async def test_a_peer_that_never_asks_is_cut() -> None:
     await port.close()
 
 
-async def test_a_peer_that_sends_byte_by_byte_is_cut() -> None:
+async def test_peer_that_sends_byte_by_byte_is_cut() -> None:
     port, began = Port(), asyncio.get_running_loop().time()
     wire = port.connect()
     for byte in b"GET / HTTP/1.1\r\nX-Slow: " + b"x" * 100:
@@ -120,7 +120,7 @@ async def test_a_peer_that_sends_byte_by_byte_is_cut() -> None:
     await port.close()
 
 
-def test_a_peer_that_shakes_no_hands_is_cut() -> None:
+def test_peer_that_shakes_no_hands_is_cut() -> None:
     async def story() -> None:
         port = Port(tls=lambda: ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
         wire, began = port.connect(), asyncio.get_running_loop().time()
@@ -138,7 +138,7 @@ def test_a_peer_that_shakes_no_hands_is_cut() -> None:
     ("first_byte", "ends"),
     [(None, IDLE_TIMEOUT), (5.0, 5.0 + HEADER_TIMEOUT), (IDLE_TIMEOUT - 1, IDLE_TIMEOUT - 1 + HEADER_TIMEOUT)],
 )
-async def test_a_connection_that_lies_idle_is_cut(first_byte: float | None, ends: float) -> None:
+async def test_connection_that_lies_idle_is_cut(first_byte: float | None, ends: float) -> None:
     """The next request has its time, and from its first byte on no more than a first one."""
     port = Port()
     wire = port.connect()
@@ -154,7 +154,7 @@ async def test_a_connection_that_lies_idle_is_cut(first_byte: float | None, ends
     await port.close()
 
 
-async def test_a_connection_that_asks_in_time_stays() -> None:
+async def test_connection_with_a_request_in_time_stays() -> None:
     port = Port()
     wire = port.connect()
     for _ in range(5):
@@ -173,7 +173,7 @@ async def streaming(request: web.BaseRequest) -> web.StreamResponse:
         await asyncio.sleep(IDLE_TIMEOUT)
 
 
-async def test_a_long_stream_stays_as_long_as_it_is_read() -> None:
+async def test_long_stream_stays_as_long_as_it_is_read() -> None:
     port = Port(streaming)
     wire = port.connect()
     wire.peer_sends(REQUEST)
@@ -183,7 +183,7 @@ async def test_a_long_stream_stays_as_long_as_it_is_read() -> None:
     await port.close()
 
 
-async def test_a_peer_that_does_not_read_is_cut() -> None:
+async def test_peer_that_does_not_read_is_cut() -> None:
     port = Port(streaming)
     wire, began = port.connect(), asyncio.get_running_loop().time()
     wire.deaf = True
@@ -199,7 +199,7 @@ async def test_a_peer_that_does_not_read_is_cut() -> None:
     await port.close()
 
 
-async def test_too_many_that_wait_make_way_for_who_asks() -> None:
+async def test_idle_connections_are_closed_for_new_requests() -> None:
     port = Port(most=3)
     busy, *silent = (port.connect() for _ in range(3))
     busy.peer_sends(REQUEST)
@@ -213,7 +213,7 @@ async def test_too_many_that_wait_make_way_for_who_asks() -> None:
     await port.close()
 
 
-async def test_answers_under_way_make_way_for_nobody() -> None:
+async def test_connections_with_pending_answers_stay() -> None:
     port = Port(streaming, most=3)
     busy = [port.connect() for _ in range(3)]
     for wire in busy:
@@ -227,7 +227,7 @@ async def test_answers_under_way_make_way_for_nobody() -> None:
     assert port.connections.in_progress == len(port.connections) == 0
 
 
-async def test_a_port_of_ones_own() -> None:
+async def test_port_of_ones_own() -> None:
     connections = Connections()
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
@@ -248,7 +248,7 @@ async def test_a_port_of_ones_own() -> None:
         await asyncio.open_connection(host, port)
 
 
-async def test_a_silent_peer_makes_way() -> None:
+async def test_silent_peer_is_closed_at_the_limit() -> None:
     connections = Connections(most=1)
     runner = web.ServerRunner(web.Server(lambda request: well(request), access_log=None))
     async with listen_at(runner, connections, "127.0.0.1", 0) as (host, port):
@@ -259,5 +259,5 @@ async def test_a_silent_peer_makes_way() -> None:
         silent.close()
 
 
-def test_the_times_are_kube_scheduler_s() -> None:
+def test_times_are_kube_scheduler_s() -> None:
     assert (module.HEADER_TIMEOUT, module.IDLE_TIMEOUT) == (32, 90)

@@ -39,7 +39,7 @@ readyz check passed
         ),
     ],
 )
-def test_who_is_well_says_so(query: list[tuple[str, str]], text: str) -> None:
+def test_healthy_server_answers_ok(query: list[tuple[str, str]], text: str) -> None:
     response = check_health("readyz", WELL, query)
     assert (response.status, response.body.decode(), response.headers) == (200, text, PLAIN)
 
@@ -48,37 +48,37 @@ def test_who_is_well_says_so(query: list[tuple[str, str]], text: str) -> None:
     ("query", "log"),
     [([], "[+]log ok"), ([("exclude", "log")], "[+]log excluded: ok")],
 )
-def test_who_is_not_well_always_says_what_failed(query: list[tuple[str, str]], log: str) -> None:
+def test_unhealthy_server_always_names_the_failed_check(query: list[tuple[str, str]], log: str) -> None:
     response = check_health("readyz", ILL, query)
     text = f"[+]ping ok\n[-]sched-handler-sync failed: reason withheld\n{log}\nreadyz check failed\n"
     assert (response.status, response.body.decode(), response.headers) == (500, text, PLAIN)
 
 
-def test_what_may_be_known_is_not_withheld() -> None:
+def test_public_reason_is_not_withheld() -> None:
     response = check_health("readyz", [Check("plugins", lambda: "one is late", withheld=False)], [])
     assert response.body == b"[-]plugins failed: one is late\nreadyz check failed\n"
 
 
-def test_a_check_alone() -> None:
+def test_single_check_is_served() -> None:
     well, ill = (health_of(check) for check in ILL[:2])
     assert (well.status, well.body) == (200, b"ok")
     assert (ill.status, ill.body) == (500, b"internal server error: handlers are not fully synchronized\n")
 
 
-def test_a_check_that_is_excluded_is_not_asked() -> None:
+def test_excluded_check_is_not_run() -> None:
     def never() -> str | None:
         raise AssertionError
 
     assert check_health("livez", [Check("costly", never)], [("exclude", "costly")]).status == 200
 
 
-def test_checks_that_are_asked_for_together_are_told() -> None:
+def test_checks_run_together_are_reported() -> None:
     told: list[tuple[str, str, str | None]] = []
     check_health("readyz", ILL, [("exclude", "log")], lambda *check: told.append(check))
     assert told == [("readyz", "ping", None), ("readyz", "sched-handler-sync", "handlers are not fully synchronized")]
 
 
-def test_the_log_is_told_what_is_wrong(caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_check_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="kframework"):
         check_health("readyz", ILL, [])
     assert caplog.messages == ["readyz check failed: sched-handler-sync: handlers are not fully synchronized"]

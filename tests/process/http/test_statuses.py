@@ -14,14 +14,14 @@ from tests.fake_api.local_api import read
 HEAD = {"kind": "Status", "apiVersion": "v1", "metadata": {}}
 
 
-def test_all_went_well() -> None:
+def test_success_becomes_a_success_status() -> None:
     assert read(success(NO_SUBJECT, status=201).body) == HEAD | {"status": "Success"}
     answer = success(Subject("apps", "replicasets", "r"), "u")
     details = {"group": "apps", "kind": "replicasets", "name": "r", "uid": "u"}
     assert (answer.status, read(answer.body)) == (200, HEAD | {"status": "Success", "details": details})
 
 
-def test_something_went_wrong() -> None:
+def test_error_becomes_a_failure_status() -> None:
     answer = failure(api_errors.not_found(Pod, "web"), Subject("", "pods", "web"))
     assert (answer.status, answer.headers) == (404, {"content-type": "application/json"})
     assert read(answer.body) == HEAD | {
@@ -33,7 +33,7 @@ def test_something_went_wrong() -> None:
     }
 
 
-def test_what_may_go_better_later() -> None:
+def test_retryable_error_has_retry_after() -> None:
     answer = failure(ClusterError("busy", status=429, reason="TooManyRequests", retryable=True), NO_SUBJECT)
     assert answer.headers["retry-after"] == "1"
     assert read(answer.body)["details"] == {"retryAfterSeconds": 1}
@@ -78,7 +78,7 @@ def test_what_may_go_better_later() -> None:
         ),
     ],
 )
-def test_what_kubectl_prints_of_an_invalid_object(error: ClusterError, details: dict[str, object] | None) -> None:
+def test_invalid_object_status_has_kubectls_details(error: ClusterError, details: dict[str, object] | None) -> None:
     assert status_of(error).get("details") == details
 
 
@@ -101,7 +101,7 @@ def test_what_kubectl_prints_of_an_invalid_object(error: ClusterError, details: 
         ),
     ],
 )
-def test_what_an_error_is_about(error: ClusterError, details: dict[str, object] | None) -> None:
+def test_error_status_names_its_subject(error: ClusterError, details: dict[str, object] | None) -> None:
     assert status_of(error, Subject("", "pods", "")).get("details") == details
 
 

@@ -97,7 +97,7 @@ class Side:
         return self.cluster.read(Lease, "kube-scheduler", "kube-system").spec.holder_identity
 
 
-async def test_a_leader_leads_until_it_leaves() -> None:
+async def test_leader_leads_until_it_leaves() -> None:
     side = Side()
     async with side.leader as leader:
         await leader.wait_until_elected()
@@ -111,7 +111,7 @@ async def test_a_leader_leads_until_it_leaves() -> None:
     assert side.threads == {"leader-election"}
 
 
-async def test_a_leader_that_releases_its_lease_is_not_told_that_it_is_lost() -> None:
+async def test_released_lease_is_not_reported_as_lost() -> None:
     """The next one leads while this one has not left."""
     first = Side("a")
     second = Side("b", first.cluster)
@@ -127,7 +127,7 @@ async def test_a_leader_that_releases_its_lease_is_not_told_that_it_is_lost() ->
             lost.cancel()
 
 
-async def test_a_scheduler_that_crashes_gives_the_lease_up() -> None:
+async def test_scheduler_that_crashes_gives_the_lease_up() -> None:
     side = Side()
     with pytest.raises(RuntimeError, match="out of luck"):
         async with side.leader as leader:
@@ -136,7 +136,7 @@ async def test_a_scheduler_that_crashes_gives_the_lease_up() -> None:
     assert (side.holder, side.log[-1]) == ("", "closed")
 
 
-async def test_a_scheduler_that_is_cancelled_gives_the_lease_up() -> None:
+async def test_scheduler_that_is_cancelled_gives_the_lease_up() -> None:
     side, before = Side(), asyncio.all_tasks()
     with anyio.CancelScope() as scope:
         async with side.leader as leader:
@@ -149,7 +149,7 @@ async def test_a_scheduler_that_is_cancelled_gives_the_lease_up() -> None:
     assert asyncio.all_tasks() == before
 
 
-async def test_the_next_one_leads_when_the_first_has_left() -> None:
+async def test_next_one_leads_when_the_first_has_left() -> None:
     first = Side("a")
     second = Side("b", first.cluster)
     async with first.leader:
@@ -163,7 +163,7 @@ async def test_the_next_one_leads_when_the_first_has_left() -> None:
             assert (first.leader.leading, second.leader.leading) == (False, True)
 
 
-async def test_a_lease_that_cannot_be_renewed_is_lost_on_time() -> None:
+async def test_lease_that_cannot_be_renewed_is_lost_on_time() -> None:
     side = Side()
     async with side.leader as leader:
         await leader.wait_until_elected()
@@ -180,7 +180,7 @@ async def test_a_lease_that_cannot_be_renewed_is_lost_on_time() -> None:
     assert side.holder == ""
 
 
-async def test_a_lease_that_another_has_taken_is_lost() -> None:
+async def test_lease_that_another_has_taken_is_lost() -> None:
     side = Side()
 
     def steal(method: str) -> None:
@@ -197,7 +197,7 @@ async def test_a_lease_that_another_has_taken_is_lost() -> None:
 
 
 @pytest.mark.blocks_loop
-async def test_a_loss_is_told_before_the_lease_is_let_go() -> None:
+async def test_loss_is_reported_before_the_lease_is_released() -> None:
     side, hold = Side(), threading.Event()
     async with side.leader as leader:
         await leader.wait_until_elected()
@@ -214,7 +214,7 @@ def _held(hold: threading.Event) -> None:
     hold.wait(30)
 
 
-async def test_a_scheduler_that_hangs_loses_the_lease(
+async def test_scheduler_that_hangs_loses_the_lease(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(process, "HEARTBEAT_INTERVAL", 1e6)
@@ -232,7 +232,7 @@ async def test_a_scheduler_that_hangs_loses_the_lease(
     assert "lost lease kube-system/kube-scheduler: the scheduler hangs" in caplog.messages
 
 
-async def test_a_scheduler_that_runs_keeps_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_scheduler_that_runs_keeps_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "HEARTBEAT_INTERVAL", 0.0)
     side = Side()
     async with side.leader as leader:
@@ -245,7 +245,7 @@ async def test_a_scheduler_that_runs_keeps_the_lease(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.blocks_loop
-async def test_the_lease_goes_to_others_while_the_loop_is_still_blocked() -> None:
+async def test_lease_goes_to_others_while_the_loop_is_still_blocked() -> None:
     side = Side()
     async with side.leader as leader:
         await leader.wait_until_elected()
@@ -259,7 +259,7 @@ async def test_the_lease_goes_to_others_while_the_loop_is_still_blocked() -> Non
         await leader.wait_until_lost()
 
 
-async def test_whoever_waits_for_the_lease_is_told_why_there_is_no_election() -> None:
+async def test_failed_election_is_raised_to_the_waiting_scheduler() -> None:
     side = Side()
 
     @asynccontextmanager
@@ -276,7 +276,7 @@ async def test_whoever_waits_for_the_lease_is_told_why_there_is_no_election() ->
     assert side.log == []
 
 
-async def test_a_connection_that_hangs_is_given_up_on_leaving() -> None:
+async def test_connection_that_hangs_is_given_up_on_leaving() -> None:
     side, connecting = Side(), threading.Event()
 
     @asynccontextmanager
@@ -294,7 +294,7 @@ async def test_a_connection_that_hangs_is_given_up_on_leaving() -> None:
     assert side.log == ["given up"]
 
 
-async def test_a_client_that_does_not_close_keeps_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_client_that_does_not_close_does_not_block_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "CLOSE_TIMEOUT", 0.1)
     side, close = Side(settings=SETTINGS.model_copy(update={"renew_deadline": Duration(0.1)})), asyncio.Event()
 
@@ -311,7 +311,7 @@ async def test_a_client_that_does_not_close_keeps_nobody(monkeypatch: pytest.Mon
     await leader._ended.wait()
 
 
-async def test_an_election_that_breaks_down_is_lost_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_election_that_breaks_down_is_lost_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     side = Side()
 
     def break_down(method: str) -> None:
@@ -331,7 +331,7 @@ async def test_an_election_that_breaks_down_is_lost_and_logged(caplog: pytest.Lo
 
 
 @pytest.mark.blocks_loop
-async def test_a_leadership_that_nobody_ended_is_a_problem() -> None:
+async def test_leadership_without_an_end_is_a_problem() -> None:
     side = Side()
     assert side.leader.problem() is None
     hold = threading.Event()

@@ -116,7 +116,7 @@ class Slow:
         await self._stage.cluster.watch(kinds, offer, ended_pods=ended_pods)
 
 
-def test_it_schedules_until_it_is_stopped() -> None:
+def test_process_schedules_until_it_is_stopped() -> None:
     async def main() -> None:
         stage = Stage()
         async with anyio.create_task_group() as tasks:
@@ -131,7 +131,7 @@ def test_it_schedules_until_it_is_stopped() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_in_good_order(number: signal.Signals) -> None:
+def test_signal_ends_it_in_good_order(number: signal.Signals) -> None:
     async def main() -> None:
         stage = Stage()
         async with anyio.create_task_group() as tasks:
@@ -149,7 +149,7 @@ async def hangs(self: Plugin) -> None:
     await asyncio.Event().wait()
 
 
-def test_a_start_that_hangs_is_told_by_readyz_and_obeys_a_signal_at_once() -> None:
+def test_hanging_start_is_reported_by_readyz_and_obeys_a_signal_at_once() -> None:
     async def main() -> None:
         hanging = plugin("Quota", filter=None)
         hanging.start = hangs  # type: ignore[method-assign]  # made here
@@ -190,7 +190,7 @@ def test_hooks_that_hold_the_loop_are_counted() -> None:
     assert observers.metrics.slow_hooks == {("Quota", "hook"): 1}  # what a scripted hook is called
 
 
-def test_a_configuration_that_cannot_be_used_is_refused() -> None:
+def test_configuration_that_cannot_be_used_is_refused() -> None:
     text = (
         "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
         "profiles: [{plugins: {multiPoint: {enabled: [{name: Unheard]}}}]\n"
@@ -260,7 +260,7 @@ def answer(url: str) -> tuple[int, str]:
             return refusal.code, refusal.read().decode()
 
 
-def test_it_shows_what_its_observers_see() -> None:
+def test_process_serves_the_data_of_its_observers() -> None:
     async def main() -> None:
         stage = Stage(listener=Listener(port=0))
         async with anyio.create_task_group() as tasks:
@@ -280,7 +280,7 @@ def test_it_shows_what_its_observers_see() -> None:
     asyncio.run(main())
 
 
-def test_it_says_whether_it_is_ready() -> None:
+def test_process_reports_its_readiness() -> None:
     async def main() -> None:
         stage = Stage(listener=Listener(port=0))
         stage.allowed.clear()
@@ -335,7 +335,7 @@ def holder(stage: Stage) -> str | None:
     return stage.leases.read(Lease, *LEASE).spec.holder_identity
 
 
-def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
+def test_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
     async def work(stage: Stage) -> None:
         await stage.until(lambda: stage.node and IN_STEP in stage.lines)
         fence.check()
@@ -350,7 +350,7 @@ def test_a_leader_schedules_and_gives_the_lease_up_when_it_ends() -> None:
     assert holder(stage) == ""
 
 
-def test_a_leader_hands_over_before_its_events_are_written() -> None:
+def test_leader_hands_over_before_its_events_are_written() -> None:
     companion = SideTask()
 
     async def work(stage: Stage) -> None:
@@ -385,7 +385,7 @@ def test_a_leader_hands_over_before_its_events_are_written() -> None:
 
 
 @pytest.mark.parametrize("delay", [False, True])
-def test_a_replica_that_stands_by_schedules_nothing_until_it_leads(delay: bool) -> None:
+def test_standby_schedules_nothing_until_it_leads(delay: bool) -> None:
     async def work(stage: Stage) -> None:
         await stage.until(lambda: stage.lines and (delay or stage.watching))
         assert (stage.node, stage.watching) == ("", not delay)
@@ -398,7 +398,7 @@ def test_a_replica_that_stands_by_schedules_nothing_until_it_leads(delay: bool) 
 
 
 @pytest.mark.parametrize("delay", [False, True])
-def test_a_replica_that_stands_by_ends_in_good_order(delay: bool) -> None:
+def test_standby_ends_cleanly(delay: bool) -> None:
     async def work(stage: Stage) -> None:
         await stage.until(lambda: stage.lines)
         stage.process.stop()
@@ -407,7 +407,7 @@ def test_a_replica_that_stands_by_ends_in_good_order(delay: bool) -> None:
     assert (stage.lines[-1], stage.node, holder(stage)) == (EXITING, "", "other")
 
 
-def test_a_scheduler_that_has_lost_its_lease_writes_nothing_more() -> None:
+def test_scheduler_that_has_lost_its_lease_writes_nothing_more() -> None:
     async def work(stage: Stage) -> None:
         await stage.until(lambda: stage.node)
         hold(stage)

@@ -57,7 +57,7 @@ def test_work_that_is_done_to_the_end(seconds: float, fails: bool, end: str) -> 
 
 
 @pytest.mark.parametrize(("seconds", "end"), [(2.0, "done after 2 s"), (9.0, "done after 7 s")])
-def test_what_was_spawned_ends_by_itself_or_with_the_scheduler(seconds: float, end: str) -> None:
+def test_spawned_task_ends_by_itself_or_with_the_scheduler(seconds: float, end: str) -> None:
     async def do(errands: BackgroundTasks) -> None:
         begun = errands.register(asyncio.sleep(seconds), "me")
         assert len(errands) == 1

@@ -42,7 +42,7 @@ def worked(do: Callable[[Works], Awaitable[None]]) -> Works:
     return run_virtual(main)
 
 
-def test_a_task_does_one_piece_of_work_after_the_other() -> None:
+def test_task_does_one_piece_of_work_after_the_other() -> None:
     async def do(works: Works) -> None:
         for name in "abc":
             works.workers.start(works.one(name))
@@ -97,7 +97,7 @@ def test_work_alone_has_the_context_and_a_task_of_its_own() -> None:
     assert len(set(works.tasks)) == 2
 
 
-def test_what_is_begun_right_before_the_end_is_begun_all_the_same() -> None:
+def test_work_started_right_before_the_end_is_started() -> None:
     """A coroutine that was never awaited would be a warning."""
 
     async def do(works: Works) -> None:
@@ -109,7 +109,7 @@ def test_what_is_begun_right_before_the_end_is_begun_all_the_same() -> None:
     assert works.begun == ["a", "b"] and len(works.seen) == 1
 
 
-def test_what_is_begun_after_the_end_goes_no_further_than_it_has_to_wait() -> None:
+def test_work_started_after_the_end_runs_to_its_first_await() -> None:
     async def do(works: Works) -> None:
         works.workers.start(works.one("a"))
         await asyncio.sleep(2.0)

@@ -64,7 +64,7 @@ def writing(work: Callable[[Writing], Coroutine[object, object, None]], limit: i
     return run_virtual(main)
 
 
-def test_so_many_at_a_time_first_come_first_served() -> None:
+def test_writes_are_done_in_order_within_a_limit() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 3), ("b", 1), ("c", 1), ("d", 1))
         assert len(rig.queue) == 4 and not rig.queue.is_idle
@@ -74,7 +74,7 @@ def test_so_many_at_a_time_first_come_first_served() -> None:
     assert (rig.most, rig.idled) == (2, 1)
 
 
-def test_a_later_write_takes_the_place_of_one_that_waits() -> None:
+def test_later_write_takes_the_place_of_one_that_waits() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 1), ("b", 1), ("c", 1), ("d", 1), ("c", 2))
         assert rig.queue.waiting("c") == ("c", 2)
@@ -94,7 +94,7 @@ def test_one_whose_key_is_in_flight_waits_for_its_end_and_goes_to_the_tail() -> 
     assert writing(work).begun == [("a", 2), ("b", 1), ("c", 3), ("d", 3), ("e", 3), ("b", 3), ("a", 3)]
 
 
-def test_what_is_dropped_is_not_written_and_may_come_again() -> None:
+def test_dropped_write_is_not_done_and_may_be_put_again() -> None:
     async def work(rig: Writing) -> None:
         rig.put(("a", 1), ("b", 1), ("c", 1))
         assert rig.queue.discard("c") == ("c", 1)
@@ -120,7 +120,7 @@ def test_one_can_wait_for_the_end_of_what_is_in_flight() -> None:
     writing(work)
 
 
-def test_a_write_that_is_cancelled_leaves_nothing_behind() -> None:
+def test_cancelled_write_leaves_no_state() -> None:
     async def main() -> None:
         rig = Writing(2)
         running = asyncio.ensure_future(rig.queue.run())
@@ -139,7 +139,7 @@ PUT = st.tuples(st.sampled_from("abc"), st.integers(0, 3))
 
 
 @given(st.lists(st.one_of(PUT, st.sampled_from("abc"), st.integers(0, 3)), max_size=40), st.integers(1, 3))
-def test_the_last_write_of_each_key_is_made_unless_it_is_dropped(steps: list[Write | str | int], limit: int) -> None:
+def test_last_write_of_each_key_is_made_unless_it_is_dropped(steps: list[Write | str | int], limit: int) -> None:
     """A step puts a write, drops what waits under a key, or lets seconds pass."""
     last: dict[str, Write] = {}
 
@@ -163,7 +163,7 @@ def test_the_last_write_of_each_key_is_made_unless_it_is_dropped(steps: list[Wri
 
 
 @pytest.mark.parametrize("limit", [1, 2, 16])
-def test_nothing_is_lost_when_all_are_busy(limit: int) -> None:
+def test_writes_put_while_all_writers_are_busy_are_done(limit: int) -> None:
     async def work(rig: Writing) -> None:
         for number in range(100):
             rig.put((str(number), number % 3))
@@ -189,7 +189,7 @@ def test_only_what_has_to_wait_costs_a_task() -> None:
     assert (len(rig.ended), rig.ended[99][0], rig.idled) == (106, 1.0, 2)
 
 
-def test_what_is_put_while_the_writers_are_being_cancelled_waits() -> None:
+def test_write_put_during_cancellation_waits() -> None:
     async def main() -> None:
         rig = Writing(2)
         async with anyio.create_task_group() as tasks:

@@ -99,7 +99,7 @@ def at_a_desk(work: Callable[[Desk], Coroutine[object, object, None]]) -> None:
         ([(FALSE, None), (None, "b")], "no room", "b"),
     ],
 )
-def test_a_later_status_is_merged_into_the_one_that_waits(
+def test_later_status_is_merged_into_the_one_that_waits(
     patches: list[tuple[PodCondition | None, str | None]], message: str, node: str
 ) -> None:
     async def work(desk: Desk) -> None:
@@ -113,7 +113,7 @@ def test_a_later_status_is_merged_into_the_one_that_waits(
     at_a_desk(work)
 
 
-def test_what_the_pod_says_already_is_not_written() -> None:
+def test_status_that_the_pod_has_already_is_not_written() -> None:
     async def work(desk: Desk) -> None:
         await desk.patch("p", FALSE, "a")
         pod = desk.pod("p")
@@ -129,7 +129,7 @@ def test_what_the_pod_says_already_is_not_written() -> None:
     at_a_desk(work)
 
 
-def test_a_condition_says_since_when_it_has_its_status() -> None:
+def test_condition_has_its_transition_time() -> None:
     """So the pod need not be read before it is patched."""
     said: list[PodCondition | None] = []
 
@@ -184,7 +184,7 @@ def test_of_one_pod_one_write_is_in_flight_at_a_time() -> None:
 @pytest.mark.parametrize(
     ("status", "tries", "logged"), [(404, 1, 0), (403, 1, 1), (409, 4, 1), (500, 4, 1), (503, 4, 1), (0, 4, 1)]
 )
-def test_a_status_that_cannot_be_written_is_logged_and_dropped(
+def test_status_that_cannot_be_written_is_logged_and_dropped(
     status: int, tries: int, logged: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(desk: Desk) -> None:
@@ -201,7 +201,7 @@ def test_a_status_that_cannot_be_written_is_logged_and_dropped(
     assert caplog.messages == ["cannot write the status of a pod: no"] * logged
 
 
-def test_a_missing_right_is_said_by_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_right_is_reported_elsewhere(caplog: pytest.LogCaptureFixture) -> None:
     message = (
         'pods "p" is forbidden: User "me" cannot patch resource "pods/status" in API group "" in the namespace "a"'
     )
@@ -218,7 +218,7 @@ def test_a_missing_right_is_said_by_others(caplog: pytest.LogCaptureFixture) -> 
     assert caplog.messages == []
 
 
-def test_a_status_that_is_refused_once_is_written_all_the_same() -> None:
+def test_status_that_is_refused_once_is_written_all_the_same() -> None:
     async def work(desk: Desk) -> None:
         desk.faults["patch_pod_status"] = iter([refused(500)])
         assert await desk.patch("p", None, "a") is None
@@ -227,7 +227,7 @@ def test_a_status_that_is_refused_once_is_written_all_the_same() -> None:
     at_a_desk(work)
 
 
-def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
+def test_status_write_reports_its_result_to_the_caller() -> None:
     async def work(desk: Desk) -> None:
         desk.faults["patch_pod_status"] = refused(403)
         assert await desk.patch("p", None, "") is None, "there is nothing to write"
@@ -246,7 +246,7 @@ def test_whoever_asked_for_a_status_is_told_what_became_of_it() -> None:
     at_a_desk(work)
 
 
-def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
+def test_binding_takes_the_place_of_a_waiting_status() -> None:
     async def work(desk: Desk) -> None:
         desk.patch("p", FALSE, "a")
         await desk.outbox.wait_for_write(desk.pod("p").uid)
@@ -258,7 +258,7 @@ def test_a_binding_takes_the_place_of_a_waiting_status() -> None:
     at_a_desk(work)
 
 
-def test_a_binding_waits_for_the_status_in_flight_and_drops_the_one_behind_it() -> None:
+def test_binding_waits_for_the_status_in_flight_and_drops_the_next_one() -> None:
     """Else the pod's condition could say that it is unschedulable after it was bound."""
 
     async def work(desk: Desk) -> None:
@@ -276,7 +276,7 @@ def test_a_binding_waits_for_the_status_in_flight_and_drops_the_one_behind_it() 
 
 
 @pytest.mark.parametrize(("delay", "tries"), [(1.0, 1), (0.0, 2)], ids=["while it is tried", "while it rests"])
-def test_a_status_that_is_refused_is_not_tried_again_when_a_binding_waits(delay: float, tries: int) -> None:
+def test_status_that_is_refused_is_not_tried_again_when_a_binding_waits(delay: float, tries: int) -> None:
     async def work(desk: Desk) -> None:
         desk.faults["patch_pod_status"] = Fault(error=ClusterError("no", status=500), delay=delay)
         desk.patch("p")
@@ -289,7 +289,7 @@ def test_a_status_that_is_refused_is_not_tried_again_when_a_binding_waits(delay:
     at_a_desk(work)
 
 
-def test_a_binding_waits_for_no_event_and_no_other_pod() -> None:
+def test_binding_waits_for_no_event_and_no_other_pod() -> None:
     async def work(desk: Desk) -> None:
         desk.faults |= {"record_event": Fault(delay=60.0), "patch_pod_status": SLOW}
         for number in range(MAX_CONCURRENT + 1):
@@ -344,7 +344,7 @@ def test_of_one_event_one_write_is_in_flight_at_a_time_and_the_last_one_counts()
         (refused(422), 2, 1, 1),
     ],
 )
-def test_an_event_that_cannot_be_written_now_is_tried_again_and_again_and_any_other_is_not(
+def test_event_that_cannot_be_written_now_is_tried_again_and_again_and_any_other_is_not(
     fault: Fault, count: int, tries: int, lost: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def work(desk: Desk) -> None:
@@ -364,7 +364,7 @@ def test_an_event_that_cannot_be_written_now_is_tried_again_and_again_and_any_ot
 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503, 504])
-def test_an_event_that_is_put_off_for_two_minutes_is_written_all_the_same(status: int) -> None:
+def test_event_that_is_put_off_for_two_minutes_is_written_all_the_same(status: int) -> None:
     async def work(desk: Desk) -> None:
         desk.faults["record_event"] = iter([refused(status)] * (EVENT_TRIES - 1))
         desk.outbox.record(event("e"))
@@ -375,7 +375,7 @@ def test_an_event_that_is_put_off_for_two_minutes_is_written_all_the_same(status
     at_a_desk(work)
 
 
-def test_an_event_that_rests_holds_up_no_other_and_tells_what_grew_of_it_meanwhile() -> None:
+def test_backing_off_event_delays_no_other_and_carries_its_latest_count() -> None:
     async def work(desk: Desk) -> None:
         desk.faults["record_event"] = iter([refused(0)] * MAX_CONCURRENT)
         events = [event(f"e{number}") for number in range(MAX_CONCURRENT + 1)]
@@ -394,7 +394,7 @@ def test_an_event_that_rests_holds_up_no_other_and_tells_what_grew_of_it_meanwhi
     at_a_desk(work)
 
 
-def test_too_many_events_are_dropped_counted_and_told_once(
+def test_excess_events_are_dropped_counted_and_logged_once(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outbox, "MAX_EVENTS", 100)
@@ -416,7 +416,7 @@ def test_too_many_events_are_dropped_counted_and_told_once(
     assert caplog.messages == [line, line]
 
 
-def test_events_that_rest_take_room_too(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_backing_off_events_count_towards_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(outbox, "MAX_EVENTS", 100)
 
     async def work(desk: Desk) -> None:
@@ -429,7 +429,7 @@ def test_events_that_rest_take_room_too(monkeypatch: pytest.MonkeyPatch) -> None
     at_a_desk(work)
 
 
-def test_what_waits_is_small() -> None:
+def test_waiting_write_is_small() -> None:
     """A hundred thousand may: of each, with names as long as those of replicas, less than a kilobyte is kept."""
 
     async def work(desk: Desk) -> None:
@@ -519,7 +519,7 @@ def test_call_that_raises_what_it_must_not_costs_itself_only(caplog: pytest.LogC
     assert caplog.messages == ["cannot write status of g"]
 
 
-def test_what_waits_under_a_key_is_written_after_a_failure() -> None:
+def test_waiting_write_is_done_after_a_failure() -> None:
     async def work(desk: Desk) -> None:
         calls = Calls(desk, ClusterError("no", status=403))
         calls.write("g", "first")
@@ -532,7 +532,7 @@ def test_what_waits_under_a_key_is_written_after_a_failure() -> None:
     at_a_desk(work)
 
 
-def test_engine_is_not_told_of_writes_that_are_refused_because_the_scheduler_stops() -> None:
+def test_engine_gets_no_message_of_writes_refused_at_shutdown() -> None:
     async def work(desk: Desk) -> None:
         calls = Calls(desk, ClusterError("stopped", status=403, reason=STOPPED))
         calls.write("g", "it")
@@ -542,7 +542,7 @@ def test_engine_is_not_told_of_writes_that_are_refused_because_the_scheduler_sto
     at_a_desk(work)
 
 
-def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture) -> None:
+def test_stopped_outbox_writes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async def work(desk: Desk) -> None:
         desk.faults["patch_pod_status"] = refused(500)
         desk.faults["record_event"] = refused(0)
@@ -569,7 +569,7 @@ def test_nothing_is_written_once_it_is_stopped(caplog: pytest.LogCaptureFixture)
     assert not caplog.messages
 
 
-def test_who_is_cancelled_while_it_waits_leaves_the_others_waiting() -> None:
+def test_cancelled_waiter_leaves_the_others_waiting() -> None:
     async def work(desk: Desk) -> None:
         waiting = [asyncio.ensure_future(desk.patch("p", FALSE)) for _ in range(2)]
         waiting[0].cancel()
@@ -580,7 +580,7 @@ def test_who_is_cancelled_while_it_waits_leaves_the_others_waiting() -> None:
 
 
 @pytest.mark.parametrize("delay", [0.0, 1.0], ids=["resting", "in flight"])
-def test_a_run_that_is_cancelled_lets_nobody_wait(delay: float) -> None:
+def test_cancelled_run_releases_its_waiters(delay: float) -> None:
     async def main() -> None:
         desk = Desk()
         desk.faults["patch_pod_status"] = Fault(error=ClusterError("no", status=0), delay=delay)
@@ -597,7 +597,7 @@ def test_a_run_that_is_cancelled_lets_nobody_wait(delay: float) -> None:
     run_virtual(main)
 
 
-def test_a_pod_on_a_node_is_patched_whatever_it_says() -> None:
+def test_assigned_pod_is_patched_whatever_its_status() -> None:
     """Of such a pod too little is known to tell."""
 
     async def work(desk: Desk) -> None:

@@ -29,7 +29,7 @@ def taken(state: ClusterState) -> dict[str, int]:
     return {info.name: info.requested("cpu") for info in state.nodes}
 
 
-def test_an_assumed_pod_takes_its_place_at_once() -> None:
+def test_assumed_pod_takes_its_place_at_once() -> None:
     state = cluster("a", "b")
     info = pending(state, "p")
     state.assume(info, "b")
@@ -37,7 +37,7 @@ def test_an_assumed_pod_takes_its_place_at_once() -> None:
     assert (info.node_name, state.assumed, state.pods) == ("b", {"p"}, {"p": info})
 
 
-def test_an_assumed_pod_is_confirmed_once() -> None:
+def test_assumed_pod_is_confirmed_once() -> None:
     state = cluster("a", "b")
     info = pending(state, "p")
     state.assume(info, "a")
@@ -48,7 +48,7 @@ def test_an_assumed_pod_is_confirmed_once() -> None:
     assert taken(state) == {"a": 0, "b": 1000}
 
 
-def test_an_assumed_pod_is_forgotten_once() -> None:
+def test_assumed_pod_is_forgotten_once() -> None:
     state = cluster("a")
     info = pending(state, "p")
     state.assume(info, "a")
@@ -60,7 +60,7 @@ def test_an_assumed_pod_is_forgotten_once() -> None:
     assert taken(state) == {"a": 1000}
 
 
-def test_a_known_pod_cannot_be_assumed() -> None:
+def test_known_pod_cannot_be_assumed() -> None:
     state = cluster("a")
     state.put_pod(pod("p", node_name="a"))
     with pytest.raises(AssumeError, match=r"pod p\(default/p\) is in the cache, so can't be assumed"):
@@ -69,7 +69,7 @@ def test_a_known_pod_cannot_be_assumed() -> None:
     assert state.assumed == set()
 
 
-def test_an_update_counts_the_pod_anew() -> None:
+def test_update_counts_the_pod_again() -> None:
     state = cluster("a")
     assert state.put_pod(pod("p", {"cpu": "1"}, node_name="a")) is None
     old = state.put_pod(pod("p", {"cpu": "2"}, node_name="a"))
@@ -77,7 +77,7 @@ def test_an_update_counts_the_pod_anew() -> None:
     assert (old.on_node, taken(state)) == ((("cpu", 1000),), {"a": 2000})
 
 
-def test_a_confirmed_pod_stays_where_it_was_assumed() -> None:
+def test_confirmed_pod_stays_where_it_was_assumed() -> None:
     state = cluster("a")
     assumed = pending(state, "p")
     state.assume(assumed, "a")
@@ -105,7 +105,7 @@ def test_a_confirmed_pod_stays_where_it_was_assumed() -> None:
         ({"spec": PodSpec(node_name="a", priority=1)}, 2),
     ],
 )
-def test_an_update_is_noted_where_something_differs_that_is_kept(changes: dict[str, object], entries: int) -> None:
+def test_update_is_noted_where_something_differs_that_is_kept(changes: dict[str, object], entries: int) -> None:
     state, first = cluster("a"), pod("p", node_name="a")
     state.put_pod(first)
     old, before = state.pods["p"], state.nodes.pod_log.end
@@ -116,7 +116,7 @@ def test_an_update_is_noted_where_something_differs_that_is_kept(changes: dict[s
 
 
 @pytest.mark.parametrize("assumed", [False, True])
-def test_a_removed_pod_is_gone_assumed_or_not(assumed: bool) -> None:
+def test_removed_pod_is_deleted_assumed_or_not(assumed: bool) -> None:
     state = cluster("a")
     if assumed:
         state.assume(pending(state, "p"), "a")
@@ -129,7 +129,7 @@ def test_a_removed_pod_is_gone_assumed_or_not(assumed: bool) -> None:
     assert state.remove_pod("p") is None
 
 
-def test_a_pod_may_come_before_its_node() -> None:
+def test_pod_may_come_before_its_node() -> None:
     state = cluster()
     state.put_pod(pod("p", {"cpu": "1"}, node_name="a"))
     assert state.pods["p"].row == -1
@@ -139,7 +139,7 @@ def test_a_pod_may_come_before_its_node() -> None:
     assert taken(state) == {"b": 0, "a": 1000}
 
 
-def test_a_pod_may_outlive_its_node() -> None:
+def test_pod_may_outlive_its_node() -> None:
     state = cluster("a", "b")
     state.put_pod(pod("p", {"cpu": "1"}, node_name="a"))
     state.assume(pending(state, "q"), "a")
@@ -153,7 +153,7 @@ def test_a_pod_may_outlive_its_node() -> None:
     assert state.assumed == {"q"}
 
 
-def test_an_assumed_pod_is_forgotten_after_its_node_left() -> None:
+def test_assumed_pod_is_forgotten_after_its_node_left() -> None:
     state = cluster("a")
     state.assume(pending(state, "p"), "a")
     state.remove_node("a")
@@ -163,7 +163,7 @@ def test_an_assumed_pod_is_forgotten_after_its_node_left() -> None:
 
 
 @pytest.mark.parametrize("then", ["remove", "update", "lose the node"])
-def test_a_pod_that_a_statement_took_off_its_node_may_go_on(then: str) -> None:
+def test_pod_that_a_statement_took_off_its_node_may_go_on(then: str) -> None:
     state = cluster("a", "b")
     state.put_pod(pod("p", {"cpu": "1"}, node_name="a"))
     with state.statement() as statement:
@@ -184,7 +184,7 @@ def test_a_pod_that_a_statement_took_off_its_node_may_go_on(then: str) -> None:
             assert list(state.pods) == ["q"]
 
 
-def test_a_replaced_node_is_returned_and_keeps_its_pods() -> None:
+def test_replaced_node_is_returned_and_keeps_its_pods() -> None:
     state = cluster()
     first = node("a")
     assert state.put_node(first) is None

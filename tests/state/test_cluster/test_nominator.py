@@ -18,7 +18,7 @@ def nominated(**priorities: int) -> tuple[Nominator, dict[str, PodInfo]]:
     return nominator, pods
 
 
-def test_a_pod_has_one_nomination() -> None:
+def test_pod_has_one_nomination() -> None:
     nominator, pods = nominated(a1=0)
     nominator.nominate(pods["a1"], "b")
     assert nominator.nominated_node("a1") == "b"
@@ -26,7 +26,7 @@ def test_a_pod_has_one_nomination() -> None:
 
 
 @pytest.mark.parametrize("how", ["remove", "put"])
-def test_a_nomination_is_taken_back(how: str) -> None:
+def test_nomination_is_taken_back(how: str) -> None:
     nominator, pods = nominated(a1=0)
     if how == "remove":
         nominator.remove("a1")
@@ -54,7 +54,7 @@ def test_rivals_are_at_least_as_important(priority: int, rivals: dict[str, list[
     assert {name: [info.uid for info in infos] for name, infos in found.items() if infos} == rivals
 
 
-def test_a_pod_is_not_its_own_rival() -> None:
+def test_pod_is_not_its_own_rival() -> None:
     nominator, _ = nominated(a1=5, b1=5)
     newer = PodInfo(pod("a1", priority=5), TemplateInterner())
     assert [name for name in nominator.node_names if nominator.nominated_pods_for_node(newer, name)] == ["b"]

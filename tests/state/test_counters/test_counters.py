@@ -31,7 +31,7 @@ def per_row(state: ClusterState, *selections: Selection) -> list[int]:
     return state.nodes.counters.count(*selections).column.cells[:2].tolist()
 
 
-def test_a_count_is_of_the_pods_there_are() -> None:
+def test_count_is_of_the_pods_there_are() -> None:
     state = cluster("a", "b")
     put(state, "p", "a", app="web")
     put(state, "q", "a", app="web", tier="x")
@@ -43,7 +43,7 @@ def test_a_count_is_of_the_pods_there_are() -> None:
     assert per_row(state, WEB, Selection(None, exact_selector({"tier": "x"}))) == [1, 0]
 
 
-def test_a_count_stays_current() -> None:
+def test_count_stays_current() -> None:
     state = cluster("a", "b")
     column = state.nodes.counters.count(WEB).column
     put(state, "p", "a", app="web")
@@ -56,7 +56,7 @@ def test_a_count_stays_current() -> None:
     assert column.cells[:2].tolist() == [0, 0]
 
 
-def test_a_count_loses_the_pods_of_a_node_and_gets_them_back() -> None:
+def test_count_loses_the_pods_of_a_node_and_gets_them_back() -> None:
     state = cluster("a")
     put(state, "p", "a", app="web")
     column = state.nodes.counters.count(WEB).column
@@ -67,7 +67,7 @@ def test_a_count_loses_the_pods_of_a_node_and_gets_them_back() -> None:
     assert column.cells[:2].tolist() == [0, 1]
 
 
-def test_a_count_grows_with_the_table() -> None:
+def test_count_grows_with_the_table() -> None:
     state = cluster("a")
     count = state.nodes.counters.count(WEB)
     for n in range(100):
@@ -82,7 +82,7 @@ def test_equal_selections_share_a_count() -> None:
     assert counters.count(WEB) is counters.count(selection("default", app="web"))
 
 
-def test_counts_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_counts_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters_module, "_BUDGET", 0)
     state = cluster("a")
     put(state, "p", "a", app="web")
@@ -102,7 +102,7 @@ def test_counts_that_nobody_asks_for_are_dropped(monkeypatch: pytest.MonkeyPatch
     assert counters.count(WEB).column.cells[0] == 2
 
 
-def test_a_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloads(
+def test_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(counters_module, "_BUDGET", 0)
@@ -123,7 +123,7 @@ def test_a_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloa
     assert len(looks) == 600
 
 
-def test_classes_are_found_by_a_label_whenever_they_come(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_classes_are_found_by_label_in_any_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters_module, "_MIN_COUNTS", 0)
     monkeypatch.setattr(counters_module, "_BUDGET", 0)  # so that every count is built again
     state = cluster("a")
@@ -137,7 +137,7 @@ def test_classes_are_found_by_a_label_whenever_they_come(monkeypatch: pytest.Mon
     assert [per_row(state, WEB)[0], per_row(state, anywhere)[0]] == [3, 6]
 
 
-def test_classes_without_pods_are_let_go() -> None:
+def test_classes_without_pods_are_dropped() -> None:
     state = cluster("a")
     counters = state.nodes.counters
     count = counters.count(WEB)
@@ -151,7 +151,7 @@ def test_classes_without_pods_are_let_go() -> None:
     assert count.column.cells[0] == 1
 
 
-def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
+def test_empty_counts_are_dropped_unless_in_use() -> None:
     """Every fifth pod has a label of its own, as a Job gives it, and wants to be apart from its like."""
     state = cluster("a")
     counters = state.nodes.counters
@@ -181,7 +181,7 @@ def test_counts_of_no_pods_are_let_go_unless_somebody_asks_for_them() -> None:
     assert [per_row(state, WEB)[0], counters.count_for(sums).column.cells[0]] == [1, 1]
 
 
-def test_a_sum_of_selections_is_one_count() -> None:
+def test_sum_of_selections_is_one_count() -> None:
     state = cluster("a", "b")
     put(state, "p", "a", app="web")
     count = state.nodes.counters.count_for(WeightedSelections(((2, WEB), (3, Selection(None, EVERYTHING)))))
@@ -192,7 +192,7 @@ def test_a_sum_of_selections_is_one_count() -> None:
     assert count.column.cells[:2].tolist() == [5, 3]
 
 
-def test_counts_that_nobody_asks_for_cost_the_pods_that_come_and_go_nothing_for_long() -> None:
+def test_unused_counts_soon_cost_pod_changes_nothing() -> None:
     state = cluster("a")
     put(state, "p", "a", app="web")
     counters = state.nodes.counters

@@ -80,7 +80,7 @@ def test_states_are_what_the_nodes_report(history: list[tuple[int, Images | None
     assert len(states._states) == len(reports.rows())
 
 
-def test_the_size_is_what_the_first_node_said() -> None:
+def test_size_is_that_of_the_first_node() -> None:
     states = ImageStates()
     states.add(0, [image(5, "a")])
     states.add(1, [image(9, "a")])
@@ -91,7 +91,7 @@ def test_the_size_is_what_the_first_node_said() -> None:
     assert states.get("a") == ImageState(9, 0b10)  # the only one that has it speaks anew
 
 
-def test_an_image_has_many_names() -> None:
+def test_image_has_many_names() -> None:
     states = ImageStates()
     states.add(3, [image(5, "a:1", "a@sha256:x"), image(7, "a:1")])
     assert states.get("a:1") == states.get("a@sha256:x") == ImageState(5, 1 << 3)
@@ -99,7 +99,7 @@ def test_an_image_has_many_names() -> None:
     assert states.get("a:1") is None
 
 
-def test_the_column_of_an_image() -> None:
+def test_column_of_an_image_has_its_nodes() -> None:
     state = ImageState(1, 1 << 0 | 1 << 8 | 1 << 1000)
     column = state.column(1024)
     assert [row for row, has in enumerate(column.tolist()) if has] == [0, 8, 1000]

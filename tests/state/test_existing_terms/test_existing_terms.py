@@ -72,7 +72,7 @@ def totals(found: MatchingTerms) -> dict[str, int]:
     return {topology.key: tally.total for topology, tally in found.anti_affinity}
 
 
-def test_terms_are_found_by_what_they_are_about() -> None:
+def test_terms_are_found_by_the_pods_they_match() -> None:
     state = cluster()
     hold(state, "p", away(term()))
     hold(state, "q", away(term()), "b")
@@ -121,7 +121,7 @@ def test_only_topologies_that_nodes_have_are_summed_up() -> None:
 
 
 @pytest.mark.slow
-def test_a_topology_may_come_after_the_last_pod_with_a_term_about_it() -> None:
+def test_topology_may_come_after_the_last_pod_with_a_term_about_it() -> None:
     state = cluster()
     hold(state, "p", away(term("rack"), not_in("db")))
     assert totals(about(state)) == {"zone": 1}
@@ -133,7 +133,7 @@ def test_a_topology_may_come_after_the_last_pod_with_a_term_about_it() -> None:
 
 
 @pytest.mark.slow
-def test_a_set_of_terms_that_no_pod_has_any_more_is_forgotten() -> None:
+def test_set_of_terms_that_no_pod_has_any_more_is_forgotten() -> None:
     state = cluster()
     hold(state, "p", away(term()))
     state.remove_pod("p")
@@ -184,7 +184,7 @@ def test_others_see_one_tally_for_each_role_sign_and_topology_however_many_terms
     assert sum(sign * tally.total for sign, _, tally in about(state).preferred) == 0
 
 
-def test_a_pod_with_many_terms_comes_and_goes_in_as_many_steps_as_there_are_tallies(
+def test_pod_with_many_terms_comes_and_goes_in_as_many_steps_as_there_are_tallies(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     state = cluster()
@@ -197,7 +197,7 @@ def test_a_pod_with_many_terms_comes_and_goes_in_as_many_steps_as_there_are_tall
     assert (steps, len(found.anti_affinity)) == ([400], 1)
 
 
-def test_label_classes_that_the_terms_do_not_tell_apart_share_their_tallies() -> None:
+def test_label_classes_equal_to_all_terms_share_their_tallies() -> None:
     state = cluster()
     hold(state, "p", away(not_in("db")))
     first, second, other = about(state, app="one"), about(state, app="two"), about(state, app="db")
@@ -212,7 +212,7 @@ def test_templates_with_equal_terms_are_counted_together() -> None:
     assert (state.nodes.existing_terms.version, totals(about(state))) == (1, {"zone": 5})
 
 
-def test_a_label_class_is_compared_with_all_terms_once_for_each_new_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_label_class_is_compared_with_all_terms_once_for_each_new_set(monkeypatch: pytest.MonkeyPatch) -> None:
     state, compared = cluster(), list[str]()
     find = PodConditions.find
 
@@ -250,7 +250,7 @@ def test_terms_that_match_are_some_though_no_node_has_their_topology(count: int)
     assert totals(about(state)) == {"rack-1": 1}
 
 
-def test_sets_of_terms_that_are_gone_are_let_go_of() -> None:
+def test_unused_sets_of_terms_are_dropped() -> None:
     state = cluster()
     for n in range(1000):
         hold(state, "p", away(not_in(f"none-{n}")))
@@ -260,7 +260,7 @@ def test_sets_of_terms_that_are_gone_are_let_go_of() -> None:
     assert len(state.nodes.existing_terms._tallies) == 1
 
 
-def test_a_class_that_has_not_looked_for_long_sees_all() -> None:
+def test_class_that_has_not_looked_for_long_sees_all() -> None:
     state = cluster()
     about(state)
     for n in range(2 * module._MAX_NEW_OWNERS):

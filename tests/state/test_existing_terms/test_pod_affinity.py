@@ -45,7 +45,7 @@ def weighted(weight: int, each: Term) -> Term:
         ({"namespaces": ["other"], "namespaceSelector": {}}, {"other"}, EVERYTHING),
     ],
 )
-def test_the_namespaces_of_a_term(fields: Term, namespaces: set[str], selected: object) -> None:
+def test_namespaces_of_a_term(fields: Term, namespaces: set[str], selected: object) -> None:
     (compiled,) = terms(near={REQUIRED: [term(**fields)]}).affinity
     assert (compiled.topology_key, compiled.selector) == ("zone", exact_selector({"app": "web"}))
     assert compiled.namespaces == namespaces
@@ -66,7 +66,9 @@ def test_the_namespaces_of_a_term(fields: Term, namespaces: set[str], selected: 
         ({"labelSelector": {}}, "home", {}, True),
     ],
 )
-def test_which_pods_a_term_is_about(fields: Term, namespace: str, labels: dict[str, str], matches: bool) -> None:
+def test_term_matches_the_pods_of_its_selector(
+    fields: Term, namespace: str, labels: dict[str, str], matches: bool
+) -> None:
     (compiled,) = terms(away={REQUIRED: [term(**fields)]}).anti_affinity
     assert compiled.matches(namespace, {"team": "a"}, labels) is matches
 
@@ -78,7 +80,7 @@ def test_preferred_terms_weigh_against_where_they_keep_away() -> None:
 
 
 @pytest.mark.parametrize("affinity", [None, {}, {"nodeAffinity": {}}, {"podAffinity": {}, "podAntiAffinity": {}}])
-def test_a_pod_without_terms(affinity: Term | None) -> None:
+def test_pod_without_terms(affinity: Term | None) -> None:
     assert pod_terms("home", msgspec.convert({"affinity": affinity}, PodSpec)) == PodTerms()
 
 
@@ -105,7 +107,7 @@ EMPTY = "label 'app': operator In needs at least one value"
         ),
     ],
 )
-def test_a_list_with_a_term_that_cannot_be_read_does_not_count(
+def test_list_with_a_term_that_cannot_be_read_does_not_count(
     near: Term | None, away: Term | None, problem: str
 ) -> None:
     compiled = terms(near, away)

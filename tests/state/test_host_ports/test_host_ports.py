@@ -24,7 +24,7 @@ def rows(held: HostPorts, wanted: HostPort) -> set[int]:
 
 
 @given(st.lists(st.tuples(PORTS, st.integers(0, 3), st.booleans()), max_size=30))
-def test_a_port_is_taken_as_long_as_somebody_holds_it(history: list[tuple[HostPort, int, bool]]) -> None:
+def test_port_is_taken_while_a_pod_holds_it(history: list[tuple[HostPort, int, bool]]) -> None:
     held, truth = HostPorts(), Counter[tuple[HostPort, int]]()
     for port, row, comes in history:
         if comes or truth[port, row]:
@@ -35,7 +35,7 @@ def test_a_port_is_taken_as_long_as_somebody_holds_it(history: list[tuple[HostPo
     assert len(held) == len(+truth)
 
 
-def test_nothing_is_left_of_ports_that_are_free() -> None:
+def test_free_ports_leave_no_memory() -> None:
     held = HostPorts()
     for more in (1, 1, -1, -1):
         held.count(HostPort("0.0.0.0", "TCP", 80), 0, more)
@@ -43,7 +43,7 @@ def test_nothing_is_left_of_ports_that_are_free() -> None:
 
 
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_what_if_takes_and_frees_ports(keep: bool) -> None:
+def test_what_if_takes_and_frees_ports(keep: bool) -> None:
     cluster, wanted = ClusterState(), HostPort("10.0.0.1", "TCP", 80)
     for name in ("a", "b"):
         cluster.put_node(make_node(name))
@@ -58,7 +58,7 @@ def test_a_what_if_takes_and_frees_ports(keep: bool) -> None:
     assert rows(cluster.nodes.host_ports, wanted) == ({here, there} if keep else {here})
 
 
-def test_a_node_that_leaves_holds_no_ports_and_has_them_again_when_it_is_back() -> None:
+def test_node_that_leaves_holds_no_ports_and_has_them_again_when_it_is_back() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("a"))
     cluster.put_pod(make_pod(host_ports=[80], node_name="a"))
@@ -68,7 +68,7 @@ def test_a_node_that_leaves_holds_no_ports_and_has_them_again_when_it_is_back() 
     assert len(cluster.nodes.host_ports) == 1
 
 
-def test_a_what_if_frees_a_port_with_the_first_of_its_holders() -> None:
+def test_what_if_frees_a_port_with_the_first_of_its_holders() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("a"))
     for name in ("one", "other"):

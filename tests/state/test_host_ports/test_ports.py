@@ -36,7 +36,9 @@ def test_sidecars_and_containers_hold_ports() -> None:
         (("::", "TCP", 80), ("0.0.0.0", "TCP", 80), True),
     ],
 )
-def test_conflicts(one: tuple[str, str, int], other: tuple[str, str, int], conflict: bool) -> None:
+def test_ports_conflict_by_address_and_protocol(
+    one: tuple[str, str, int], other: tuple[str, str, int], conflict: bool
+) -> None:
     assert conflicts(HostPort(*one), HostPort(*other)) is conflict
     assert conflicts(HostPort(*other), HostPort(*one)) is conflict
 

@@ -87,7 +87,7 @@ SHARED: list[tuple[Spec, Spec]] = [
 
 
 @pytest.mark.parametrize(("one", "other"), OWN)
-def test_what_belongs_to_the_single_pod_is_not_in_the_template(one: Spec, other: Spec) -> None:
+def test_fields_of_the_single_pod_are_not_in_the_template(one: Spec, other: Spec) -> None:
     interned = TemplateInterner()
     a, b = PodInfo(pod("a", **one), interned), PodInfo(pod("b", **other), interned)
     assert a.template is b.template
@@ -95,20 +95,20 @@ def test_what_belongs_to_the_single_pod_is_not_in_the_template(one: Spec, other:
 
 
 @pytest.mark.parametrize(("one", "other"), SHARED)
-def test_what_decides_is_in_the_template(one: Spec, other: Spec) -> None:
+def test_deciding_fields_are_in_the_template(one: Spec, other: Spec) -> None:
     interned = TemplateInterner()
     assert PodInfo(pod("a", **one), interned).template is not PodInfo(pod("b", **other), interned).template
 
 
 @pytest.mark.parametrize(("one", "other"), [*OWN, *SHARED])
-def test_a_pod_that_is_told_of_again_has_the_template_that_it_would_have_had(one: Spec, other: Spec) -> None:
+def test_updated_pod_has_the_template_of_a_new_one(one: Spec, other: Spec) -> None:
     interned = TemplateInterner()
     before, first = (PodInfo(pod("a", **spec), interned) for spec in (one, other))
     assert PodInfo(pod("a", **other), interned, before).template is first.template
 
 
 @pytest.mark.parametrize(("one", "other"), [pair for own in OWN for pair in (own, own[::-1])])
-def test_a_pending_pod_keeps_its_whole_object(one: Spec, other: Spec) -> None:
+def test_pending_pod_keeps_its_whole_object(one: Spec, other: Spec) -> None:
     interned = TemplateInterner()
     first, made = PendingPod(pod("a", **one), interned), pod("b", **other)
     pending = PendingPod(made, interned)
@@ -118,7 +118,7 @@ def test_a_pending_pod_keeps_its_whole_object(one: Spec, other: Spec) -> None:
     assert pending.node_name == made.spec.node_name
 
 
-def test_what_pending_pods_have_in_common_is_stored_once() -> None:
+def test_common_parts_of_pending_pods_are_stored_once() -> None:
     interned = TemplateInterner()
     labels, spec = {"app": "web"}, {"containers": [{"name": "main", "image": "registry.example/web:v1"}]}
 
@@ -168,7 +168,7 @@ def test_templates_and_classes_die_with_their_last_pod() -> None:
     assert (len(interned._templates), len(interned._classes)) == (0, 0)
 
 
-def test_an_assigned_pod_lets_its_object_go() -> None:
+def test_assigned_pod_drops_its_object() -> None:
     made = pod("a", {"cpu": "1"}, hostname="h")
     infos = PodInfo(made, TemplateInterner())
     assert not any(referred is made or referred is made.spec for referred in gc.get_referents(infos))
@@ -189,7 +189,7 @@ def resized(made: Pod, where: str, cpu: str) -> Pod:
     return msgspec.structs.replace(made, status=msgspec.structs.replace(made.status, **{where: (status,)}))
 
 
-def test_a_resized_pod_takes_what_its_status_says() -> None:
+def test_resized_pod_requests_the_resources_of_its_status() -> None:
     interned = TemplateInterner()
     plain = PodInfo(pod("a", {"cpu": "1"}), interned)
     grown = PodInfo(resized(pod("b", {"cpu": "1"}), "container_statuses", "3"), interned)
@@ -198,13 +198,13 @@ def test_a_resized_pod_takes_what_its_status_says() -> None:
     assert grown.template.on_node == (("cpu", 1000),)
 
 
-def test_a_resized_sidecar_is_seen_while_the_containers_have_no_status() -> None:
+def test_resized_sidecar_is_seen_while_the_containers_have_no_status() -> None:
     sidecar = Container(name="main", restart_policy="Always", resources=Resources(requests={"cpu": "1"}))
     made = pod("a", containers=(), init_containers=(sidecar,))
     assert PodInfo(resized(made, "init_container_statuses", "3"), TemplateInterner()).on_node == (("cpu", 3000),)
 
 
-def test_a_status_that_says_what_the_spec_says_costs_nothing() -> None:
+def test_status_equal_to_the_spec_costs_nothing() -> None:
     assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), TemplateInterner()).resized is None
 
 
@@ -215,14 +215,14 @@ def test_default_for_a_request_that_the_status_reports_as_zero_depends_on_the_mi
     assert (info.template.non_zero, info.non_zero) == ((100, 1 << 30), (cpu, 1 << 30))
 
 
-def test_a_template_computes_a_thing_once() -> None:
+def test_template_computes_a_thing_once() -> None:
     template = PodTemplate(pod("a").spec)
     results = [template.cached("key", lambda spec: [spec]) for _ in range(2)]
     assert results[0] is results[1]
     assert template.cached("other", lambda spec: None) is None
 
 
-def test_facts_of_a_pod() -> None:
+def test_facts_of_a_pod_are_read_from_its_object() -> None:
     made = pod("a", priority=7)
     metadata = msgspec.structs.replace(made.metadata, deletion_timestamp="2026-01-01T00:00:00Z", annotations={"x": "y"})
     status = msgspec.structs.replace(made.status, start_time="2025-01-01T00:00:00Z", nominated_node_name="n")
@@ -234,7 +234,7 @@ def test_facts_of_a_pod() -> None:
 
 
 @pytest.mark.parametrize(("one", "other"), [*OWN[1:3], ({"volumes": ()}, {"volumes": ()})])
-def test_a_pods_own_names_are_not_in_its_signature(one: Spec, other: Spec) -> None:
+def test_pods_own_names_are_not_in_its_signature(one: Spec, other: Spec) -> None:
     interned = TemplateInterner()
     pending = PendingPod(pod("a", **one), interned), PendingPod(pod("b", **other), interned)
     assert pending[0].signature_fields == pending[1].signature_fields
@@ -263,7 +263,7 @@ def test_pods_show_themselves() -> None:
         ("Ready", "True", "PreemptionByScheduler", False),
     ],
 )
-def test_a_victim_of_preemption_is_known_by_its_condition(type: str, status: str, reason: str, disrupted: bool) -> None:
+def test_victim_of_preemption_is_known_by_its_condition(type: str, status: str, reason: str, disrupted: bool) -> None:
     conditions = (PodCondition(type="Ready"), PodCondition(type=type, status=status, reason=reason))
     victim = msgspec.structs.replace(pod("p"), status=PodStatus(conditions=conditions))
     assert PodInfo(victim, TemplateInterner()).disrupted is disrupted
@@ -295,7 +295,7 @@ BY_REVISION: Spec = {
         (BY_REVISION, ("a", {"rev": ""}), ("a", {}), False),
     ],
 )
-def test_what_depends_on_namespace_and_labels_has_a_template_for_each(
+def test_terms_that_use_namespace_and_labels_have_a_template_for_each(
     spec: Spec, one: tuple[str, dict[str, str]], other: tuple[str, dict[str, str]], shared: bool
 ) -> None:
     interned = TemplateInterner()

@@ -14,6 +14,6 @@ def test_rejectors_are_all_who_rejected_the_last_attempt() -> None:
     assert repr(queued) == "<QueuedPod default/p after 0 attempts>"
 
 
-def test_pods_that_nobody_rejected_share_that() -> None:
+def test_pods_without_a_rejection_share_an_empty_record() -> None:
     one, other = (QueuedPod(PendingPod(pod(name), TemplateInterner()), timestamp=7.0) for name in "ab")
     assert one.unschedulable_plugins is one.pending_plugins is other.unschedulable_plugins

@@ -20,10 +20,10 @@ def test_labels_that_pods_must_carry(text: str, carried: list[tuple[str, str]]) 
     assert list(required_labels(parse_label_selector(text))) == carried
 
 
-def test_what_several_ask_for_is_found_under_the_first() -> None:
+def test_selector_with_several_labels_is_found_under_the_first() -> None:
     assert next(required_labels(EVERYTHING, parse_label_selector("b=2,a=1"))) == ("a", "1")
 
 
-def test_found_is_what_is_filed_under_a_label_or_under_none() -> None:
+def test_lookup_returns_entries_of_a_label_and_those_without() -> None:
     filed = {None: ["any"], ("app", "web"): ["web"], ("app", "db"): ["db"]}
     assert list(lookup(filed, {"app": "web", "tier": "x"})) == ["any", "web"]

@@ -35,7 +35,7 @@ def using(uid: str, node_name: str, *claims: str, namespace: str = "default") ->
     return msgspec.structs.replace(made, spec=msgspec.structs.replace(made.spec, volumes=volumes))
 
 
-def test_a_claim_is_in_use_where_its_pods_are() -> None:
+def test_claim_is_in_use_where_its_pods_are() -> None:
     state = ClusterState()
     for name in ("a", "b"):
         state.put_node(node(name))
@@ -59,7 +59,7 @@ def test_pods_of_one_template_keep_their_own_claims() -> None:
     assert (p.claims, q.claims) == (("data-0",), ("data-1",))
 
 
-def test_a_pod_whose_node_is_gone_uses_nothing() -> None:
+def test_pod_on_a_deleted_node_uses_nothing() -> None:
     state = ClusterState()
     state.put_node(node("a"))
     state.put_pod(using("p", "a", "data"))

@@ -31,7 +31,7 @@ def test_labels_and_what_a_selector_chooses() -> None:
     assert namespaces.matching(exact_selector({"team": "x"})) == {"a", "b"}
 
 
-def test_the_generation_moves_with_names_and_labels() -> None:
+def test_generation_moves_with_names_and_labels() -> None:
     store = ObjectStore[Namespace]()
     namespaces = store.index(Namespaces)
     seen = [namespaces.generation]
@@ -48,7 +48,7 @@ def test_the_generation_moves_with_names_and_labels() -> None:
     assert namespaces.generation == before
 
 
-def test_a_selector_is_tried_on_the_namespaces_that_changed_since_it_was_asked_about() -> None:
+def test_selector_is_matched_with_changed_namespaces_only() -> None:
     store = ObjectStore[Namespace]()
     namespaces = store.index(Namespaces)
     for n in range(100):
@@ -70,7 +70,7 @@ def test_a_selector_is_tried_on_the_namespaces_that_changed_since_it_was_asked_a
     assert (namespaces.matching(selector) is again, len(tried)) == (True, 101)
 
 
-def test_a_selector_that_is_asked_for_no_more_is_forgotten_when_namespaces_come_and_go() -> None:
+def test_unused_selector_is_dropped_as_namespaces_change() -> None:
     store = ObjectStore[Namespace]()
     namespaces = store.index(Namespaces)
     kept = exact_selector({"team": "x"})
@@ -83,7 +83,7 @@ def test_a_selector_that_is_asked_for_no_more_is_forgotten_when_namespaces_come_
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_what_is_chosen_stays_true_within_any_bounds(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
+def test_selected_namespaces_stay_true_within_any_limits(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     monkeypatch.setattr(module, "_LOG_SIZE", 4)
     monkeypatch.setattr(module, "_MAX_NAMES", 36)
     monkeypatch.setattr(module, "_SELECTOR_COST", 10)

@@ -52,7 +52,7 @@ def cluster_of(labels: list[Mapping[str, str]]) -> ClusterState:
 
 
 @given(st.lists(LABELS, max_size=5), LABELS, st.none() | st.lists(TERMS, max_size=3))
-def test_many_rows_are_told_what_each_is_told(
+def test_match_of_many_rows_agrees_with_each_row(
     nodes: list[Mapping[str, str]], labels: Mapping[str, str], terms: list[NodeSelectorTerm] | None
 ) -> None:
     table, spec = cluster_of(nodes).nodes, spec_of(labels, terms)

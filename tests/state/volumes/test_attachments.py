@@ -40,7 +40,7 @@ def free(cluster: ClusterState, attachments: Attachments, driver: str = "a") -> 
     return more
 
 
-def test_all_who_ask_for_the_same_stores_share_one_index() -> None:
+def test_callers_of_the_same_stores_share_one_index() -> None:
     cluster, other = cluster_of(), cluster_of()
     assert Attachments.for_stores(cluster, cluster.nodes) is Attachments.for_stores(cluster, cluster.nodes)
     assert Attachments.for_stores(cluster, cluster.nodes) is not Attachments.for_stores(other, other.nodes)
@@ -70,7 +70,7 @@ def test_every_change_is_seen(change: Callable[[ClusterState], object], left: in
     assert free(cluster, attachments) == left == free(cluster, Attachments(cluster, cluster.nodes))
 
 
-def test_what_an_object_says_is_seen_when_it_comes_after_the_pod() -> None:
+def test_object_that_comes_after_the_pod_is_counted() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("n"))
     cluster.put_pod(using("c", ephemeral("data"), name="there", node_name="n"))
@@ -93,7 +93,7 @@ def test_what_an_object_says_is_seen_when_it_comes_after_the_pod() -> None:
     assert free(cluster, attachments) == 4
 
 
-def test_a_volume_is_attached_once_for_all_its_users() -> None:
+def test_volume_is_attached_once_for_all_its_users() -> None:
     cluster = cluster_of(limit=3)
     attachments = Attachments(cluster, cluster.nodes)
     cluster.put_pod(using("c1", "c1", name="other", node_name="n"))
@@ -106,7 +106,7 @@ def test_a_volume_is_attached_once_for_all_its_users() -> None:
     assert free(cluster, attachments) == 3
 
 
-def test_a_volume_of_a_pod_there_is_not_new() -> None:
+def test_volume_of_a_pod_there_is_not_new() -> None:
     cluster = cluster_of(limit=1)
     attachments = Attachments(cluster, cluster.nodes)
     attachments.refresh()
@@ -116,7 +116,7 @@ def test_a_volume_of_a_pod_there_is_not_new() -> None:
         assert attachments.exceeding_rows("a", wanted)[0] == exceeds
 
 
-def test_a_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -> None:
+def test_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -> None:
     cluster = cluster_of()
     attachments = Attachments(cluster, cluster.nodes)
     put(cluster, attachment("x", "n", "v2"), csi_node("m", {"a": 7}))
@@ -129,7 +129,7 @@ def test_a_node_that_takes_the_row_of_another_has_its_own_limits_and_volumes() -
     assert attachments.exceeds(0, "a", [VolumeId("a", str(n)) for n in range(8)])
 
 
-def test_a_fault_matters_where_there_are_limits() -> None:
+def test_fault_matters_where_there_are_limits() -> None:
     cluster = cluster_of()
     cluster.put_pod(using("", name="broken", node_name="n"))
     attachments = Attachments(cluster, cluster.nodes)
@@ -142,7 +142,7 @@ def test_a_fault_matters_where_there_are_limits() -> None:
 
 @pytest.mark.parametrize("seen", [True, False])
 @pytest.mark.parametrize("keep", [True, False])
-def test_a_what_if_attaches_and_detaches(keep: bool, seen: bool) -> None:
+def test_what_if_attaches_and_detaches(keep: bool, seen: bool) -> None:
     cluster = cluster_of()
     attachments, statement = Attachments(cluster, cluster.nodes), cluster.statement()
     put(cluster, claim("c2", "v2"), claim("c3", "v3"), csi_volume("v3"))
@@ -154,7 +154,7 @@ def test_a_what_if_attaches_and_detaches(keep: bool, seen: bool) -> None:
     assert free(cluster, attachments) == (0 if keep else 1)
 
 
-def test_nothing_is_left_of_pods_that_are_gone() -> None:
+def test_deleted_pods_leave_no_memory() -> None:
     cluster = cluster_of()
     attachments = Attachments(cluster, cluster.nodes)
     put(cluster, attachment("x", "n", "v2"))

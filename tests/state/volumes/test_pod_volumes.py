@@ -183,7 +183,7 @@ LOCAL_A, LOCAL_B = volume("la", on=label_affinity("zone", "a")), volume("lb", on
         ),
     ],
 )
-def test_what_claims_find(
+def test_claims_find_the_expected_volumes(
     objects: Sequence[ApiObject], claims: Sequence[PersistentVolumeClaim], expected: Found | str | None
 ) -> None:
     """One text means all nodes, None no volume and no provisioner."""
@@ -207,7 +207,7 @@ def test_what_claims_find(
         ([migrated_csi_node("old", EBS), migrated_csi_node("new", EBS), migrated_csi_node("gone", EBS)], ["new"]),
     ],
 )
-def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reached: list[str]) -> None:
+def test_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reached: list[str]) -> None:
     zone = "topology.kubernetes.io/zone"
     cluster = cluster_of(
         [
@@ -240,7 +240,7 @@ def test_a_driver_has_zone_labels_of_its_own(objects: Sequence[ApiObject], reach
         ),
     ],
 )
-def test_a_volume_that_no_driver_can_serve_is_a_fault_where_one_should(
+def test_volume_that_no_driver_can_serve_is_a_fault_where_one_should(
     plugin: str, source: Mapping[str, Any], problem: str
 ) -> None:
     cluster = cluster_with([volume("v", **source), migrated_csi_node("b", plugin)])
@@ -254,7 +254,7 @@ def test_a_volume_that_no_driver_can_serve_is_a_fault_where_one_should(
         assert str(raised.value) == f"could not translate pv: {problem}"
 
 
-def test_a_selector_that_does_not_parse_is_a_fault_where_it_is_asked() -> None:
+def test_invalid_selector_is_a_fault_where_it_is_used() -> None:
     cluster = cluster_with([])
     nonsense = claim("nonsense", selector={"matchExpressions": [{"key": "x", "operator": "Like"}]})
     asked = PodClaims(Storage(cluster), [], [nonsense, claim("made", "csi", selected="b")])
@@ -370,7 +370,7 @@ CHANGES = st.one_of(
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(CHANGES, st.lists(CLAIMS, min_size=1, max_size=3)), min_size=1, max_size=12))
-def test_the_slow_reference_finds_the_same_whatever_happens(
+def test_slow_reference_finds_the_same_whatever_happens(
     course: list[tuple[Change, list[PersistentVolumeClaim]]],
 ) -> None:
     cluster = cluster_with([])

@@ -45,7 +45,7 @@ def test_volumes_that_a_driver_may_have_to_attach() -> None:
         ("", None, None, set()),
     ],
 )
-def test_a_claim_and_what_it_was_known_by(
+def test_claim_and_what_it_was_known_by(
     bound_to: str, class_name: str | None, volume: VolumeId | None, read: set[ObjectKey]
 ) -> None:
     cluster = ClusterState()
@@ -57,11 +57,11 @@ def test_a_claim_and_what_it_was_known_by(
     assert used.problems == ()
 
 
-def test_a_claim_without_a_volume_is_like_no_volume() -> None:
+def test_claim_without_a_volume_is_like_no_volume() -> None:
     assert VolumeId("a", ("default", "c")) != VolumeId("a", "default/c")
 
 
-def test_problems_stand_in_the_order_of_the_volumes() -> None:
+def test_problems_are_in_the_order_of_the_volumes() -> None:
     cluster = ClusterState()
     put(cluster, claim("pod-foreign", owner="another"))
     used = VolumeIds(cluster).pod_volumes(info(EBS, "gone", BROKEN, ephemeral("foreign"), ""))
@@ -76,11 +76,11 @@ def test_problems_stand_in_the_order_of_the_volumes() -> None:
     assert used.read >= {(PersistentVolumeClaim, "default", "gone"), (PersistentVolumeClaim, "default", "pod-foreign")}
 
 
-def test_a_missing_claim_is_no_fault_of_a_pod_on_a_node() -> None:
+def test_missing_claim_is_no_fault_of_a_pod_on_a_node() -> None:
     assert VolumeIds(ClusterState()).pod_volumes(info("gone")).error is None
 
 
-def test_attachments_tell_of_volumes_that_exist() -> None:
+def test_attachments_name_existing_volumes() -> None:
     cluster = ClusterState()
     put(cluster, csi_volume("v", driver="a", handle="handle"))
     attachments: list[VolumeAttachment] = [

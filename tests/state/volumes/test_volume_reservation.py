@@ -56,7 +56,7 @@ def complete(cluster: ClusterState, reservation: VolumeReservation) -> bool:
     return reservation.is_complete(node)
 
 
-def test_a_volume_is_kept_and_a_claim_is_placed() -> None:
+def test_volume_is_kept_and_a_claim_is_placed() -> None:
     cluster = cluster_with(DISK, DATA, NEW)
     reservation = reserved(cluster)
     disk = cluster.objects(PersistentVolume).get("disk")
@@ -77,7 +77,7 @@ def test_a_volume_is_kept_and_a_claim_is_placed() -> None:
         (reference(), {}, msgspec.convert(reference(), ObjectReference)),
     ],
 )
-def test_a_volume_that_its_author_keeps_for_the_claim(
+def test_volume_that_its_author_keeps_for_the_claim(
     kept_for: Mapping[str, str] | None, annotations: Mapping[str, str], by: ObjectReference
 ) -> None:
     disk = volume(version="5", kept_for=kept_for)
@@ -87,7 +87,7 @@ def test_a_volume_that_its_author_keeps_for_the_claim(
     assert cluster.objects(PersistentVolume).get("disk") == kept
 
 
-def test_what_has_changed_meanwhile_is_not_assumed() -> None:
+def test_object_changed_meanwhile_is_not_assumed() -> None:
     cluster = cluster_with(DISK, DATA, replace(NEW, metadata=replace(NEW.metadata, resource_version="9")))
     reservation = VolumeReservation(Storage(cluster), "n")
     with pytest.raises(AssumptionError, match=r'"default/new" is out of sync \(stored: 9, assume: 8\)'):
@@ -96,7 +96,7 @@ def test_what_has_changed_meanwhile_is_not_assumed() -> None:
     assert cluster.objects(PersistentVolume).get("disk") == DISK
 
 
-def test_what_was_written_is_restored_too_until_the_cluster_shows_it() -> None:
+def test_written_object_is_restored_until_the_cluster_shows_it() -> None:
     cluster = cluster_with(DISK, DATA, NEW)
     reservation = reserved(cluster)
     ((kept, by),) = reservation.volumes
@@ -110,7 +110,7 @@ def test_what_was_written_is_restored_too_until_the_cluster_shows_it() -> None:
     assert volumes.get("disk") == written
 
 
-def test_what_another_pod_has_assumed_since_is_not_restored() -> None:
+def test_object_assumed_by_another_pod_is_not_restored() -> None:
     cluster = cluster_with(DISK, DATA, NEW)
     first = reserved(cluster)
     changed = replace(DISK, metadata=replace(DISK.metadata, resource_version="6"))
@@ -157,7 +157,7 @@ def written() -> tuple[ClusterState, VolumeReservation]:
     return cluster, reservation
 
 
-def test_it_is_complete_when_the_cluster_has_bound_everything() -> None:
+def test_reservation_is_complete_when_all_claims_are_bound() -> None:
     cluster, reservation = written()
     assert not complete(cluster, reservation)
     for shown in (KEPT, MADE, volume("pvc-1", "csi")):
@@ -167,7 +167,7 @@ def test_it_is_complete_when_the_cluster_has_bound_everything() -> None:
     assert complete(cluster, reservation)
 
 
-def test_a_claim_may_be_known_before_its_volume_is() -> None:
+def test_claim_may_be_known_before_its_volume_is() -> None:
     cluster, reservation = written()
     for shown in (KEPT, BOUND, MADE):
         put(cluster, shown)
@@ -176,7 +176,7 @@ def test_a_claim_may_be_known_before_its_volume_is() -> None:
     assert complete(cluster, reservation)
 
 
-def test_a_claim_without_the_mark_is_not_bound() -> None:
+def test_claim_without_the_mark_is_not_bound() -> None:
     cluster, reservation = written()
     for shown in (
         KEPT,
@@ -188,7 +188,7 @@ def test_a_claim_without_the_mark_is_not_bound() -> None:
     assert not complete(cluster, reservation)
 
 
-def test_what_is_older_than_what_was_written_is_not_believed() -> None:
+def test_object_older_than_the_write_is_ignored() -> None:
     cluster, reservation = written()
     put(cluster, volume(version="9"))
     put(cluster, BOUND)
@@ -240,7 +240,7 @@ def test_what_is_older_than_what_was_written_is_not_believed() -> None:
         ),
     ],
 )
-def test_it_will_not_be_bound(shown: list[Any], gone: list[Any], text: str) -> None:
+def test_reservation_fails_when_a_claim_cannot_be_bound(shown: list[Any], gone: list[Any], text: str) -> None:
     cluster, reservation = written()
     for each in shown:
         put(cluster, each)
@@ -251,7 +251,7 @@ def test_it_will_not_be_bound(shown: list[Any], gone: list[Any], text: str) -> N
     assert str(caught.value) == text
 
 
-def test_what_is_assumed_for_the_next_pod_is_not_mistaken_for_the_cluster_s_word() -> None:
+def test_assumption_for_the_next_pod_is_not_taken_for_the_clusters_state() -> None:
     cluster, reservation = written()
     for shown in (KEPT, BOUND, MADE, volume("pvc-1", "csi")):
         put(cluster, shown)

@@ -60,6 +60,6 @@ def test_difference_in_an_allocation_is_found(expect: dict[str, Any], fields: li
     assert differing(expect) == fields
 
 
-def test_missing_device_and_invalid_claim_are_told_apart() -> None:
+def test_missing_device_and_invalid_claim_differ() -> None:
     assert differing({"allocated": False}, count=2) == []
     assert differing({"error": "no class"}, device_class="none") == ["error"]

@@ -95,7 +95,7 @@ def test_throughput_is_sampled_as_scheduler_perf_does(seconds: list[float]) -> N
     assert throughput.perc99 == pytest.approx(30)
 
 
-def test_a_short_workload_has_no_throughput(seconds: list[float]) -> None:
+def test_short_workload_has_no_throughput(seconds: list[float]) -> None:
     collector = MetricsCollector("", ["a"], {})
     collector.changed(scheduled())
     collector.sample()

@@ -64,7 +64,7 @@ def test_other_actions_are_rejected(tmp_path: Path, action: str, culprit: str) -
     assert str(refused.value) == f"{tmp_path}/template.yaml: {culprit}: {message}"
 
 
-def test_a_template_without_actions_makes_one_object(tmp_path: Path) -> None:
+def test_template_without_actions_makes_one_object(tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
     file.write_text(NODE)
     template = Template(file)

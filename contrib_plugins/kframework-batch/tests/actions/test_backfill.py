@@ -76,7 +76,7 @@ def test_gated_best_effort_task_stays_pending() -> None:
     assert list(stage.bound) == ["open"]
 
 
-def test_best_effort_task_is_pipelined_until_terminating_pods_are_gone() -> None:
+def test_best_effort_task_is_pipelined_until_terminating_pods_are_deleted() -> None:
     going = make_task("gone", "b", node="n1", deletion_timestamp="2026-01-01T00:00:00Z")
     stage = staged("backfill", 1, idle("a", 1), (make_group("b", phase="Running"), [going]))
     assert stage.bound == {}

@@ -26,7 +26,7 @@ def test_table_has_a_column_for_each_engine(capsys: pytest.CaptureFixture[str]) 
     assert {"evictions", "CPU time", "fairness (Jain)"} <= {row[:33].strip() for row in rows}
 
 
-def test_numbers_as_json_and_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_numbers_are_written_as_json_and_picture(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run("-f", EXAMPLE, "-o", "json", "--duration", "1h", "--picture", tmp_path / "both.svg") == 0
     numbers = json.loads(capsys.readouterr().out)
     assert [numbers[name]["completed"] for name in ("pod engine", "sessions")] == [2, 2]

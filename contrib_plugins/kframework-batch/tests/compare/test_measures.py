@@ -42,7 +42,7 @@ ONE_AFTER_THE_OTHER = (
 )
 
 
-def test_gangs_that_run_one_after_another() -> None:
+def test_gangs_that_run_one_after_another_are_measured() -> None:
     made = timeline(*ONE_AFTER_THE_OTHER)
     made.gangs["a"].finished, made.gangs["a"].phase = 30.0, "Completed"
     found = measured(made)
@@ -100,7 +100,7 @@ def test_recreated_pod_waits_from_its_creation_and_evictions_are_counted() -> No
 @pytest.mark.parametrize(
     ("values", "index"), [([1.0, 1.0, 1.0], 1.0), ([1.0, 0.0, 0.0, 0.0], 0.25), ([3.0, 1.0], 0.8), ([], 1.0)]
 )
-def test_jains_index(values: list[float], index: float) -> None:
+def test_jains_index_measures_fairness(values: list[float], index: float) -> None:
     assert jain(values) == pytest.approx(index)
 
 

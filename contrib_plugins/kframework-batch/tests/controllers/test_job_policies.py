@@ -115,7 +115,7 @@ def action(subject: Job, *pods: Pod, group: str = "Running") -> str:
         ),
     ],
 )
-def test_action_of_an_event(subject: Job, pods: tuple[Pod, ...], expected: str) -> None:
+def test_action_of_an_event_follows_from_its_policy(subject: Job, pods: tuple[Pod, ...], expected: str) -> None:
     assert action(subject, *pods) == expected
 
 
@@ -189,7 +189,9 @@ def on_code(code: int, action: str, timeout: str = "") -> JobPolicy:
         ((policy("RestartJob", "PodFailed"), on_code(3, "AbortJob")), (3,), "RestartJob PodFailed"),
     ],
 )
-def test_policy_for_exit_code(policies: tuple[JobPolicy, ...], codes: tuple[int | None, ...], expected: str) -> None:
+def test_policy_matches_its_exit_code(
+    policies: tuple[JobPolicy, ...], codes: tuple[int | None, ...], expected: str
+) -> None:
     assert action(job(*policies), ended("j-a-0", *codes), *ALL[1:]) == expected
     of_task = replace(A, policies=policies)
     assert action(job(policy("TerminateJob", "PodEvicted"), a=of_task), ended("j-a-0", *codes), *ALL[1:]) == expected

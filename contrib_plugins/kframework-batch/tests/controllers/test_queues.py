@@ -65,7 +65,7 @@ def operate(memory: MemoryCluster, name: str, state: str) -> None:
         ("Unknown", True, "Unknown"),
     ],
 )
-def test_next_queue_state(state: str, in_use: bool, expected: str) -> None:
+def test_next_queue_state_follows_from_state_and_use(state: str, in_use: bool, expected: str) -> None:
     assert next_state(state, in_use=in_use) == expected
 
 

@@ -113,7 +113,7 @@ def protected() -> Stage:
         ),
     ],
 )
-def test_explanation_text(make: Callable[[], Stage], name: str, lines: list[str]) -> None:
+def test_explanation_has_its_text(make: Callable[[], Stage], name: str, lines: list[str]) -> None:
     said = text(make(), name)
     for line in lines:
         assert f"{line}\n" in said, said
@@ -192,7 +192,7 @@ def test_next_session_names_the_victims_of_a_job() -> None:
     assert explained(stage, "urgent").notes == (note,)
 
 
-def test_job_is_not_served_before_its_victims_have_gone() -> None:
+def test_job_is_not_served_before_its_victims_are_deleted() -> None:
     note = "if nothing changes, it gets room on n1 once terminating pods have gone"
     assert explained(preempting().session(2), "urgent").notes == (note,)
 
@@ -226,7 +226,7 @@ def larger(stage: Stage) -> None:
     [Completed("set minAvailable to 2, now 4", smaller), Completed("add cpu 2", larger)],
     ids=lambda done: done.change,
 )
-def test_remedies_help(done: Completed) -> None:
+def test_remedies_help_the_job(done: Completed) -> None:
     stage = half_a_gang()
     assert any(remedy.change.startswith(done.change) for remedy in explained(stage, "train").remedies)
     done.act(stage)

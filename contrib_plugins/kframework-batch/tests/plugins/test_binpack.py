@@ -80,7 +80,7 @@ OFFERED = {"cpu": 10, "memory": 1000, GPU: 8}
         pytest.param({}, {}, {"cpu": 3}, 0.0, id="best effort"),
     ],
 )
-def test_score_of_a_node(
+def test_score_of_a_node_is_its_weighted_use(
     arguments: Mapping[str, object], requests: Mapping[str, int], used: Mapping[str, int], expected: float
 ) -> None:
     assert score(plugin(**arguments), task(**requests), cluster({"n1": (OFFERED, used)})) == [expected]

@@ -166,7 +166,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
-def test_rules_of_placement(rule: Rule) -> None:
+def test_rules_of_placement_hold(rule: Rule) -> None:
     groups = {name: make_group(name, minimum=0, phase="Running") for name in ("t", "j")}
     stage = Stage(
         f"actions: allocate\ntiers:\n- plugins: {rule.tiers}\n",

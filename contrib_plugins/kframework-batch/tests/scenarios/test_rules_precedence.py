@@ -254,7 +254,7 @@ def counts(pods: Mapping[str, str]) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=[rule.name for rule in RULES])
-def test_rules_of_precedence(rule: Rule) -> None:
+def test_rules_of_precedence_hold(rule: Rule) -> None:
     stage = Stage(
         f'actions: "{rule.actions}"\ntiers:\n- plugins: {rule.tiers}\n',
         nodes=rule.nodes,

@@ -27,12 +27,14 @@ def task(pod: Pod) -> TaskInfo:
         ({"volcano.sh/task-spec": "worker"}, {"volcano.sh/task-spec": "master"}, "worker"),
     ],
 )
-def test_role_of_a_task(annotations: Mapping[str, str], labels: Mapping[str, str], role: str) -> None:
+def test_role_of_a_task_is_in_its_annotation_or_label(
+    annotations: Mapping[str, str], labels: Mapping[str, str], role: str
+) -> None:
     assert task(make_pod(annotations=annotations, labels=labels)).role == role
 
 
 @pytest.mark.parametrize(("text", "index"), [(None, None), ("", None), ("3", 3), ("0", 0), ("three", None)])
-def test_index_of_a_task(text: str | None, index: int | None) -> None:
+def test_index_of_a_task_is_in_its_annotation_or_label(text: str | None, index: int | None) -> None:
     labels = {} if text is None else {"volcano.sh/task-index": text}
     assert task(make_pod(labels=labels)).index == index
     assert task(make_pod(annotations=labels)).index == index

@@ -36,7 +36,7 @@ def pod(annotations: Mapping[str, str], labels: Mapping[str, str], group: str | 
         ({}, SIGS, "k", GroupRef(KubePodGroup, "n", "k")),
     ],
 )
-def test_group_of_a_pod(
+def test_group_of_a_pod_is_in_its_annotations_labels_or_spec(
     annotations: Mapping[str, str], labels: Mapping[str, str], group: str | None, expected: GroupRef | None
 ) -> None:
     assert group_of(pod(annotations, labels, group)) == expected

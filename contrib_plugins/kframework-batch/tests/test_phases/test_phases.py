@@ -132,7 +132,9 @@ READY = Schedulability(True, "tasks in gang are ready to be scheduled", "")
         ),
     ],
 )
-def test_gang_message(minimum: int, statuses: list[TaskStatus | str], said: Schedulability | None) -> None:
+def test_gang_message_counts_the_tasks(
+    minimum: int, statuses: list[TaskStatus | str], said: Schedulability | None
+) -> None:
     assert schedulability(job_of(minimum, statuses)) == said
 
 
@@ -221,7 +223,7 @@ def test_tentative_node_counts_only_while_its_task_is_pending() -> None:
         (None, None, "", "", ("Unschedulable", "no action tried it")),
     ],
 )
-def test_pending_reason_of_a_task(
+def test_pending_reason_of_a_task_follows_from_its_result(
     place: TentativeNode | None, fit_error: str | None, message: str, refused: str, why: tuple[str, str]
 ) -> None:
     job = job_of(2, [P, P])
@@ -243,7 +245,7 @@ def test_untried_task_names_the_task_that_failed() -> None:
     )
 
 
-def test_status_of_a_volcano_pod_group() -> None:
+def test_status_of_a_volcano_pod_group_has_its_condition() -> None:
     job = job_of(2, [R, R, S, F, P])
     status = group_status(job, "session", NOW, PodGroupStatus(phase="Inqueue"))
     condition = PodGroupCondition(

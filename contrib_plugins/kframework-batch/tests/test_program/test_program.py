@@ -120,7 +120,7 @@ def test_flags_are_passed_to_the_tiers() -> None:
 
 
 @pytest.mark.parametrize(("written", "hierarchical"), [("true", True), ("false", False), ("null", False)])
-def test_a_plugin_sees_whether_it_is_hierarchical(written: str, hierarchical: bool) -> None:
+def test_plugin_sees_whether_it_is_hierarchical(written: str, hierarchical: bool) -> None:
     program = compiled(f"[{{plugins: [{{name: tree, enableHierarchy: {written}}}]}}]")
     assert program.tiers.plugins[0].hierarchical is hierarchical
 

@@ -65,7 +65,9 @@ def test_account_sums_allocated_requested_and_inqueue_resources() -> None:
         ({"gpu": 1}, {"cpu": 4, "gpu": 0}, 1.0, False),
     ],
 )
-def test_share_and_overused(allocated: dict[str, int], deserved: dict[str, int], share: float, overused: bool) -> None:
+def test_share_and_overused_follow_from_the_deserved_amount(
+    allocated: dict[str, int], deserved: dict[str, int], share: float, overused: bool
+) -> None:
     made = account(allocated, deserved)
     assert (made.share, made.is_overused) == (share, overused)
 
@@ -159,7 +161,7 @@ def test_only_own_capability_counts_without_limit_above() -> None:
     assert [made.has_room(request) for request in asked] == [True, False, False, True, True]
 
 
-def test_job_is_admitted_if_its_minimum_fits_beside_rigid_resources() -> None:
+def test_job_is_admitted_if_its_minimum_fits_with_rigid_resources() -> None:
     made = account({"cpu": 5000})
     made.limit(Resource({"cpu": 8000, "gpu": 1}), 0)
     assert made.missing_to_admit(job_of(least={"cpu": 3000, "gpu": 1})) == ""

@@ -15,7 +15,7 @@ def working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_package_is_written_and_listed(run: Command, working_directory: Path) -> None:
+def test_package_is_written_and_listed(run: Command, working_directory: Path) -> None:
     result = run("new", "few-pods")
     assert (result.code, result.errors) == (0, [])
     written = [str(file.relative_to(working_directory)) for file in working_directory.rglob("*") if file.is_file()]
@@ -25,7 +25,7 @@ def test_a_package_is_written_and_listed(run: Command, working_directory: Path) 
     assert "def filter(" in plugin and "def score(" in plugin and "def permit(" not in plugin
 
 
-def test_a_path_is_a_folder_elsewhere(run: Command) -> None:
+def test_path_is_a_folder_elsewhere(run: Command) -> None:
     assert run("new", "plugins/here/few-pods").code == 0
     assert 'name = "few-pods"' in Path("plugins/here/few-pods/pyproject.toml").read_text()
 
@@ -46,7 +46,7 @@ def test_all_points_are_shown_on_request(run: Command) -> None:
         (["there"], "NAME: there already exists; choose another name, or remove it"),
     ],
 )
-def test_a_mistake_is_one_line_and_writes_nothing(
+def test_mistake_is_one_line_and_writes_nothing(
     run: Command, working_directory: Path, arguments: list[str], error: str
 ) -> None:
     Path("there").mkdir()
@@ -57,7 +57,7 @@ def test_a_mistake_is_one_line_and_writes_nothing(
     assert [each.name for each in working_directory.rglob("*")] == ["there"]
 
 
-def test_a_folder_that_cannot_be_made_is_told(run: Command) -> None:
+def test_folder_that_cannot_be_created_is_reported(run: Command) -> None:
     Path("file").touch()
     result = run("new", "file/few-pods")
     assert (result.code, result.errors) == (1, ["error: file/few-pods: Not a directory"])

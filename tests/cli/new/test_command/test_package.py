@@ -48,12 +48,12 @@ def ran(folder: Path, *command: object, path: Iterable[Path] = ()) -> str:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_its_tests_pass(folder: Path, name: str) -> None:
+def test_tests_of_a_new_package_pass(folder: Path, name: str) -> None:
     assert " passed" in ran(folder / name, "pytest", "-q", "-p", "no:cacheprovider", path=[folder / name])
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_its_example_can_be_simulated(folder: Path, name: str) -> None:
+def test_example_of_a_new_package_can_be_simulated(folder: Path, name: str) -> None:
     root, names = folder / name, Names(name)
     files = ("-f", "cluster.yaml", "--strict", "--config", "config.yaml")
     told = ran(root, "kframework", "simulate", *files, "--plugin", f"{names.module}:{names.plugin}", path=[root])
@@ -65,7 +65,7 @@ def test_ruff_has_nothing_against_them(folder: Path) -> None:
     ran(folder, "ruff", "format", "--no-cache", "--check")
 
 
-def test_the_larger_one_shows_every_hook() -> None:
+def test_larger_one_shows_every_hook() -> None:
     module = render_package(Names("every-point"), ALL_POINTS)["every_point/plugin.py"]
     methods = {
         node.name
@@ -76,14 +76,14 @@ def test_the_larger_one_shows_every_hook() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_a_dependency_is_listed_if_and_only_if_it_is_imported(name: str) -> None:
+def test_dependency_is_listed_if_and_only_if_it_is_imported(name: str) -> None:
     files = render_package(Names(name), EXAMPLES[name])
     plugin, project = files[f"{Names(name).module}/plugin.py"], files["pyproject.toml"]
     for library in ("numpy", "pydantic"):
         assert bool(re.search(rf"^(import|from) {library} ", plugin, re.M)) == (f'"{library}>=' in project)
 
 
-def test_names_follow_from_one() -> None:
+def test_names_of_a_package_follow_from_one() -> None:
     names = derive_names("gpu-h100-first")
     assert (names.distribution, names.module, names.plugin) == ("gpu-h100-first", "gpu_h100_first", "GpuH100First")
 
@@ -109,7 +109,7 @@ def test_names_follow_from_one() -> None:
         ("scenario", "its class Scenario would hide what it imports"),
     ],
 )
-def test_a_name_that_will_not_do_is_refused(name: str, told: str) -> None:
+def test_name_that_will_not_do_is_refused(name: str, told: str) -> None:
     with pytest.raises(ValueError) as refused:
         derive_names(name)
     assert told in str(refused.value)

@@ -116,28 +116,28 @@ class TestEvictions:
     def violating(self) -> list[str]:
         return [pod.name for pod in self.budgets.split(sorted(self.cluster.pods.values(), key=lambda pod: pod.name))[0]]
 
-    def test_an_eviction_counts_before_the_status_of_the_budget_changes(self) -> None:
+    def test_eviction_counts_before_the_status_of_the_budget_changes(self) -> None:
         assert self.violating == ["b"]
         self.evict("b")
         assert self.violating == ["a"]  # evicting b once more disrupts nothing
         self.evict("b")
         assert len(self.budgets.evicted) == 1
 
-    def test_a_status_of_the_time_before_the_victim_was_seen_terminating_does_not_include_it(self) -> None:
+    def test_status_of_the_time_before_the_victim_was_seen_terminating_does_not_include_it(self) -> None:
         self.evict("b")
         self.put_budget(allowed=2)
         assert self.violating == []
         self.put_budget(allowed=1)
         assert self.violating == ["a"]
 
-    def test_a_status_after_the_victim_was_seen_terminating_includes_it(self) -> None:
+    def test_status_after_the_victim_was_seen_terminating_includes_it(self) -> None:
         self.evict("b")
         self.put_pod("b", deletion_timestamp="2026-01-01T00:00:00Z")
         assert self.violating == ["a"]
         self.put_budget(allowed=0)
         assert (self.budgets.evicted, self.violating) == ((), ["a", "b"])
 
-    def test_a_victim_that_is_gone_counts_until_the_status_changes(self) -> None:
+    def test_deleted_victim_counts_until_the_status_changes(self) -> None:
         self.evict("b")
         (uid,) = (uid for uid, pod in self.cluster.pods.items() if pod.name == "b")
         self.cluster.remove_pod(uid)

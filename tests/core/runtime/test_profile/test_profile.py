@@ -147,7 +147,7 @@ def test_only_the_fields_of_the_last_pods_are_remembered(monkeypatch: pytest.Mon
     assert len(signed._recent) + len(signed._earlier) <= 4
 
 
-def test_who_has_nothing_to_say_is_asked_nowhere() -> None:
+def test_plugin_that_returns_skip_is_called_nowhere() -> None:
     searching = SearchFixture(build_profile(Counting), [make_node("a"), make_node("b")])
     plan = searching.plan(make_pod())
     assert [step.name for step in plan.filters] == []

@@ -77,7 +77,7 @@ def after_pods(pod: Pod, old: Pod | None, new: Pod | None) -> QueueingHint:
         (PLAIN, there(), SKIP),
     ],
 )
-def test_a_new_pod_wakes_those_whose_affinity_is_about_it(pod: Pod, new: Pod, hint: QueueingHint) -> None:
+def test_new_pod_wakes_those_whose_affinity_is_about_it(pod: Pod, new: Pod, hint: QueueingHint) -> None:
     assert after_pods(pod, None, new) is hint
 
 
@@ -100,7 +100,7 @@ def test_a_new_pod_wakes_those_whose_affinity_is_about_it(pod: Pod, new: Pod, hi
         (make_pod(labels={"app": "x"}, namespace="other"), there(affinity=away(term(app="x")).spec.affinity), SKIP),
     ],
 )
-def test_a_pod_that_leaves_wakes_those_that_it_kept_out(pod: Pod, old: Pod, hint: QueueingHint) -> None:
+def test_pod_that_leaves_wakes_those_that_it_kept_out(pod: Pod, old: Pod, hint: QueueingHint) -> None:
     assert after_pods(pod, old, None) is hint
 
 
@@ -161,7 +161,7 @@ IN_A, IN_B, IN_NONE = (make_node("n", zone=zone) for zone in ("a", "b", ""))
         (make_pod(labels={"app": "loner"}), IN_NONE, IN_A, SKIP),
     ],
 )
-def test_nodes_wake_those_that_they_let_in(pod: Pod, old: Node | None, new: Node | None, hint: QueueingHint) -> None:
+def test_nodes_wake_the_pods_that_they_admit(pod: Pod, old: Node | None, new: Node | None, hint: QueueingHint) -> None:
     cluster = cluster_of([make_node("there")], [there("loner", affinity=away(term(app="loner")).spec.affinity)])
     cluster.put_node(IN_A)
     assert plugin_of(cluster).after_node_change(pending(pod, cluster), old, new) is hint

@@ -27,14 +27,14 @@ def check(world: World, pod: Pod) -> None:
 
 
 @given(SEEDS)
-def test_a_pod_in_any_cluster(seed: int) -> None:
+def test_pod_in_a_random_cluster_has_the_answers_of_the_slow_rules(seed: int) -> None:
     world = World(Random(seed))
     for _ in range(3):
         check(world, world.pod())
 
 
 @given(SEEDS)
-def test_what_is_remembered_stays_true_whatever_happens(seed: int) -> None:
+def test_cached_answers_stay_true_through_random_changes(seed: int) -> None:
     world = World(Random(seed))
     pods = [world.pod(chance=0.8) for _ in range(4)]
     for _ in range(15):
@@ -66,7 +66,7 @@ def go(world: World, statement: Statement, asked: tuple[CycleState, PendingPod],
 
 
 @given(SEEDS)
-def test_a_dry_run_is_as_if_it_had_happened(seed: int) -> None:
+def test_dry_run_is_as_if_it_had_happened(seed: int) -> None:
     world = World(Random(seed))
     nodes, random = world.state.nodes, world.random
     pod, before = world.pod(chance=0.9), dict(world.pods)

@@ -72,7 +72,7 @@ def namespace(name: str, **labels: str) -> Namespace:
         (make_pod("pod", namespace="other"), pod("held", node="a1", affinity=away(term(app="x"))), True),
     ],
 )
-def test_a_pod_is_signed_while_there_is_nothing_to_say_about_it(new: Pod, other: Pod | None, signs: bool) -> None:
+def test_pod_is_signed_while_no_term_matches_it(new: Pod, other: Pod | None, signs: bool) -> None:
     there = asked()
     plugin, new_one = there.plugin, pending(new, there.cluster)
     before = plugin.sign(new_one)
@@ -85,7 +85,7 @@ def test_a_pod_is_signed_while_there_is_nothing_to_say_about_it(new: Pod, other:
 TEAM_A, NOT_TEAM_B = {"matchLabels": {"team": "a"}}, {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
 
 
-def test_a_selector_that_likes_no_labels_is_about_every_namespace_when_the_pod_is_to_be_scheduled() -> None:
+def test_selector_that_likes_no_labels_is_about_every_namespace_when_the_pod_is_to_be_scheduled() -> None:
     """kube-scheduler asks it once more, without labels; of a pod that is on a node it asks the labels alone."""
     namespaces, picky = [namespace("other", team="a")], away(term(namespaceSelector=NOT_TEAM_B))
     there = asked([pod("web", "web", "a1", namespace="other")], namespaces)
@@ -101,7 +101,7 @@ def test_a_selector_that_likes_no_labels_is_about_every_namespace_when_the_pod_i
 UNREADABLE = {"topologyKey": ZONE, "labelSelector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}
 
 
-def test_a_pod_whose_terms_cannot_be_read_goes_nowhere() -> None:
+def test_pod_whose_terms_cannot_be_read_goes_nowhere() -> None:
     there, broken = asked(), pod(affinity=affinity(near=prefers(1, UNREADABLE), away={REQUIRED: [term()]}))
     info, nodes = pending(broken, there.cluster), there.cluster.nodes
     problem = "label 'app': unknown operator 'Like' (known: In, NotIn, Exists, DoesNotExist)"
@@ -136,7 +136,7 @@ def test_scores_are_stretched_as_doubles(raw: list[int], expected: list[int]) ->
     assert np.asarray(answer).dtype == np.int64
 
 
-def test_a_term_that_nobody_held_before_is_seen_when_its_pod_comes_in_a_what_if() -> None:
+def test_new_term_is_seen_when_its_pod_comes_in_a_what_if() -> None:
     there = asked([pod("web", "web", "a1")])
     nodes, state = there.cluster.nodes, CycleState()
     info = pending(pod(app="x", affinity=away(term())), there.cluster)
@@ -153,7 +153,7 @@ def test_a_term_that_nobody_held_before_is_seen_when_its_pod_comes_in_a_what_if(
     assert there.plugin.filter(inner, info, node) is None
 
 
-def test_the_contract_is_kept() -> None:
+def test_contract_is_kept() -> None:
     terms = [
         near(term(namespaceSelector=TEAM_A)),
         away(term(HOST), term(namespaceSelector={})),

@@ -52,7 +52,7 @@ def certificate(used: Path) -> Certificate:
     return Certificate(str(used / "tls.crt"), str(used / "tls.pem"))
 
 
-def test_the_same_files_are_not_read_in_again(used: Path) -> None:
+def test_same_files_are_not_read_in_again(used: Path) -> None:
     shown = certificate(used)
     before = shown.context
     shown.renew()

@@ -69,7 +69,7 @@ WELL = checks(ping=None, shutdown=None)
 ILL = checks(ping=None, sched_handler_sync="handlers are not fully synchronized", log=None)
 
 
-async def test_who_is_well_says_so() -> None:
+async def test_healthy_server_answers_ok() -> None:
     query = "?verbose&exclude=ping&exclude=b%22"
     together, alone = await get(health_routes("readyz", WELL), f"/readyz{query}", "/readyz/ping")
     text = """\
@@ -82,7 +82,7 @@ readyz check passed
     assert alone == (200, "ok", "text/plain; charset=utf-8", "nosniff")
 
 
-async def test_who_is_not_well_says_what_failed() -> None:
+async def test_unhealthy_server_names_the_failed_check() -> None:
     told: list[tuple[str, str, str | None]] = []
     routes = health_routes("readyz", ILL, lambda *check: told.append(check))
     together, alone = await get(routes, "/readyz?exclude=log", "/readyz/sched-handler-sync")
@@ -93,7 +93,7 @@ async def test_who_is_not_well_says_what_failed() -> None:
     assert told == [("readyz", "ping", None), ("readyz", "sched-handler-sync", "handlers are not fully synchronized")]
 
 
-async def test_a_path_that_is_none_is_not_found() -> None:
+async def test_unknown_path_is_not_found() -> None:
     answers = await get(health_routes("readyz", WELL), "/", "/readyz/", "/readyz/unheard-of", "/healthz")
     assert [answer.status for answer in answers] == [404] * 4
 
@@ -139,7 +139,7 @@ async def test_checks_are_those_of_kube_scheduler(elects: bool, healthy: list[st
     ]
 
 
-async def test_readyz_says_which_right_is_missing_and_which_plugin_has_not_started() -> None:
+async def test_readyz_names_missing_rights_and_plugins_that_have_not_started() -> None:
     scheduler = _Scheduler()
     scheduler.right = "no right to list nodes"
     scheduler.plugin, scheduler.is_synced = "plugin Quota has been starting for 12 s", False
@@ -165,7 +165,7 @@ readyz check failed
         ({"lease_problem": "stale"}, {"/readyz": "leaderElection", "/healthz": "leaderElection"}),
     ],
 )
-async def test_what_is_wrong_shows_where_it_matters(state: dict[str, Any], failing: dict[str, str]) -> None:
+async def test_failure_shows_on_the_endpoints_it_concerns(state: dict[str, Any], failing: dict[str, str]) -> None:
     scheduler = _Scheduler()
     vars(scheduler).update(state)
     paths = ["/healthz", "/livez", "/readyz"]
@@ -213,7 +213,7 @@ async def test_more_routes_may_be_given() -> None:
     assert [answer.text for answer in answers] == ["scheduler_pending_pods 3\n", "ok"]
 
 
-async def test_a_large_body_is_refused() -> None:
+async def test_large_body_is_refused() -> None:
     async def read(request: web.Request) -> web.Response:
         return web.Response(text=str(len(await request.read())))
 
@@ -230,7 +230,7 @@ def crowded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("crowded")
-async def test_health_is_told_however_many_ask() -> None:
+async def test_health_is_served_under_load() -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request: web.Request) -> web.Response:
@@ -261,7 +261,7 @@ async def test_health_is_told_however_many_ask() -> None:
         ("HEAD", "10.0.0.7", 200),
     ],
 )
-async def test_others_change_nothing(method: str, remote: str, status: int) -> None:
+async def test_remote_writes_are_refused(method: str, remote: str, status: int) -> None:
     async def handler(request: web.Request) -> web.StreamResponse:
         return web.Response()
 
@@ -270,7 +270,7 @@ async def test_others_change_nothing(method: str, remote: str, status: int) -> N
     assert answer.status == status
 
 
-async def test_who_means_another_machine_is_not_answered() -> None:
+async def test_request_for_another_host_is_refused() -> None:
     async with serve(health_routes("livez", WELL), FREE_PORT) as url, asking() as session:
         answer = await fetched(session, f"{url}/livez", headers={"Host": "evil.example"})
     assert (answer.status, answer.text) == (421, "this port serves this machine only: use localhost\n")
@@ -283,7 +283,7 @@ async def test_requests_are_not_logged(caplog: pytest.LogCaptureFixture) -> None
 
 
 @pytest.mark.parametrize(("address", "prefix"), [("127.0.0.1", "http://127.0.0.1:"), ("::1", "http://[::1]:")])
-async def test_the_url_says_where_to_ask(address: str, prefix: str) -> None:
+async def test_url_names_the_served_address(address: str, prefix: str) -> None:
     async with serve(health_routes("livez", WELL), Listener(bind_address=address, port=0)) as url, asking() as session:
         assert url.startswith(prefix)
         assert (await fetched(session, f"{url}/livez")).text == "ok"
@@ -305,19 +305,19 @@ async def refusal(listener: Listener) -> str:
     return str(error.value)
 
 
-async def test_a_port_that_is_taken_is_an_error_with_its_remedy() -> None:
+async def test_port_that_is_taken_is_an_error_with_its_remedy() -> None:
     async with serve([], FREE_PORT) as url:
         port = int(url.rpartition(":")[2])
         message = await refusal(Listener(port=port))
     assert message == f"cannot listen on 127.0.0.1:{port}: address already in use; {REMEDY}"
 
 
-async def test_an_address_of_others_is_an_error_with_its_remedy() -> None:
+async def test_address_of_others_is_an_error_with_its_remedy() -> None:
     message = await refusal(Listener(bind_address="192.0.2.1"))
     assert message == f"cannot listen on 192.0.2.1:10259: cannot assign requested address; {REMEDY}"
 
 
-async def test_an_answer_under_way_is_waited_for() -> None:
+async def test_pending_answer_is_finished() -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def slow(request: web.Request) -> web.Response:
@@ -333,7 +333,7 @@ async def test_an_answer_under_way_is_waited_for() -> None:
         assert (await answer).text == "at last"
 
 
-async def test_an_answer_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answer_that_never_comes_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(endpoints, "SHUTDOWN_TIMEOUT", 0.05)
     asked = asyncio.Event()
 
@@ -367,7 +367,7 @@ def certificates(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.tool("openssl")
-async def test_a_certificate_turns_tls_on(certificates: Path) -> None:
+async def test_certificate_turns_tls_on(certificates: Path) -> None:
     listener = Listener(
         port=0, tls_cert_file=str(certificates / "key.crt"), tls_private_key_file=str(certificates / "key.pem")
     )
@@ -380,7 +380,7 @@ async def test_a_certificate_turns_tls_on(certificates: Path) -> None:
 
 
 @pytest.mark.tool("openssl")
-async def test_a_certificate_that_changes_is_shown_to_who_comes_next(
+async def test_certificate_that_changes_is_shown_to_who_comes_next(
     certificates: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     changed, renewed = asyncio.Event(), asyncio.Event()
@@ -421,7 +421,7 @@ async def test_a_certificate_that_changes_is_shown_to_who_comes_next(
         ),
     ],
 )
-async def test_a_certificate_that_is_of_no_use_is_an_error(
+async def test_certificate_that_is_of_no_use_is_an_error(
     certificates: Path, certificate: str, key: str, message: str
 ) -> None:
     listener = Listener(

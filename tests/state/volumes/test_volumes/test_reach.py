@@ -94,7 +94,7 @@ NAMED = [expression("metadata.name", "In", "n0")]
         (affinity(term(expression("zone", "In")), term(expression("zone", "In", "b"))), [2]),
     ],
 )
-def test_node_affinity_of_a_volume(stated: Mapping[str, Any] | None, nodes: list[int]) -> None:
+def test_node_affinity_of_a_volume_limits_its_nodes(stated: Mapping[str, Any] | None, nodes: list[int]) -> None:
     assert reached(of_volume(stated)) == nodes
 
 
@@ -124,7 +124,7 @@ def test_allowed_topologies_of_a_class(terms: tuple[Mapping[str, list[str]], ...
         ({"matchExpressions": [expression("cores", "Gt", "4")]}, []),
     ],
 )
-def test_topology_of_a_capacity(stated: Mapping[str, Any] | None, nodes: list[int]) -> None:
+def test_topology_of_a_capacity_limits_its_nodes(stated: Mapping[str, Any] | None, nodes: list[int]) -> None:
     assert reached(of_capacity(stated)) == nodes
 
 

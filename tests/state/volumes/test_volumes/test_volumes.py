@@ -31,7 +31,7 @@ VERSIONS = [
 ]
 
 
-def test_volumes_come_change_and_go_without_a_trace() -> None:
+def test_deleted_volumes_leave_no_memory() -> None:
     random, cluster = Random(0), ClusterState()
     store = cluster.objects(PersistentVolume)
     index = store.index(VolumesByClass)
@@ -56,7 +56,7 @@ def test_volumes_come_change_and_go_without_a_trace() -> None:
     assert not index["other"].topologies
 
 
-def test_a_class_without_volumes_has_none() -> None:
+def test_class_without_volumes_has_none() -> None:
     cluster = ClusterState()
     nobody = Storage(cluster).by_class["none"]
     assert Candidates(nobody, claim(of="none")).find_best({}, set()) is None
@@ -79,7 +79,7 @@ def test_a_class_without_volumes_has_none() -> None:
         ([volume("v", kept_for=reference())], set()),
     ],
 )
-def test_the_labels_on_which_the_choice_depends(given: list[PersistentVolume], labels: set[str]) -> None:
+def test_labels_on_which_the_choice_depends(given: list[PersistentVolume], labels: set[str]) -> None:
     cluster = ClusterState()
     for each in given:
         cluster.objects(PersistentVolume).put(each.metadata, each)
@@ -113,11 +113,11 @@ def test_room_comes_and_goes() -> None:
         (capacity(size=None, most="0.5Ki"), 512),
     ],
 )
-def test_the_largest_volume(room: CSIStorageCapacity, limit: int | None) -> None:
+def test_largest_volume_is_found(room: CSIStorageCapacity, limit: int | None) -> None:
     assert max_volume_size(room) == limit
 
 
-def test_migrations_come_and_go() -> None:
+def test_migrations_are_followed() -> None:
     cluster = ClusterState()
     store = cluster.objects(CSINode)
     store.put(migrated_csi_node("early", "x").metadata, migrated_csi_node("early", "x"))
@@ -130,7 +130,7 @@ def test_migrations_come_and_go() -> None:
     assert (list(migrations.nodes("x")), "late" in migrations.nodes("y")) == ([], False)
 
 
-def test_all_who_ask_share_the_indexes() -> None:
+def test_callers_share_the_indexes() -> None:
     cluster = ClusterState()
     one, other = Storage(cluster), Storage(cluster)
     assert one.by_class is other.by_class and one.capacities is other.capacities

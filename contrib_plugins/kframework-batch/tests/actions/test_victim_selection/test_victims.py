@@ -159,7 +159,7 @@ def choose(sizes: Sequence[Sequence[int]], wanted: Sequence[int]) -> list[int] |
         pytest.param([], [1], None, id="nobody there"),
     ],
 )
-def test_chosen_victims(sizes: list[list[int]], wanted: list[int], chosen: list[int] | None) -> None:
+def test_victims_are_chosen_in_order(sizes: list[list[int]], wanted: list[int], chosen: list[int] | None) -> None:
     assert choose(sizes, wanted) == chosen
 
 

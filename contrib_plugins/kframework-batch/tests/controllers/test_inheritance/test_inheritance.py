@@ -20,9 +20,9 @@ LEAST, MOST = {"volcano.sh/jdb-min-available": "2"}, {"volcano.sh/jdb-max-unavai
         (MOST | LEAST, LEAST),
     ],
 )
-def test_inherited_annotations(annotations: dict[str, str], expected: dict[str, str]) -> None:
+def test_annotations_are_inherited(annotations: dict[str, str], expected: dict[str, str]) -> None:
     assert inherited_annotations(annotations) == expected
 
 
-def test_inherited_labels() -> None:
+def test_labels_are_inherited() -> None:
     assert inherited_labels(PREEMPTABLE | COOLDOWN | ZONE | LEAST | {"team": "a"}) == PREEMPTABLE | COOLDOWN

@@ -61,7 +61,7 @@ def test_command_targets_a_job_or_a_queue(issued: Command, job: str | None, queu
         ("Failed", "ResumeJob", "nothing"),
     ],
 )
-def test_action_of_a_command_by_phase(phase: str, action: str, expected: str) -> None:
+def test_action_of_a_command_depends_on_the_phase(phase: str, action: str, expected: str) -> None:
     job = Job(metadata=ObjectMeta(name="j", uid="u"), status=JobStatus(state=JobState(phase=phase)))
     found = commanded_action(job, command(action))
     names = {NoAction.LATER: "later", NoAction.NOTHING: "nothing"}

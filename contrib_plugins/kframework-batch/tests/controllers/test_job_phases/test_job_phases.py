@@ -60,7 +60,7 @@ EMPTY = replace(SPEC, tasks=(TaskSpec(name="a", replicas=0), TaskSpec(name="b", 
         *((job(phase), tally(terminating=1), phase) for phase in ("Aborted", "Completed", "Terminated", "Failed")),
     ],
 )
-def test_next_phase(subject: Job, counts: PodPhaseCounts, phase: str) -> None:
+def test_next_phase_follows_from_the_pods(subject: Job, counts: PodPhaseCounts, phase: str) -> None:
     status = updated_status(subject, counts, NOW)
     assert status.state.phase == phase
     changed = phase != subject.status.state.phase

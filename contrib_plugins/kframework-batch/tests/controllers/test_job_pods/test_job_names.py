@@ -8,7 +8,7 @@ from kframework_batch.objects import Job, TaskSpec
 from kframework.objects import ObjectMeta
 
 
-def test_pod_name_and_owner_reference() -> None:
+def test_pod_has_its_name_and_owner_reference() -> None:
     job = Job(metadata=ObjectMeta(name="j", uid="u"))
     assert pod_name(job, TaskSpec(name="worker"), 7) == "j-worker-7"
     (owner,) = owner_references(job)

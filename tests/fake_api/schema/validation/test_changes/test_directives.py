@@ -55,7 +55,7 @@ def test_directives_of_a_suspended_job_may_change_until_it_starts(changed: dict[
 @pytest.mark.parametrize(
     "changed", [{"container": {"command": ["bash"]}}, {"affinity": {"podAffinity": {"a": "b"}}}, {"hostNetwork": True}]
 )
-def test_the_rest_of_a_suspended_jobs_template_is_immutable(changed: dict[str, Any]) -> None:
+def test_rest_of_a_suspended_jobs_template_is_immutable(changed: dict[str, Any]) -> None:
     assert len(list(change_causes(job(), job(**changed), "batch/v1", "Job"))) == 1
 
 
