@@ -236,6 +236,14 @@ def create_server(
     return RealServer(connection, configuration, clock, requests, rights_command, on_connected)
 
 
+def create_lease_namespace(server: Server) -> None:
+    """Make the leader election of a real server create the namespace of its lease if it is missing."""
+    from kframework.process.servers import NamespaceCreator, RealServer
+
+    if isinstance(server, RealServer):
+        server.election_client = NamespaceCreator
+
+
 def print_target(configuration: Configuration, process: ProcessOptions, transport: KubeTransport) -> None:
     """Name the cluster and the schedulers, and say what is done there if it is not on this machine."""
     from kframework.client.loopback import host_of, is_loopback

@@ -45,6 +45,11 @@ RELEASE_TIMEOUT = 3.0
 _NEVER = -math.inf
 
 
+def is_missing_namespace(error: ClusterError) -> bool:
+    """Return whether an object cannot be created because its namespace does not exist."""
+    return error.status == 404 and error.message.startswith("namespaces ")
+
+
 def new_identity() -> str:
     """Return a name for this process that no other has: `<hostname>_<uuid>`."""
     return f"{socket.gethostname()}_{uuid4()}"
@@ -176,8 +181,8 @@ class LeaderElection:
                     return False
             expires = await self._write(found)
         except ClusterError as error:
-            missing = error.status == 404 and error.message.startswith("namespaces ")
-            remedy = "; create it, or set --leader-elect-resource-namespace" if missing else ""
+            lacks_namespace = is_missing_namespace(error)
+            remedy = "; create it, or set --leader-elect-resource-namespace" if lacks_namespace else ""
             self._log_failure(logging.ERROR, f"failed to acquire lease %s: %s{remedy}", error)
             return False
         if self._clock.now() >= expires:

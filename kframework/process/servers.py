@@ -22,8 +22,11 @@ from kframework.client.transport import FencedTransport, Transport, WriteFence
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import Configuration
 from kframework.config.models import PluginEntry, PluginSet
+from kframework.errors import ClusterError
+from kframework.objects import Namespace, ObjectMeta
+from kframework.objects.kinds import T
 from kframework.observe.metrics.requests import MeteredTransport, RequestMetrics
-from kframework.process.lease import new_identity
+from kframework.process.lease import is_missing_namespace, new_identity
 
 if TYPE_CHECKING:
     from kframework.client.kube_transport import KubeTransport
@@ -72,6 +75,8 @@ class RealServer(Server):
         self._reachability = Reachability(clock)
         self.fence: WriteFence = WriteFence()
         self.rights: MissingRights = MissingRights(clock, rights_command)
+        #: The class of the client of the leader election.
+        self.election_client: type[KubeCluster] = KubeCluster
 
     @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
@@ -89,7 +94,7 @@ class RealServer(Server):
     async def elect(self) -> AsyncIterator[Cluster]:
         """Open the client of the leader election, which nothing may slow down."""
         async with self._transport("leader-election") as transport:
-            yield KubeCluster(self._observed(transport), self._clock, random=per_process_random())
+            yield self.election_client(self._observed(transport), self._clock, random=per_process_random())
 
     def _observed(self, transport: KubeTransport) -> Transport:
         observed = ReachabilityTransport(transport, self._reachability, transport.description)
@@ -103,6 +108,19 @@ class RealServer(Server):
             yield transport
         finally:
             await transport.close()
+
+
+class NamespaceCreator(KubeCluster):
+    """A client that creates the namespace of a new object if it is missing."""
+
+    async def create(self, obj: T) -> T:
+        try:
+            return await super().create(obj)
+        except ClusterError as error:
+            if not is_missing_namespace(error):
+                raise
+        await super().create(Namespace(metadata=ObjectMeta(name=obj.metadata.namespace)))
+        return await super().create(obj)
 
 
 def per_process_random() -> Random:

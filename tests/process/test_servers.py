@@ -29,14 +29,14 @@ from kframework.fake_api.http_server import ServerOptions, publish, run_cluster
 from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.objects import Event, Lease, Node, ObjectMeta, Pod
+from kframework.objects import Event, Lease, Namespace, Node, ObjectMeta, Pod
 from kframework.objects.manifest import Manifest
 from kframework.observe.metrics.requests import RequestMetrics
 from kframework.process.http.endpoints import Listener
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
 from kframework.process.rbac import manifests
-from kframework.process.servers import Connect, RealServer, dry_run_configuration
+from kframework.process.servers import Connect, NamespaceCreator, RealServer, dry_run_configuration
 from kframework.testing import make_node, make_pod
 from kframework.verbosity import NOTICE
 from tests.extension_points.scripted import alone, plugin
@@ -243,3 +243,22 @@ def test_missing_rights_are_logged_once_and_shown_until_they_are_granted(caplog:
     granted = {line.removeprefix("granted: ") for line in lines if line.startswith("granted: ")}
     # Whoever leads by then has no need to watch the lease.
     assert missing ^ granted <= {"watch leases.coordination.k8s.io in the namespace kube-system"}
+
+
+VOLCANO_LEASE = Lease(metadata=ObjectMeta(name="volcano", namespace="volcano-system"))
+
+
+def test_missing_namespace_of_the_lease_is_created() -> None:
+    async def main() -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        store = MemoryCluster(clock)
+        transport = InProcessTransport(ApiServer(store, clock))
+        with pytest.raises(ClusterError, match="namespaces"):
+            await KubeCluster(transport, clock, random=Random(0)).create(VOLCANO_LEASE)
+        client = NamespaceCreator(transport, clock, random=Random(0))
+        assert (await client.create(VOLCANO_LEASE)).metadata.resource_version
+        assert store.find(Namespace, "volcano-system") is not None
+        with pytest.raises(ClusterError, match="already exists"):
+            await client.create(VOLCANO_LEASE)
+
+    run_virtual(main)

@@ -38,6 +38,7 @@ from kframework.cli.process import (
     ProcessOptions,
     ResourceName,
     create_event_printer,
+    create_lease_namespace,
     create_server,
 )
 from kframework.cli.rbac import FormOption, NameOption, NamespaceOption, print_objects
@@ -287,10 +288,12 @@ def run(
     ):
         recorders = [] if recorder is None else [recorder]
         observers = BatchObservers.with_tracing(tracing, *recorders, engine=_engine(settings, recorder))
-        requests = observers.metrics.requests
+        server = create_server(process, embedded, configuration, clock, observers.metrics.requests, rights_command)
+        if process.election()["resource_namespace"] is None:  # where Volcano's manifests create it
+            create_lease_namespace(server)
         running = Process(
             configuration,
-            create_server(process, embedded, configuration, clock, requests, rights_command),
+            server,
             clock,
             registry=core_registry(),
             observers=observers,
