@@ -67,6 +67,8 @@ class Options(ApiModel):
     """Whether pods with a schedulerName of no profile may be preempted."""
     count_down_disruption_budgets: Bool = True
     """Whether an eviction counts in PodDisruptionBudgets at once; kube-scheduler waits for their status."""
+    report_gated_pods: Bool = False
+    """Whether pods that a plugin gates get a condition and an event (KEP-5501)."""
     hook_timeouts: HookTimeouts = HookTimeouts()
     """Time limits of plugins."""
     emulated_version: str = LATEST_MINOR

@@ -88,6 +88,7 @@ class PodEngine(PodOutcomes):
         layer_memory: int = 256 << 20,
         preempt_other_schedulers_pods: bool = True,
         count_down_disruption_budgets: bool = True,
+        report_gated_pods: bool = False,
         verifying: bool | None = None,
         extenders: ExtenderClient | None = None,
         run_length: int = RUN_LENGTH,
@@ -125,6 +126,8 @@ class PodEngine(PodOutcomes):
         self.queue: SchedulingQueue = SchedulingQueue(
             self.profiles, clock.now, backoff or Backoff(), max_unschedulable=max_unschedulable
         )
+        if report_gated_pods:
+            self.queue.on_gated = self._report_gated
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
@@ -156,6 +159,7 @@ class PodEngine(PodOutcomes):
             extenders=extenders,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
             count_down_disruption_budgets=options.count_down_disruption_budgets,
+            report_gated_pods=options.report_gated_pods,
         )
 
     @property

@@ -20,6 +20,9 @@ from kframework.state.inbox import BindingEnded, PreemptionEnded
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
+#: The plugins whose gated pods have a condition: from the API server, and of the attempt that preempts.
+_EXPLAINED_ELSEWHERE = ("SchedulingGates", "DefaultPreemption")
+
 
 class PodOutcomes(Engine):
     """The half of the pod engine that an attempt hands over to."""
@@ -100,6 +103,20 @@ class PodOutcomes(Engine):
     def _warn(self, queued: QueuedPod, note: str) -> None:
         pod = queued.pod
         self.host.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
+
+    def _report_gated(self, pod: PendingPod, status: Status) -> None:
+        """Report why a plugin gates a pod, by a condition and an event for each new message (KEP-5501)."""
+        condition = PodCondition(
+            type="PodScheduled",
+            status="False",
+            reason="NotReadyForScheduling",
+            message=status.message,
+            observed_generation=pod.object.metadata.generation,
+        )
+        known = {(each.reason, each.message) for each in pod.status.conditions}
+        if status.plugin not in _EXPLAINED_ELSEWHERE and (condition.reason, condition.message) not in known:
+            self.host.record(PodEvent(pod.scheduler_name, pod, condition.reason, "Scheduling", status.message))
+            self.host.patch_status(pod, condition, None)
 
     # -- the end of a preemption -----------------------------------------------------------------------------------
 

@@ -102,6 +102,7 @@ OPTIONS: dict[str, Any] = {
     "podMaxInUnschedulablePodsDuration": "5m",
     "preemptOtherSchedulersPods": False,
     "countDownDisruptionBudgets": False,
+    "reportGatedPods": True,
     "hookTimeouts": {"start": "3s"},
 }
 

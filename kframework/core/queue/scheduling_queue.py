@@ -78,6 +78,8 @@ class SchedulingQueue:
         self._backing_off_after_error = Heap(policy.on_incomparable_keys)
         self._unschedulable = HeldPods()
         self._gated = HeldPods()
+        #: Called with a pod and the status that gates it, whenever its gates are run.
+        self.on_gated: Callable[[PendingPod, Status], None] | None = None
         #: The pods that are popped and not returned.
         self.in_flight: InFlightPods = InFlightPods()
         #: The number of pods that entered each queue, by queue and event.
@@ -227,7 +229,7 @@ class SchedulingQueue:
                 self._gated.pop(queued.pod.uid)
                 self._gate_pod(queued, status)
             else:
-                queued.gate_message = status.message
+                self._note_gate(queued, status)
 
     def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
@@ -344,9 +346,14 @@ class SchedulingQueue:
         return False
 
     def _gate_pod(self, queued: QueuedPod, status: Status) -> None:
-        queued.gating_plugin, queued.gate_message = status.plugin, status.message
         queued.unschedulable_plugins |= {status.plugin}
         self._gated.put(queued, (status.plugin,))
+        self._note_gate(queued, status)
+
+    def _note_gate(self, queued: QueuedPod, status: Status) -> None:
+        queued.gating_plugin, queued.gate_message = status.plugin, status.message
+        if self.on_gated is not None:
+            self.on_gated(queued.pod, status)
 
     def _record_move(self, queue: str, queued: QueuedPod, event: str) -> None:
         self.incoming[queue, event] += 1
