@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Self
+from typing import Self, cast
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
@@ -31,6 +31,7 @@ from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
+from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
 from kframework.core.sources import Sources, SourceUpdate
@@ -350,10 +351,17 @@ class PodEngine(PodOutcomes):
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
         """Find a node and conclude the attempt; return None if the pod has joined the run."""
+        trace, outcome = attempt.trace, cast("Outcome | None", None)
+        search = self.current_search if run is not None and run.attempts and not trace.is_timed else None
         try:
-            search = self.search(attempt)
-            attempt.trace.end_phase("sign")
-            outcome = yield from search.steps()
+            signature = self._sign(attempt)
+            trace.end_phase("sign")
+            if search is not None:
+                attempt.profile = attempt.timed_profile = search.profile
+                outcome = search.repeat(attempt.pod, signature, trace)
+            if search is None or outcome is None:
+                search = self._new_search(attempt, signature)
+                outcome = yield from search.steps()
             if self._verifying or run is None or not run.limit:
                 outcome = self.check_outcome(search, outcome)
         except PluginError as error:
@@ -371,11 +379,16 @@ class PodEngine(PodOutcomes):
 
     def search(self, attempt: Attempt) -> Search:
         """Create the search for a node; raises PluginError if the pod cannot be signed."""
+        return self._new_search(attempt, self._sign(attempt))
+
+    def _sign(self, attempt: Attempt) -> Signature:
         pod, profile = attempt.pod, attempt.profile
         signature = profile.sign(pod, self.cluster.epoch)
-        if profile.signs_all_fields:
-            signature = profile.without_new_fields(signature, pod)
-        plan = self._plan_caches[profile.name].plan(signature, pod)
+        return profile.without_new_fields(signature, pod) if profile.signs_all_fields else signature
+
+    def _new_search(self, attempt: Attempt, signature: Signature) -> Search:
+        pod = attempt.pod
+        plan = self._plan_caches[attempt.profile.name].plan(signature, pod)
         attempt.profile = attempt.timed_profile = plan.profile
         if attempt.trace.is_timed:
             attempt.timed_profile = plan.profile.timed

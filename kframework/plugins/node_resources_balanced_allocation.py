@@ -86,8 +86,9 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         for offered, requested, amount in state[_SCORED]:
             room, taken = offered.cells[row], requested.cells[row]
             if room:
-                before.append(min(float(taken) / float(room), 1.0))
-                after.append(min(float(taken + amount) / float(room), 1.0))
+                share, larger = float(taken) / float(room), float(taken + amount) / float(room)
+                before.append(share if share < 1.0 else 1.0)
+                after.append(larger if larger < 1.0 else 1.0)
         return _score(_evenness(before), _evenness(after))
 
     @hookimpl

@@ -11,7 +11,7 @@ import logging
 import numpy as np
 
 from kframework.core.cycle.rejections import PASS
-from kframework.core.cycle.results import FitError, Outcome, ScheduleError
+from kframework.core.cycle.results import Outcome, ScheduleError
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import PreFilterResult, filter_node, run_add_pod, run_pre_filter, run_pre_score
@@ -118,22 +118,19 @@ class Oracle:
 
 def verify(search: Search, outcome: Outcome) -> None:
     """Compare a search, except for the drawn node, with the uncached cycle; VerificationError if they differ."""
-    filtered = search.filtered
+    filtered, evaluated = search.filtered, search.evaluated
     if isinstance(outcome, ScheduleError) or not len(filtered.node_order):
         return
     oracle = Oracle(search.cluster, search.profile.original, search.pod)
     rows = oracle.rows(search.start_index)
     _same(search, "rows looked at", filtered.node_order.tolist(), rows[: len(filtered.node_order)])
-    statuses = {row: oracle.rejection(row) for row in rows[: filtered.evaluated]}
-    # If some node passes, scalar plugins skip nodes that others reject, so their reasons are not compared.
-    compare_all = isinstance(outcome, FitError) or not search.plan.fresh_scalar
-    for row, rejection in zip(rows[: filtered.evaluated], filtered.rejections.tolist(), strict=False):
+    statuses = {row: oracle.rejection(row) for row in rows[:evaluated]}
+    for row, rejection in zip(rows[:evaluated], filtered.rejections.tolist(), strict=False):
         cached = None if rejection == PASS else search.status(rejection)
-        if compare_all or cached is None or statuses[row] is None:
-            _same(search, f"node {search.nodes[row].name}", cached, statuses[row])
-    passing = [row for row in rows[: filtered.evaluated] if statuses[row] is None]
+        _same(search, f"node {search.nodes[row].name}", cached, statuses[row])
+    passing = [row for row in rows[:evaluated] if statuses[row] is None]
     enough = nodes_to_find(len(rows), search.profile.percentage_of_nodes_to_score) if search.needs_scoring else 1
-    _same(search, "candidates", search.nodes.order[filtered.candidates].tolist(), passing[:enough])
+    _same(search, "candidates", search.nodes.order[search.candidates].tolist(), passing[:enough])
     feasible = search.feasible.tolist()
     if len(feasible) > 1 and search.profile.scores:
         totals = dict(zip(feasible, search.totals.tolist(), strict=True))

@@ -17,6 +17,10 @@ from kframework.state.pods import PendingPod
 from kframework.values.scores import Scores
 from kframework.values.status import Status
 
+#: How many of the best nodes a result names.
+_BEST = 3
+_LOWEST = int(np.iinfo(np.int64).min)
+
 
 class Scoring(msgspec.Struct, eq=False):
     """The scoring of one attempt's feasible nodes: cached scores of the plan plus fresh ones.
@@ -84,3 +88,15 @@ class Scoring(msgspec.Struct, eq=False):
                 return scores
             totals = totals + step.weight * scores
         return totals
+
+
+def best_positions(totals: Scores, ties: NDArray[np.int64]) -> NDArray[np.int64] | list[int]:
+    """Return the positions of the best three totals, in the order of the search if equal; `ties` are the best ones."""
+    if len(ties) >= _BEST:
+        return ties[:_BEST]
+    rest, best = totals.copy(), list[int]()
+    for _ in range(min(_BEST, len(rest))):
+        position = int(rest.argmax())
+        best.append(position)
+        rest[position] = _LOWEST
+    return best

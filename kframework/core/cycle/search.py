@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.core.cycle.answer_cache import FEW, NominatedRejections, ask_filter_rows
+from kframework.core.cycle.answer_cache import FEW, AnswerColumns, NominatedRejections, ask_filter_rows
 from kframework.core.cycle.plan import Plan
 from kframework.core.cycle.rejections import (
     ATTEMPT,
@@ -32,10 +32,10 @@ from kframework.core.cycle.rejections import (
 )
 from kframework.core.cycle.results import FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, find_first_passing, nodes_to_find, row_by_row
-from kframework.core.cycle.scoring import Scoring
+from kframework.core.cycle.scoring import Scoring, best_positions
 from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Suspendable, run_sync, wait_for
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
-from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import FilterStep
 from kframework.core.runtime.timing import AttemptTrace
@@ -52,8 +52,9 @@ from kframework.values.status import Code, Status
 _log = logging.getLogger(__name__)
 
 _NONE = np.zeros(0, dtype=np.int64)
-_LOWEST = int(np.iinfo(np.int64).min)
 _NO_NODES = ScheduleError(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes available to schedule pods",)))
+#: The phase of a pod whose plugins need not run again.
+_PRE_FILTERED = ("pre_filter", 0, Code.SUCCESS)
 _NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
@@ -76,8 +77,9 @@ _NOT_FILTERED = FilterOutcome()
 class Search:
     """One attempt to find a node for a pod; its attributes expose the result of each phase.
 
-    `plan` is narrowed as it goes: from PreFilter on it holds only plugins that do not skip the pod. `feasible` are the
-    rows of the nodes to be scored, `positions` their positions in node order; `totals` are aligned to them.
+    `plan` is narrowed as it goes: from PreFilter on it holds only plugins that do not skip the pod. The search has
+    `evaluated` so many nodes; the `candidates` passed. `feasible` are the rows of the nodes to be scored, `positions`
+    their positions in node order: those of the candidates that extenders leave. `totals` are aligned to them.
     """
 
     def __init__(
@@ -104,7 +106,12 @@ class Search:
         self.extenders = extenders
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
-        self.filtered: FilterOutcome = _NOT_FILTERED
+        #: None if the plan's columns determine it and nobody has asked for it yet.
+        self._filtered: FilterOutcome | None = _NOT_FILTERED
+        #: How many feasible nodes end the search.
+        self.enough: int = 0
+        self.evaluated: int = 0
+        self.candidates: Positions = _NONE
         self.positions: Positions = _NONE
         self.feasible: NDArray[np.int64] = _NONE
         self.totals: Scores = _NONE
@@ -139,7 +146,7 @@ class Search:
         if outcome is None and not len(self.feasible):
             outcome = self._fit_error(result)
         elif outcome is None and len(self.feasible) == 1:
-            outcome = ScheduleResult(self.nodes.by_row[self.feasible[0]].name, 0, 1, self.filtered.evaluated, 1)
+            outcome = self._only_node()
         self.trace.end_phase(phase, outcome.status if isinstance(outcome, ScheduleError) else None)
         if outcome is not None:
             return outcome
@@ -156,6 +163,34 @@ class Search:
             totals = totals + np.array([added.get(node.name, 0) for node in nodes], dtype=np.int64)
         best = self.best(totals)
         self.trace.end_phase(phase)
+        return best
+
+    def repeat(self, pod: PendingPod, signature: Signature, trace: AttemptTrace) -> ScheduleResult | None:
+        """Find a node for the next pod of a run; None if the plan's columns do not tell.
+
+        No message was applied since the last pod, so that what was true of the cluster is true except for its node.
+        """
+        plan = self.plan
+        if signature is not plan.signature or not self.is_remembered or pod.status.nominated_node_name:
+            return None
+        assert plan.cache is not None
+        self.pod, self.trace, self.start_index = pod, trace, self.rotation.next_start_index
+        plan.cache.catch_up(self.profile, plan.state, pod)
+        if plan.cache.has_faults or plan.cache.faulty_scores:
+            return None
+        self._filter_by_columns(plan.cache)
+        if not len(self.feasible):
+            return None
+        trace.phases.append(_PRE_FILTERED)
+        trace.end_phase("filter")
+        if len(self.feasible) == 1:
+            return self._only_node()
+        totals = self._totals()
+        if isinstance(totals, Status):
+            return None
+        self.totals = totals
+        best = self.best(totals)
+        trace.end_phase("score")
         return best
 
     # -- PreFilter -------------------------------------------------------------------------------------------------
@@ -223,11 +258,12 @@ class Search:
             self.plan = self.plan.uncached
         elif self.plan.cache is not None:
             self.plan.cache.catch_up(self.profile, self.plan.state, self.pod)
-        enough = nodes_to_find(nodes, self.profile.percentage_of_nodes_to_score) if self.needs_scoring else 1
+        percentage = self.profile.percentage_of_nodes_to_score
+        # Without scores or extenders nodes are not compared, and the first feasible one will do.
+        self.enough = enough = nodes_to_find(nodes, percentage) if self.needs_scoring else 1
         if self.is_remembered:
-            self.filtered = self.filter_by_columns(enough)
-            self.keep_feasible(self.filtered.candidates)
-            self.rotation.next_start_index = (self.start_index + self.filtered.evaluated) % nodes
+            assert self.plan.cache is not None
+            self._filter_by_columns(self.plan.cache)
             return None
         # The number of rows that the previous pod needed, plus an eighth, is mostly enough; scalar filters along the
         # rotation stop by themselves.
@@ -237,10 +273,11 @@ class Search:
             # The number of rows needed at this pass rate, plus a quarter.
             likely = len(rows) * 5 * enough // (4 * max(1, len(self.nodes.order[filtered.candidates])))
             filtered = self.run_filters(allowed, min(likely + 1, nodes), enough)
-        self.filtered = filtered
-        self.plan.evaluated[-1] = filtered.evaluated
-        self.keep_feasible(filtered.candidates)
-        status = self._first_fault()
+        self._filtered = filtered
+        self.evaluated = self.plan.evaluated[-1] = filtered.evaluated
+        self.candidates = filtered.candidates
+        self.keep_feasible(self.candidates)
+        status = self._first_fault(filtered)
         self._advance_start_index()
         return None if status is None else ScheduleError(status)
 
@@ -250,13 +287,22 @@ class Search:
         cache = self.plan.cache if self.plan.is_remembered and not self.has_nominations else None
         return cache is not None and not cache.has_faults and not self._rejected_nominee
 
-    def filter_by_columns(self, enough: int) -> FilterOutcome:
-        """Find the first passing nodes from the plan's columns."""
-        cache, nodes = self.plan.cache, self.nodes
-        assert cache is not None
-        candidates, evaluated = find_first_passing(cache.passing, cache.rejected, self.start_index, enough)
-        positions = rotate(self.start_index, evaluated, self.size)
-        return FilterOutcome(nodes.order[positions], cache.rejections.view[positions], evaluated, candidates)
+    def _filter_by_columns(self, cache: AnswerColumns) -> None:
+        """Find the first passing nodes in the plan's columns."""
+        found = find_first_passing(cache.passing, cache.rejected, self.start_index, self.enough)
+        (self.candidates, self.evaluated), self._filtered = found, None
+        self.keep_feasible(self.candidates)
+        self.rotation.next_start_index = (self.start_index + self.evaluated) % self.size
+
+    @property
+    def filtered(self) -> FilterOutcome:
+        """The evaluated nodes with their rejections."""
+        if self._filtered is None:
+            assert self.plan.cache is not None
+            evaluated = rotate(self.start_index, self.evaluated, self.size)
+            rejections = self.plan.cache.rejections.view[evaluated]
+            self._filtered = FilterOutcome(self.nodes.order[evaluated], rejections, self.evaluated, self.candidates)
+        return self._filtered
 
     @property
     def needs_scoring(self) -> bool:
@@ -307,19 +353,18 @@ class Search:
         return nominated.rejections(self, self.state, rows)
 
     def _run_scalar_filters(self, node_order: NDArray[np.int64], rejections: Scores, enough: int) -> None:
-        """Run the scalar plugins that do not sign, along the rotation until enough nodes pass.
-
-        If none passes they also run on the other rows, so that the first rejection of each is known.
-        """
+        """Run the scalar plugins that do not sign, along the rotation until enough nodes pass."""
         steps = self.plan.fresh_scalar
         if not steps:
             return
-        passed, open_positions = 0, rejections == PASS
-        state, pod, by_row = self.state, self.pod, self.nodes.by_row
-        for position, row in row_by_row(np.flatnonzero(open_positions), node_order):
-            node = by_row[row]
-            # `first_rejection`, inlined for the same reason as in `ask_score_rows`.
+        passed, state, pod, by_row = 0, self.state, self.pod, self.nodes.by_row
+        behind = (rejections > plugin_rejection(steps[0].order)).nonzero()[0]
+        for position, row in row_by_row(behind, node_order):
+            node, reach = by_row[row], plugin_order(rejections.item(position))
+            # `filter_node`, inlined for the same reason as in `ask_score_rows`.
             for step in steps:
+                if step.order > reach:
+                    break
                 try:
                     answer = step.call(state, pod, node)
                     status = None if answer is None else step.check_answer(answer)
@@ -328,57 +373,27 @@ class Search:
                 if status is not None:
                     rejections[position] = self.table.encode(step.order, status)
                     break
-            else:
-                passed += 1
+            passed += rejections.item(position) == PASS
             if passed > enough:
                 # The rest was not reached.
                 rejections[position + 1 :] = UNREACHED
                 return
-        if not passed:
-            self._complete_rejections(node_order, rejections, ~open_positions)
 
-    def _complete_rejections(
-        self, node_order: NDArray[np.int64], rejections: Scores, rejected: NDArray[np.bool_]
-    ) -> None:
-        """Run the scalar plugins on rows that later plugins reject."""
-        behind = np.flatnonzero(rejected & (rejections > plugin_rejection(self.plan.fresh_scalar[0].order)))
-        for position, row in row_by_row(behind, node_order):
-            rejections[position] = self._earlier_rejection(row, int(rejections[position]))
-
-    def _earlier_rejection(self, row: int, rejection: int) -> int:
-        """Return a node's rejection by a scalar plugin ordered before the given one, else that one."""
-        node, reach = self.nodes[row], plugin_order(rejection)
-        for step in self.plan.fresh_scalar:
-            if step.order > reach:
-                break
-            status = step.run(self.state, self.pod, node)
-            if status is not None:
-                return self.table.encode(step.order, status)
-        return rejection
-
-    def _first_fault(self) -> Status | None:
+    def _first_fault(self, filtered: FilterOutcome) -> Status | None:
         """Return the first fault in rotation order, which ends the search there."""
-        filtered, cache, nominated = self.filtered, self.plan.cache, self._nominated_rejections
+        cache, nominated = self.plan.cache, self._nominated_rejections
         remembered = (cache is not None and cache.has_faults) or (nominated is not None and nominated.table.faults)
         if self.table.faults or remembered:
             for position, rejection in enumerate(filtered.rejections[: filtered.evaluated].tolist()):
-                if rejection == PASS or self.status(rejection).is_rejected:
-                    continue
-                # After an earlier rejection the faulty plugin does not run.
-                earlier = self._earlier_rejection(int(filtered.node_order[position]), rejection)
-                if not self.status(earlier).is_rejected:
-                    self.filtered = FilterOutcome(
-                        filtered.node_order, filtered.rejections, position, filtered.candidates
-                    )
-                    return self.status(earlier)
-                filtered.rejections[position] = earlier
+                if rejection != PASS and not self.status(rejection).is_rejected:
+                    self.evaluated = position
+                    return self.status(rejection)
         return None
 
     def _advance_start_index(self) -> None:
         """Start the next search behind the evaluated nodes; the nominated node counts wherever it is."""
-        evaluated = self.filtered.evaluated
-        for row in self._rejected_nominee:
-            evaluated += row not in self.filtered.node_order[: self.filtered.evaluated]
+        rows = self.filtered.node_order[: self.evaluated]
+        evaluated = self.evaluated + sum(row not in rows for row in self._rejected_nominee)
         self.rotation.next_start_index = (self.start_index + evaluated) % self.size
 
     # -- extenders -------------------------------------------------------------------------------------------------
@@ -410,8 +425,7 @@ class Search:
         return None
 
     def _feasible_nodes(self) -> list[NodeInfo]:
-        by_row = self.nodes.by_row
-        return [by_row[row] for row in self.feasible.tolist()]
+        return [self.nodes.by_row[row] for row in self.feasible.tolist()]
 
     # -- why not ---------------------------------------------------------------------------------------------------
 
@@ -427,12 +441,8 @@ class Search:
 
     def _by_row(self) -> Scores:
         filtered, by_row = self.filtered, np.full(self.nodes.capacity, UNREACHED)
-        rejections = filtered.rejections[: filtered.evaluated]
-        if self.plan.fresh_scalar and PASS in rejections:
-            # The scalar plugins skipped rows that others reject, because some node passed.
-            self._complete_rejections(filtered.node_order[: filtered.evaluated], rejections, rejections != PASS)
         by_row[list(self._rejected_nominee)] = list(self._rejected_nominee.values())
-        by_row[filtered.node_order[: filtered.evaluated]] = rejections
+        by_row[filtered.node_order[: self.evaluated]] = filtered.rejections[: self.evaluated]
         by_row[list(self._rejected_by_extenders)] = list(self._rejected_by_extenders.values())
         return by_row
 
@@ -478,15 +488,12 @@ class Search:
         """Draw one of the nodes with the largest total."""
         score = totals.item(totals.argmax())  # a microsecond less than `max`, like `nonzero` than `flatnonzero`
         ties = (totals == score).nonzero()[0]
-        chosen = ties.item(self.random.randrange(len(ties)) if len(ties) > 1 else 0)
-        positions = ties[:3].tolist()
-        if len(positions) < 3:
-            rest, positions = totals.copy(), []
-            while len(positions) < min(3, len(rest)):
-                positions.append(int(rest.argmax()))
-                rest[positions[-1]] = _LOWEST
-        feasible, by_row = self.feasible, self.nodes.by_row
+        number, feasible, by_row = len(ties), self.feasible, self.nodes.by_row
+        chosen = ties.item(self.random.randrange(number) if number > 1 else 0)
+        positions = best_positions(totals, ties)
         rows = zip(feasible[positions].tolist(), totals[positions].tolist(), strict=True)
         best = tuple([(by_row[row].name, total) for row, total in rows])
-        node = by_row[feasible.item(chosen)].name
-        return ScheduleResult(node, score, len(ties), self.filtered.evaluated, len(feasible), best)
+        return ScheduleResult(by_row[feasible.item(chosen)].name, score, number, self.evaluated, len(feasible), best)
+
+    def _only_node(self) -> ScheduleResult:
+        return ScheduleResult(self.nodes.by_row[self.feasible[0]].name, 0, 1, self.evaluated, 1)

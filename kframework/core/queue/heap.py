@@ -55,6 +55,8 @@ class Heap:
     def peek(self) -> QueuedPod | None:
         """Return the first pod without removing it, None if there is none."""
         fifo, entries, current = self._fifo, self._entries, self._current
+        if fifo and not entries and current.get(fifo[0][2].pod.uid) is fifo[0]:
+            return fifo[0][2]  # nearly always
         while fifo and current.get(fifo[0][2].pod.uid) is not fifo[0]:
             fifo.popleft()
         while entries and current.get(entries[0][2].pod.uid) is not entries[0]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from operator import floordiv
-from typing import Any, ClassVar, TypeVar, cast
+from collections.abc import Hashable, Iterator
+from typing import ClassVar, cast
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -20,7 +20,7 @@ from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceC
 from kframework.plugins.dynamic_resources.extended_resources import CLASS_PREFIX, BackedResources
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs, ScoringStrategy
 from kframework.plugins.node_resources_fit.suggestions import make_room, request_less, shortages
-from kframework.plugins.shared_args import UtilizationShapePoint, interpolate_scores
+from kframework.plugins.shared_args import interpolate_scores
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo, PodTemplate
@@ -185,31 +185,42 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        row, scored, strategy = node.row, state[_SCORED], self._strategy
-        total = 0
-        weights: Weights = 0
-        for offered, requested, amount, weight in scored:
+        row, free, scores = node.row, self._strategy.free, self._strategy.scores
+        total = weights = 0
+        for offered, requested, amount, weight in state[_SCORED]:
             room = offered.cells[row]
-            if room > 0:
-                score = strategy.score(min(requested.cells[row] + amount, room), room, floordiv)
-                total += score * weight
-                weights += strategy.weight(score, weight)
-        return strategy.mean(total, weights, floordiv) if weights else 0
+            if room <= 0:
+                continue
+            taken = requested.cells[row] + amount
+            taken = taken if taken < room else room
+            score = (room - taken if free else taken) * MAX_SCORE // room
+            if scores is not None:
+                score = scores.item(score)
+                weight = weight if score else 0
+            total += score * weight
+            weights += weight
+        if not weights:
+            return 0
+        return total // weights if scores is None else (2 * total + weights) // (2 * weights)  # the nearest, halves up
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        scored, strategy = state[_SCORED], self._strategy
+        free, scores = self._strategy.free, self._strategy.scores
         total = np.zeros_like(nodes.unschedulable.values[rows])
-        weights = cast("Weights", 0)
-        for offered, requested, amount, weight in scored:
+        weights: Weights = 0
+        for offered, requested, amount, weight in state[_SCORED]:
             room, counted = offered.values[rows], cast("Weights", weight)
             taken = np.minimum(requested.values[rows] + amount, room)
             if np.count_nonzero(room) < len(room):  # usually all nodes offer the scored resources
                 room, counted = np.maximum(room, 1), weight * (room > 0)
-            score = strategy.score(taken, room, _divide_columns)
+            score = _divide((room - taken if free else taken) * MAX_SCORE, room)
+            if scores is not None:
+                score = scores[score]
+                counted = counted * (score > 0)
             total += score * counted
-            weights = weights + strategy.weight(score, counted)
-        return strategy.mean(total, np.maximum(weights, 1), _divide_columns)
+            weights = weights + counted
+        weights = np.maximum(weights, 1)
+        return _divide(total, weights) if scores is None else _divide(2 * total + weights, 2 * weights)
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
@@ -272,62 +283,25 @@ def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
     return nodes.allocatables[resource], nodes.requesteds[resource]
 
 
-# -- strategies: the same arithmetic for one node (int) and for many (int64) -------------------------------------------
+# -- strategies: the same arithmetic for one node and for many ---------------------------------------------------------
 
-Amount = TypeVar("Amount", int, NDArray[np.int64])
+
+class _Strategy(msgspec.Struct, frozen=True):
+    """A function from the utilization of each resource to a score, and from these scores to the node's.
+
+    `scores` maps each percentage in use to a score, of which 0 does not count; None takes the share of the resource
+    that is `free`, or in use.
+    """
+
+    free: bool
+    scores: NDArray[np.int64] | None = None
+
+
 #: The weight of a resource, per node or the same on all.
 Weights = int | NDArray[np.int64]
-#: Divides natural numbers, rounding down: for one node `//`.
-Divide = Callable[[Any, Any], Any]
 
 
-class _Strategy:
-    """A function from the utilization of each resource to a score, and from these scores to the node's."""
-
-    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
-        """Score one resource; `requested` is at most `offered`, which is not 0."""
-        raise NotImplementedError
-
-    def weight(self, score: Amount, weight: Weights) -> Weights:
-        return weight
-
-    def mean(self, total: Amount, weights: Weights, divide: Divide) -> Amount:
-        """Divide the sum of weighted scores by the sum of the weights, which is not 0."""
-        mean: Amount = divide(total, weights)
-        return mean
-
-
-class _LeastAllocated(_Strategy):
-    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
-        score: Amount = divide((offered - requested) * MAX_SCORE, offered)
-        return score
-
-
-class _MostAllocated(_Strategy):
-    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
-        score: Amount = divide(requested * MAX_SCORE, offered)
-        return score
-
-
-class _RequestedToCapacityRatio(_Strategy):
-    """A broken line from utilization to score; a resource that scores 0 does not count."""
-
-    def __init__(self, shape: Sequence[UtilizationShapePoint]) -> None:
-        self._scores = interpolate_scores(shape)
-        self._column = np.array(self._scores, dtype=np.int64)
-
-    def score(self, requested: Amount, offered: Amount, divide: Divide) -> Amount:
-        percent: Amount = divide(requested * 100, offered)
-        return self._scores[percent] if isinstance(percent, int) else self._column[percent]
-
-    def weight(self, score: Amount, weight: Weights) -> Weights:
-        return weight * (score > 0)
-
-    def mean(self, total: Amount, weights: Weights, divide: Divide) -> Amount:
-        return cast("Amount", divide(2 * total + weights, 2 * weights))  # to the nearest, halves up
-
-
-def _divide_columns(dividend: NDArray[np.int64], divisor: Weights) -> NDArray[np.int64]:
+def _divide(dividend: NDArray[np.int64], divisor: Weights) -> NDArray[np.int64]:
     """Divide natural numbers, rounding down; the quotient is less than 256."""
     if isinstance(divisor, np.ndarray) and divisor.max(initial=0) < _EXACT >> 8:
         return (dividend / divisor).astype(np.int64)  # a fifth of the time that // takes
@@ -336,5 +310,6 @@ def _divide_columns(dividend: NDArray[np.int64], divisor: Weights) -> NDArray[np
 
 def _create_strategy(strategy: ScoringStrategy) -> _Strategy:
     if strategy.requested_to_capacity_ratio is not None:
-        return _RequestedToCapacityRatio(strategy.requested_to_capacity_ratio.shape)
-    return _MostAllocated() if strategy.type == "MostAllocated" else _LeastAllocated()
+        scores = interpolate_scores(strategy.requested_to_capacity_ratio.shape)
+        return _Strategy(free=False, scores=np.array(scores, dtype=np.int64))
+    return _Strategy(free=strategy.type != "MostAllocated")

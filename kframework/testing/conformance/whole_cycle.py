@@ -46,7 +46,7 @@ class WholeCycle:
     @cached_property
     def _search_results(self) -> Mapping[int, int]:
         """The search's results by row, without rejections if it called plugins only until enough nodes passed."""
-        filtered, evaluated = self.search.filtered, slice(self.search.filtered.evaluated)
+        filtered, evaluated = self.search.filtered, slice(self.search.evaluated)
         rows, rejections = filtered.node_order[evaluated].tolist(), filtered.rejections[evaluated].tolist()
         return {
             row: rejection
@@ -83,7 +83,7 @@ class WholeCycle:
         if isinstance(self.outcome, ScheduleError):
             return self.outcome.status
         if len(self.search.totals) and self.profile.scores:
-            rows = self.nodes.order[self.search.filtered.candidates].tolist()
+            rows = self.nodes.order[self.search.candidates].tolist()
             return {self.nodes[row].name: total for row, total in zip(rows, self.search.totals.tolist(), strict=True)}
         rows = [row for row in map(self.nodes.row, self.feasible) if row is not None]
         totals = self._oracle.totals(rows) if rows else {}
