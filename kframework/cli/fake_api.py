@@ -14,12 +14,14 @@ from kframework.cli.options import (
     Controllers,
     Devices,
     EmulatedVersion,
+    FeatureGateSettings,
     Objects,
     Port,
     Strict,
     Verbosity,
     WriteKubeconfig,
     emulated_minor,
+    parse_gates,
 )
 from kframework.simulation.inputs import read_cluster
 
@@ -50,6 +52,8 @@ def command(
         AuthorizationMode, typer.Option(help="Allow everything, or what the roles in the cluster allow.")
     ] = AuthorizationMode.ALWAYS_ALLOW,
     controllers: Controllers = "*",
+    *,
+    feature_gates: FeatureGateSettings,
     state_file: Annotated[
         Path | None,
         typer.Option(
@@ -71,8 +75,11 @@ def command(
     from kframework.fake_api.authentication import read_tokens
     from kframework.fake_api.http_server import ServerOptions, serve_until_signal
     from kframework.fake_api.state_file import StateFile
-    from kframework.values.feature_gates import LATEST_MINOR
+    from kframework.values.feature_gates import LATEST_MINOR, FeatureGates
 
+    gates = FeatureGates(emulated_minor(emulated_version) or LATEST_MINOR, parse_gates(feature_gates) or {})
+    for problem in gates.problems():
+        raise typer.BadParameter(problem.message, param_hint="'--feature-gates'")
     publication = ServerOptions(
         bind_address=bind_address,
         port=port,
@@ -80,7 +87,7 @@ def command(
         tls=tls,
         tokens=read_tokens(token_auth_file) if token_auth_file else None,
         authorize=RbacAuthorizer if authorization_mode is AuthorizationMode.RBAC else AlwaysAllow,
-        minor=emulated_minor(emulated_version) or LATEST_MINOR,
+        feature_gates=gates,
     )
     manifest = read_cluster(filenames, devices=devices, strict=strict)
     state = StateFile(state_file) if state_file else None

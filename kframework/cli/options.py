@@ -174,27 +174,37 @@ def emulated_minor(emulated_version: str | None) -> str | None:
     return _parse(parse_emulated_version, emulated_version, "--emulated-version")
 
 
+FeatureGateSettings = Annotated[
+    list[str],
+    typer.Option(
+        "--feature-gates",
+        metavar="NAME=BOOL,...",
+        default_factory=list,
+        show_default=False,
+        help="Feature gates of Kubernetes to turn on or off; repeatable.",
+    ),
+]
+
+
+def parse_gates(settings: list[str]) -> dict[str, bool] | None:
+    """Parse settings of feature gates, None if there are none; raises BadParameter."""
+    from kframework.values.feature_gates import parse_feature_gates
+
+    return _parse(parse_feature_gates, ",".join(settings) or None, "--feature-gates")
+
+
 @dataclass(frozen=True, kw_only=True)
 class VersionOptions:
     """Options that choose the kube-scheduler to imitate; they override the configuration."""
 
     emulated_version: EmulatedVersion = None
-    feature_gates: Annotated[
-        list[str],
-        typer.Option(
-            metavar="NAME=BOOL,...",
-            default_factory=list,
-            show_default=False,
-            help="Feature gates of Kubernetes to turn on or off; repeatable.",
-        ),
-    ]
+    feature_gates: FeatureGateSettings
 
     def override(self, configuration: Configuration) -> Configuration:
         """Return the configuration with these options, and report gates without an effect; raises ConfigError."""
         from kframework.config.load import gate_warnings, with_overrides
-        from kframework.values.feature_gates import parse_feature_gates
 
-        gates = _parse(parse_feature_gates, ",".join(self.feature_gates) or None, "--feature-gates")
+        gates = parse_gates(self.feature_gates)
         fields = {
             "emulated_version": emulated_minor(self.emulated_version),
             "feature_gates": None if gates is None else {**configuration.options.feature_gates, **gates},

@@ -223,7 +223,7 @@ def create_server(
         from kframework.fake_api.http_server import ServerOptions
 
         publication = ServerOptions(
-            port=embedded.port, kubeconfig=embedded.write_kubeconfig, minor=configuration.options.emulated_version
+            port=embedded.port, kubeconfig=embedded.write_kubeconfig, feature_gates=configuration.options.gates
         )
         manifest = read_cluster(embedded.filenames, devices=embedded.devices)
         return EmbeddedServer(manifest, clock, publication, print_kubeconfig, controllers.split(","))

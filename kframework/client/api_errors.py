@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from kframework.errors import ClusterError
 from kframework.objects import ApiObject, kind_of
+from kframework.objects.problem import Problem, format_path
 
 _REASONS = {
     "Required value": "FieldValueRequired",
@@ -75,8 +76,16 @@ def namespace_terminating(kind: type[ApiObject], name: str, namespace: str) -> C
 
 
 def invalid(kind: type[ApiObject], name: str, path: str, *messages: str) -> ClusterError:
-    causes = tuple({"reason": cause_reason(message), "message": message, "field": path} for message in messages)
-    text = join_messages(f"{path}: {message}" for message in messages)
+    return _invalid(kind, name, [(path, message) for message in messages])
+
+
+def invalid_fields(kind: type[ApiObject], name: str, problems: Iterable[Problem]) -> ClusterError:
+    return _invalid(kind, name, [(format_path(problem.path), problem.message) for problem in problems])
+
+
+def _invalid(kind: type[ApiObject], name: str, problems: Sequence[tuple[str, str]]) -> ClusterError:
+    causes = tuple({"reason": cause_reason(message), "message": message, "field": path} for path, message in problems)
+    text = join_messages(f"{path}: {message}" for path, message in problems)
     message = f'{kind_of(kind).name}{_group(kind)} "{name}" is invalid: {text}'
     return ClusterError(message, status=422, reason="Invalid", causes=causes)
 

@@ -27,6 +27,7 @@ IGNORED_FINALIZERS = frozenset(
         "batch.kubernetes.io/job-tracking",
         "kubernetes.io/pv-protection",
         "kubernetes.io/pvc-protection",
+        "scheduling.k8s.io/podgroup-protection",
         "service.kubernetes.io/load-balancer-cleanup",
     }
 )

@@ -35,7 +35,7 @@ from kframework.fake_api.wire.plain_data import entries
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.manifest import Manifest
 from kframework.process.signals import handle_signals
-from kframework.values.feature_gates import LATEST_MINOR
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -126,7 +126,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
         tls: Whether to serve HTTPS; always if users must log in, because kubectl sends tokens only over TLS.
         tokens: Users by token, besides the administrator of the kubeconfig; None makes every user an administrator.
         authorize: Creates the authorizer; other than AlwaysAllow, users must log in.
-        minor: Minor of Kubernetes to serve.
+        feature_gates: The minor of Kubernetes to serve, and its kinds and fields.
     """
 
     bind_address: str = "127.0.0.1"
@@ -135,7 +135,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls: bool = False
     tokens: Mapping[str, User] | None = None
     authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow
-    minor: str = LATEST_MINOR
+    feature_gates: FeatureGates = DEFAULT_GATES
 
 
 @asynccontextmanager
@@ -225,7 +225,7 @@ async def run_cluster(
     state: StateFile | None = None,
 ) -> AsyncIterator[LocalCluster]:
     """Run a cluster with these objects while in the context, and report its kubeconfig; raises ConfigError."""
-    local = LocalCluster(clock, manifest, options.authorize, controllers, state, options.minor)
+    local = LocalCluster(clock, manifest, options.authorize, controllers, state, options.feature_gates)
     async with publish(local.server, options) as kubeconfig, anyio.create_task_group() as tasks:
         tasks.start_soon(local.run)
         on_kubeconfig(kubeconfig)

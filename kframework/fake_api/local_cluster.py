@@ -40,7 +40,7 @@ from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
 from kframework.objects.openapi.unknown_fields import remove_fields, unknown_fields
-from kframework.values.feature_gates import LATEST_MINOR
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
 _TERMINATED: dict[str, Data] = {
@@ -184,6 +184,7 @@ class LocalCluster:
 
     `controllers` selects controllers as kube-controller-manager's flag does. Objects from files keep fields that no
     scheduler reads. A `state` with a cluster takes precedence over the manifest, and is saved while the cluster runs.
+    Kinds and fields are served by the `feature_gates`.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class LocalCluster:
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
         controllers: Sequence[str] = ("*",),
         state: StateFile | None = None,
-        minor: str = LATEST_MINOR,
+        feature_gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         self._state = state
         saved = state.saved if state is not None else None
@@ -207,9 +208,8 @@ class LocalCluster:
         named = {_object_key(each) for each in objects}
         more = [each for each in (*default_roles(), *SYSTEM_CLASSES) if _object_key(each) not in named]
         self._initial = [*objects, *more], documents
-        self.memory: MemoryCluster = MemoryCluster(clock, *self._initial, version)
-        collect = partial(_create_collection, clock)
-        self.server: ApiServer = ApiServer(self.memory, clock, collect, authorize, minor)
+        self.memory: MemoryCluster = MemoryCluster(clock, *self._initial, version, feature_gates)
+        self.server: ApiServer = ApiServer(self.memory, clock, partial(_create_collection, clock), authorize)
         list(self.server.collections())  # before the first write, so that watches may begin at each object's version
         self._controllers = [
             Kubelet(self.memory, clock, TERMINATION_SECONDS),

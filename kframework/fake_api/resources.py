@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from typing import NamedTuple
 
 import msgspec
@@ -29,7 +29,7 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import foreign_kind
 from kframework.objects.label_selectors import label_selector
-from kframework.values.feature_gates import MINORS
+from kframework.values.feature_gates import MINORS, FeatureGates
 
 SCALE = "autoscaling/v1"
 
@@ -109,7 +109,8 @@ SUBRESOURCES = {
 }
 
 #: A line per kind: name, plural and short names, then `cluster` if cluster-scoped, `review` if it is only a question,
-#: subresources, the category with a plus, and the minor that introduced it if 1.36 does not serve it.
+#: subresources, the category with a plus, the feature gate without which it is not served, and the minor that
+#: introduced it if 1.36 does not serve it.
 _BUILT_IN_KINDS = """
 v1
   Binding bindings, review
@@ -195,6 +196,13 @@ resource.k8s.io/v1
   ResourceSlice resourceslices, cluster
 scheduling.k8s.io/v1
   PriorityClass priorityclasses pc, cluster
+scheduling.k8s.io/v1alpha3
+  CompositePodGroup compositepodgroups, status CompositePodGroup 1.37
+  PodGroup podgroups, status GenericWorkload 1.37
+  Workload workloads, GenericWorkload 1.37
+scheduling.k8s.io/v1beta1
+  PodGroup podgroups, status GenericWorkload 1.37
+  Workload workloads, GenericWorkload 1.37
 storage.k8s.io/v1
   CSIDriver csidrivers, cluster
   CSINode csinodes, cluster
@@ -206,7 +214,10 @@ storage.k8s.io/v1
 
 
 class BuiltInKind(NamedTuple):
-    """A kind of the stable groups; `traits` are `cluster`, `review`, subresources and the minor that introduced it."""
+    """A kind of the stable groups.
+
+    `traits` are `cluster`, `review`, subresources, feature gates and the minor that introduced it.
+    """
 
     api_version: str
     name: str
@@ -215,10 +226,11 @@ class BuiltInKind(NamedTuple):
     traits: frozenset[str]
     categories: tuple[str, ...]
 
-    def is_served(self, minor: str) -> bool:
-        """Return whether a minor of Kubernetes has this kind."""
-        later = MINORS[MINORS.index(minor) + 1 :]
-        return self.traits.isdisjoint(later)
+    def is_served(self, gates: FeatureGates) -> bool:
+        """Return whether a minor of Kubernetes with these feature gates has this kind."""
+        later = MINORS[MINORS.index(gates.minor) + 1 :]
+        needed = (trait for trait in self.traits if trait[0].isupper())
+        return self.traits.isdisjoint(later) and all(map(gates.is_enabled, needed))
 
     @property
     def kind(self) -> Kind[ApiObject]:
@@ -255,6 +267,12 @@ def built_in_kind(api_version: str, name: str) -> Kind[ApiObject]:
 
 _ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _AUTOSCALER = "HorizontalPodAutoscaler"
+#: Kinds that are stored in another version, by the version of the view.
+_STORED_IN = {
+    ("autoscaling/v1", _AUTOSCALER): "autoscaling/v2",
+    ("scheduling.k8s.io/v1alpha3", "PodGroup"): "scheduling.k8s.io/v1beta1",
+    ("scheduling.k8s.io/v1alpha3", "Workload"): "scheduling.k8s.io/v1beta1",
+}
 
 
 def identity(data: Data) -> Data:
@@ -321,19 +339,25 @@ def built_in_resource(built: BuiltInKind) -> ApiResource:
     kind, singular = built.kind, built.name.lower()
     if kind.struct is CoreEvent:
         return ApiResource(kind, kind_of(Event), singular, built.short_names, to_view=to_core, from_view=from_core)
-    is_view = (built.api_version, built.name) == ("autoscaling/v1", _AUTOSCALER)
+    stored_in = _STORED_IN.get((built.api_version, built.name))
+    is_scaler = stored_in == "autoscaling/v2"
+    to_view = to_v1 if is_scaler else identity if stored_in is None else partial(_in_version, built.api_version)
     return ApiResource(
         kind,
-        built_in_kind("autoscaling/v2", _AUTOSCALER) if is_view else kind,
+        built_in_kind(stored_in, built.name) if stored_in else kind,
         singular,
         built.short_names,
         built.categories,
         subresources=built.traits.intersection(SUBRESOURCES),
         is_review="review" in built.traits,
         scale=ScalePaths() if "scale" in built.traits else None,
-        to_view=to_v1 if is_view else identity,
-        from_view=from_v1 if is_view else identity,
+        to_view=to_view,
+        from_view=from_v1 if is_scaler else identity,
     )
+
+
+def _in_version(api_version: str, data: Data) -> Data:
+    return {**data, "apiVersion": api_version}
 
 
 def scale_resource(resource: ApiResource, paths: ScalePaths) -> ApiResource:

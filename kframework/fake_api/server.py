@@ -35,7 +35,6 @@ from kframework.fake_api.wire.yaml_bodies import YAML, to_yaml_response
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.openapi.definitions import read_document
 from kframework.process.http.statuses import NO_SUBJECT, Subject, answered, failure
-from kframework.values.feature_gates import LATEST_MINOR
 
 _MAX_AUDIENCES = 64
 
@@ -109,16 +108,15 @@ class ApiServer:
         clock: Clock,
         collect: CollectionFactory = Collection,
         authorize: Callable[[MemoryCluster], Authorizer] = AlwaysAllow,
-        minor: str = LATEST_MINOR,
     ) -> None:
         self.cluster: MemoryCluster = cluster
         self.authorizer: Authorizer = authorize(cluster)
         self.accounts: ServiceAccountTokens = ServiceAccountTokens(cluster, clock)
         self.authenticator: Authenticator = Authenticator(self.accounts)
-        self._store = Store(cluster, clock, collect, minor)
+        self._store = Store(cluster, clock, collect)
         #: Admission webhooks; called over HTTP only.
         self.webhooks: Webhooks = Webhooks(self._store, self.begin)
-        self._version = discovery.server_version(minor)
+        self._version = discovery.server_version(cluster.feature_gates.minor)
         self._openapi = OpenApi(str(self._version["gitVersion"]))
         self._knows_fields = False  # whether the OpenAPI document is loaded
 

@@ -24,7 +24,6 @@ from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Kind, Node, Pod, all_kinds, kind_of
 from kframework.objects.kinds import foreign_kind
 from kframework.objects.requests import on_node_requests
-from kframework.values.feature_gates import LATEST_MINOR
 
 API_VERSION = "metrics.k8s.io/v1beta1"
 _READ = ("get", "list")
@@ -85,11 +84,11 @@ def _format_usage(cpu: int, memory: int) -> Data:
 
 
 class Catalogue:
-    """The resources that a minor of Kubernetes serves, by apiVersion and plural."""
+    """The resources that a cluster serves by its feature gates, by apiVersion and plural."""
 
-    def __init__(self, cluster: MemoryCluster, minor: str = LATEST_MINOR) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
-        self._built_in = [each for each in built_in_kinds() if each.is_served(minor)]
+        self._built_in = [each for each in built_in_kinds() if each.is_served(cluster.feature_gates)]
         self._absent = {(each.api_version, each.plural) for each in built_in_kinds()}.difference(
             (each.api_version, each.plural) for each in self._built_in
         )
@@ -138,11 +137,10 @@ class Store:
         cluster: MemoryCluster,
         clock: Clock,
         collect: CollectionFactory = Collection,
-        minor: str = LATEST_MINOR,
     ) -> None:
         self.cluster: MemoryCluster = cluster
         self.clock: Clock = clock
-        self.catalogue: Catalogue = Catalogue(cluster, minor)
+        self.catalogue: Catalogue = Catalogue(cluster)
         self._collect = collect
         self._collections: dict[type[ApiObject], Collection] = {}
 

@@ -19,20 +19,20 @@ from kframework.fake_api.custom.definitions import (
     establish,
     fill_names,
 )
+from kframework.fake_api.gated_fields import drop_disabled_fields
 from kframework.fake_api.resources import ApiResource
 from kframework.fake_api.schema.causes import Cause, InvalidObjectError
-from kframework.fake_api.schema.defaults.kinds import change_at
 from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.schema.validation.changes import change_causes, part_causes
-from kframework.fake_api.schema.validation.kinds import WORKLOAD_KINDS, object_causes
+from kframework.fake_api.schema.validation.kinds import object_causes
 from kframework.fake_api.schema.validation.pods import metadata_causes
 from kframework.fake_api.wire.documents import ApiDocument, Data, update_document
-from kframework.fake_api.wire.plain_data import mapping, value
+from kframework.fake_api.wire.plain_data import mapping
 from kframework.in_memory.admission import check_version
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.generations import has_generation, is_same_spec
 from kframework.in_memory.kind_store import Draft
-from kframework.objects import ApiObject, Node, Pod, all_kinds
+from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
 
 
@@ -43,7 +43,7 @@ def with_requester(data: Data, resource: ApiResource, user: User) -> Data:
 
 
 def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str, sent: Data) -> Draft:
-    data = _drop_disabled_fields(_to_stored(resource, sent, namespace), {})
+    data = drop_disabled_fields(_to_stored(resource, sent, namespace), {}, cluster.feature_gates)
     # A node is created with its status, because kubelets do that.
     if "status" in resource.subresources and resource.kind.struct is not Node:
         data.pop("status", None)
@@ -78,7 +78,7 @@ def draft_update(cluster: MemoryCluster, resource: ApiResource, old: ApiDocument
     `part` is the subresource: allowed changes depend on it.
     """
     namespace, name = old.key
-    data = _drop_disabled_fields(_to_stored(resource, sent, namespace), old.data)
+    data = drop_disabled_fields(_to_stored(resource, sent, namespace), old.data, cluster.feature_gates)
     subject = _decode_struct(resource, data)
     check_name(subject.metadata.name, name)
     check_version(subject)
@@ -133,30 +133,6 @@ def _to_stored(resource: ApiResource, sent: Data, namespace: str) -> Data:
     data["metadata"] = kept | {"namespace": namespace} if namespace else kept
     data = {**resource.from_view(data), "apiVersion": resource.storage_kind.api_version}
     return fill_names(data) if resource.kind.struct is CustomResourceDefinition else data
-
-
-#: Paths of the pod specs of Kubernetes' kinds.
-_POD_SPECS = {
-    ("v1", "Pod"): ("spec",),
-    ("v1", "PodTemplate"): ("template", "spec"),
-    ("v1", "ReplicationController"): ("spec", "template", "spec"),
-    **{("apps/v1", kind): ("spec", "template", "spec") for kind in WORKLOAD_KINDS},
-    ("batch/v1", "Job"): ("spec", "template", "spec"),
-    ("batch/v1", "CronJob"): ("spec", "jobTemplate", "spec", "template", "spec"),
-}
-
-
-def _drop_disabled_fields(data: Data, old: Data) -> Data:
-    """Drop new pod groups of pods unless they are served: the feature gate of both is off by default."""
-    path = _POD_SPECS.get((str(data["apiVersion"]), str(data["kind"])), ())
-    group = ".".join((*path, "schedulingGroup"))
-    if not path or value(data, group) is None or value(old, group) is not None or _serves_pod_groups():
-        return data
-    return change_at(data, path, lambda spec: {name: each for name, each in spec.items() if name != "schedulingGroup"})
-
-
-def _serves_pod_groups() -> bool:
-    return any(kind.name == "PodGroup" and kind.api_version.startswith("scheduling.k8s.io/") for kind in all_kinds())
 
 
 def _causes(resource: ApiResource, data: Data) -> list[Cause]:

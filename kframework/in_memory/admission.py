@@ -18,7 +18,7 @@ from msgspec.structs import fields, replace
 from kframework.client import api_errors
 from kframework.client.transitions import with_condition
 from kframework.errors import InputError
-from kframework.in_memory import device_admission
+from kframework.in_memory import device_admission, group_admission
 from kframework.in_memory.generations import has_generation, has_same_spec, is_custom
 from kframework.in_memory.pod_admission import (
     PREEMPT_LOWER_PRIORITY,
@@ -35,6 +35,7 @@ from kframework.in_memory.pod_admission import (
 )
 from kframework.objects import (
     ApiObject,
+    CompositePodGroup,
     Container,
     CSIDriver,
     CSINode,
@@ -55,6 +56,7 @@ from kframework.objects import (
     PodAntiAffinity,
     PodCondition,
     PodDisruptionBudget,
+    PodGroup,
     PodSpec,
     PodStatus,
     PriorityClass,
@@ -169,6 +171,8 @@ def _set_defaults(subject: ApiObject, now: str, policies: Policies) -> ApiObject
             if not was_admitted(subject):
                 check_global_default(subject, policies.priority_classes)
             return replace(subject, preemption_policy=subject.preemption_policy or PREEMPT_LOWER_PRIORITY)
+        case PodGroup() | CompositePodGroup():
+            return group_admission.set_defaults(subject, policies.priority_classes)
     return device_admission.set_defaults(subject, now)
 
 
@@ -204,8 +208,10 @@ def _with_template_generation(daemon_set: DaemonSet, generation: int) -> DaemonS
 def admit_update(old: T, new: T) -> T:
     """Carry over fields that an update cannot change; ClusterError 422 if it is invalid, moves a pod or adds gates.
 
-    Also if it adds finalizers to an object being deleted, and as `device_admission.admit_update`.
+    Also if it adds finalizers to an object being deleted, and as `device_admission.admit_update` and
+    `group_admission.admit_update`.
     """
+    new = group_admission.admit_update(old, new)
     _validate(new)
     metadata = replace(
         new.metadata,

@@ -32,6 +32,7 @@ from kframework.objects import (
 from kframework.objects.codec import decode, encode
 from kframework.objects.kinds import T
 from kframework.state.inbox import Bound, Deleted, Message, StatusChanged, Synced, Upserted
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 A = TypeVar("A")
 
@@ -51,9 +52,14 @@ class MemoryCluster(MemoryStore, Cluster):
     """A cluster that lives in this process, as its clients see it."""
 
     def __init__(
-        self, clock: Clock, objects: Iterable[ApiObject] = (), documents: Iterable[Data] = (), version: int = 0
+        self,
+        clock: Clock,
+        objects: Iterable[ApiObject] = (),
+        documents: Iterable[Data] = (),
+        version: int = 0,
+        feature_gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
-        super().__init__(clock, objects, documents, version)
+        super().__init__(clock, objects, documents, version, feature_gates)
         #: Called with (method, kind, namespace, name) before every call of a client; the first fault returned applies.
         self.faults: list[Callable[[str, type[ApiObject], str, str], Fault | None]] = []
 

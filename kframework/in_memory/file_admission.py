@@ -8,10 +8,12 @@ from kframework.in_memory.admission import admit_create
 from kframework.in_memory.pod_admission import AdmissionError, Policies, was_admitted
 from kframework.objects import (
     ApiObject,
+    CompositePodGroup,
     LimitRange,
     ObjectMeta,
     PersistentVolumeClaim,
     Pod,
+    PodGroup,
     PodSpec,
     PriorityClass,
     RuntimeClass,
@@ -43,6 +45,9 @@ def find_rejections(objects: Sequence[ApiObject]) -> Iterator[tuple[int, FieldPa
                 yield from _rejection(index, each, policies, ())
         elif isinstance(each, PersistentVolumeClaim):
             if ranges:
+                yield from _rejection(index, each, policies, ())
+        elif isinstance(each, PodGroup | CompositePodGroup):
+            if each.spec.priority_class_name:
                 yield from _rejection(index, each, policies, ())
         elif (found := find_pod_spec(each)) is not None and (ranges or _names_class(found[1])):
             metadata = ObjectMeta(name=f"{each.metadata.name}-", namespace=each.metadata.namespace)

@@ -90,15 +90,10 @@ def find_priority_class(pod: Pod, classes: Collection[PriorityClass]) -> Priorit
     """
     spec = pod.spec
     name, priority = spec.priority_class_name, spec.priority
-    if not name:
-        if priority is not None:
-            return None
-        defaults = (each for each in classes if each.global_default)
-        return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
-    priority_class = _find_class((*classes, *SYSTEM_CLASSES), name)
-    if priority_class is None and priority is None:
-        raise AdmissionError(pod, _PRIORITY_CLASS, f"no PriorityClass with name {name} was found")
-    if priority_class is not None and not was_admitted(pod):
+    if not name and priority is not None:
+        return None
+    priority_class = resolve_priority_class(pod, name, priority, classes)
+    if name and priority_class is not None and not was_admitted(pod):
         by_class = "must not be provided in pod spec; priority admission controller computed"
         source = "from the given PriorityClass name"
         if priority not in (None, priority_class.value):
@@ -111,6 +106,19 @@ def find_priority_class(pod: Pod, classes: Collection[PriorityClass]) -> Priorit
             why = f"the string value of PreemptionPolicy ({given}) {by_class} {policy} {source}"
             raise AdmissionError(pod, ("spec", "preemptionPolicy"), why)
     return None if priority is not None else priority_class
+
+
+def resolve_priority_class(
+    subject: ApiObject, name: str, priority: int | None, classes: Collection[PriorityClass]
+) -> PriorityClass | None:
+    """Return the class of this name, without a name the default one; None if it is unknown and a priority is given."""
+    if not name:
+        defaults = (each for each in classes if each.global_default)
+        return min(defaults, key=lambda each: each.value, default=_NO_CLASS)
+    found = _find_class((*classes, *SYSTEM_CLASSES), name)
+    if found is None and priority is None:
+        raise AdmissionError(subject, _PRIORITY_CLASS, f"no PriorityClass with name {name} was found")
+    return found
 
 
 def with_priority(spec: PodSpec, priority_class: PriorityClass | None) -> PodSpec:

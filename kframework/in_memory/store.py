@@ -21,6 +21,7 @@ from kframework.in_memory.kind_store import Change, ChangeHandler, Draft, KindSt
 from kframework.in_memory.pod_admission import NO_POLICIES, Policies, check_change
 from kframework.objects import (
     ApiObject,
+    CompositePodGroup,
     DeviceTaintRule,
     Event,
     LimitRange,
@@ -29,6 +30,7 @@ from kframework.objects import (
     ObjectMeta,
     PersistentVolumeClaim,
     Pod,
+    PodGroup,
     PodStatus,
     PriorityClass,
     RuntimeClass,
@@ -36,6 +38,7 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import T
 from kframework.objects.syntax import Messages, dns_label, dns_subdomain
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 #: Kinds whose names become parts of host names. Those of RBAC may have any path segment as name.
 _DNS_LABEL_KINDS = frozenset({("v1", "Namespace"), ("v1", "Service"), ("apps/v1", "StatefulSet")})
@@ -79,12 +82,18 @@ class MemoryStore:
 
     `objects` are stored as they are, except for an API server's defaults: uid, status and node of a running pod
     stay. Output of `kubectl get pods` rarely contains its namespaces, so those that objects name are created.
-    Resource versions continue after `version`.
+    Resource versions continue after `version`; `feature_gates` decide which kinds and fields it serves.
     """
 
     def __init__(
-        self, clock: Clock, objects: Iterable[ApiObject] = (), documents: Iterable[Data] = (), version: int = 0
+        self,
+        clock: Clock,
+        objects: Iterable[ApiObject] = (),
+        documents: Iterable[Data] = (),
+        version: int = 0,
+        feature_gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
+        self.feature_gates: FeatureGates = feature_gates
         #: The certificate (PEM) by which clients know its API server; empty where that serves without TLS.
         self.certificate_authority: str = ""
         self._clock = clock
@@ -215,7 +224,7 @@ class MemoryStore:
         return new
 
     def _policies_for(self, subject: ApiObject) -> Policies:
-        if not isinstance(subject, Pod | PersistentVolumeClaim | PriorityClass):
+        if not isinstance(subject, Pod | PersistentVolumeClaim | PriorityClass | PodGroup | CompositePodGroup):
             return NO_POLICIES
         ranges = self._kind_store(LimitRange).objects.values()
         namespace = subject.metadata.namespace or "default"

@@ -12,6 +12,8 @@ from msgspec import ValidationError, convert, to_builtins
 from kframework.objects.codec import without_nulls
 from kframework.objects.meta import ApiObject, LabelSelector, ResourceList
 from kframework.objects.node import Node
+from kframework.objects.pod_group_rules import group_problems
+from kframework.objects.pod_groups import CompositePodGroup, PodGroup, Workload
 from kframework.objects.policies import LimitRange, LimitRangeItem, PriorityClass, RuntimeClass
 from kframework.objects.problem import (
     FieldPath,
@@ -77,6 +79,7 @@ RULED_KINDS = (
     *(Node, PriorityClass, RuntimeClass, LimitRange, PodDisruptionBudget),
     *(StorageClass, PersistentVolume, PersistentVolumeClaim, CSINode, CSIStorageCapacity, DeviceTaintRule),
     *(CronJob, DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet),
+    *(PodGroup, CompositePodGroup, Workload),
 )
 
 Problems = Iterator[Problem]
@@ -113,6 +116,8 @@ def object_problems(subject: ApiObject) -> Problems:
             yield from prefixed(("spec", "taint"), single_taint_problems(rule.taint, _DEVICE_EFFECTS))
         case PodDisruptionBudget():
             yield from prefixed(("spec",), _budget_problems(subject))
+        case PodGroup() | CompositePodGroup() | Workload():
+            yield from prefixed(("spec",), group_problems(subject))
         case _:
             yield from prefixed(("spec",), _workload_problems(subject))
 

@@ -23,6 +23,7 @@ from kframework.objects.lease import Lease
 from kframework.objects.meta import ApiObject, ApiStruct, OwnerReference
 from kframework.objects.node import Node
 from kframework.objects.pod import Pod
+from kframework.objects.pod_groups import CompositePodGroup, PodGroup, Workload
 from kframework.objects.policies import LimitRange, PriorityClass, RuntimeClass
 from kframework.objects.resource_claims import DeviceClass, ResourceClaim, ResourceClaimTemplate
 from kframework.objects.resource_slices import DeviceTaintRule, ResourceSlice
@@ -114,6 +115,9 @@ KINDS: tuple[Kind[ApiObject], ...] = (
     Kind("ResourceClaim", "resource.k8s.io/v1", "resourceclaims", True, ResourceClaim),
     Kind("PodDisruptionBudget", "policy/v1", "poddisruptionbudgets", True, PodDisruptionBudget),
     Kind("PriorityClass", "scheduling.k8s.io/v1", "priorityclasses", False, PriorityClass),
+    Kind("PodGroup", "scheduling.k8s.io/v1beta1", "podgroups", True, PodGroup),
+    Kind("CompositePodGroup", "scheduling.k8s.io/v1alpha3", "compositepodgroups", True, CompositePodGroup),
+    Kind("Workload", "scheduling.k8s.io/v1beta1", "workloads", True, Workload),
     Kind("RuntimeClass", "node.k8s.io/v1", "runtimeclasses", False, RuntimeClass),
     Kind("LimitRange", "v1", "limitranges", True, LimitRange),
     Kind("Lease", "coordination.k8s.io/v1", "leases", True, Lease),

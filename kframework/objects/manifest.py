@@ -167,7 +167,7 @@ class _ManifestReader:
                 below = ObjectLocation(location.source, location.document, (*location.path, "items", index))
                 self.add(item, below, (api_version, name[:-4]))
             return
-        version, data = convert_to_v1(api_version, name, data)
+        version, data = convert_version(api_version, name, data)
         kind = find_kind(version, name)
         if kind is None:
             self.unknown.setdefault((api_version, name), []).append(location)
@@ -411,6 +411,7 @@ def _line_number(event: yaml.Event) -> int:
 
 
 _V1 = "resource.k8s.io/v1"
+_GROUPS = "scheduling.k8s.io/v1beta1"
 
 #: The fields that v1beta1 has in the request itself, and v1 in `exactly`.
 _EXACTLY = ("deviceClassName", "selectors", "allocationMode", "count", "adminAccess", "tolerations", "capacity")
@@ -419,9 +420,11 @@ _EXACTLY = ("deviceClassName", "selectors", "allocationMode", "count", "adminAcc
 Plain = Mapping[Any, object]
 
 
-def convert_to_v1(api_version: str, kind: str, data: Plain) -> tuple[str, Plain]:
-    """Convert an object and its apiVersion to v1; other kinds and data of another form are returned unchanged."""
+def convert_version(api_version: str, kind: str, data: Plain) -> tuple[str, Plain]:
+    """Convert an object and its apiVersion to the version that is read, unchanged if that is it or none is."""
     match api_version:
+        case "scheduling.k8s.io/v1alpha3" if kind in ("PodGroup", "Workload"):
+            return _GROUPS, {**data, "apiVersion": _GROUPS}
         case "resource.k8s.io/v1alpha3" | "resource.k8s.io/v1beta2":
             return _V1, {**data, "apiVersion": _V1}
         case "resource.k8s.io/v1beta1":

@@ -74,8 +74,14 @@ def pod_spec_problems(spec: PodSpec) -> Iterator[Problem]:
     if (deadline := spec.active_deadline_seconds) is not None and not 1 <= deadline < 2**31:
         yield invalid(("activeDeadlineSeconds",), deadline, "must be between 1 and 2147483647, inclusive")
     yield from negative_problems((), terminationGracePeriodSeconds=spec.termination_grace_period_seconds)
-    yield from prefixed(("resourceClaims",), _claim_problems(spec.resource_claims))
+    yield from prefixed(("resourceClaims",), claim_problems(spec.resource_claims))
     yield from list_problems(("overhead",), spec.overhead)
+    if (group := spec.scheduling_group) is not None:
+        if group.pod_group_name is None:
+            yield invalid(("schedulingGroup",), "", "must specify one of: `podGroupName`")
+        else:
+            name, path = group.pod_group_name, ("schedulingGroup", "podGroupName")
+            yield from (invalid(path, name, each) for each in dns_subdomain(name))
     if spec.resources is not None:
         yield from prefixed(("resources",), pod_resources_problems(spec, spec.resources))
     yield from _container_problems(spec)
@@ -104,7 +110,8 @@ def _container_problems(spec: PodSpec) -> Iterator[Problem]:
                     yield invalid((*path, "hostPort"), port.host_port, detail)
 
 
-def _claim_problems(claims: Sequence[PodResourceClaim]) -> Iterator[Problem]:
+def claim_problems(claims: Sequence[PodResourceClaim]) -> Iterator[Problem]:
+    """Yield the problems of the claims of a pod or a group."""
     names: set[str] = set()
     for index, claim in enumerate(claims):
         if not claim.name:

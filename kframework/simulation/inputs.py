@@ -141,36 +141,31 @@ _SCHEDULING, _GROUP_KINDS = "scheduling.k8s.io", ("PodGroup", "CompositePodGroup
 
 
 def report_groups(manifest: Manifest) -> None:
-    """Report once that the scheduler of pods does not look at groups, if the files have any.
-
-    If kinds of groups were skipped in files, `read_cluster` has reported it.
-    """
+    """Report once that the scheduler of pods does not look at groups, if the files have any."""
     from kframework.objects import Pod
     from kframework.objects.kinds import kind_of
 
-    if any(_is_group(each.api_version, each.kind) for each in manifest.skipped):
-        return
     kinds = map(kind_of, manifest.objects)
     groups = Counter(each.name for each in kinds if _is_group(each.api_version, each.name))
     pods = sum(isinstance(each, Pod) and each.spec.scheduling_group is not None for each in manifest.objects)
     counts = [f"{count} {kind}" for kind, count in groups.items()]
     counts += [f"spec.schedulingGroup of {format_count(pods, 'pod')}"] if pods else []
     if counts:
-        say("notice", f"ignored, as not supported yet: {', '.join(counts)}; {_ONE_BY_ONE}")
+        say(
+            "notice",
+            f"ignored, as not supported yet: {', '.join(counts)}; the members of groups are scheduled one by one",
+        )
 
 
 def _is_group(api_version: str, kind: str) -> bool:
     return api_version.rpartition("/")[0] == _SCHEDULING and kind in _GROUP_KINDS
 
 
-_ONE_BY_ONE = "the members of groups are scheduled one by one"
-
-
 def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
     """Yield why kinds are skipped, and what to do."""
     from kframework.objects.kinds import KINDS
 
-    unread, groups = list[str](), list[str]()
+    unread = list[str]()
     for each in skipped:
         group = each.api_version.rpartition("/")[0]
         text = f"{each.count} {each.kind} ({each.api_version})"
@@ -181,14 +176,10 @@ def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
         ]
         if (group, each.kind) in _OTHER_FILES:
             yield _OTHER_FILES[group, each.kind]
-        elif _is_group(each.api_version, each.kind):
-            groups.append(text)
         elif current:
             yield f"ignored, as another version than {current[0]}: {text}; change its apiVersion"
         else:
             unread.append(text)
-    if groups:
-        yield f"ignored, as not supported yet: {', '.join(groups)}; {_ONE_BY_ONE}"
     if unread:
         yield f"ignored, as this scheduler does not read them: {', '.join(unread)}"
 

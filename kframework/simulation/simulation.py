@@ -108,7 +108,9 @@ class Simulation(Generic[E]):
             cluster = tuple(cluster)
             self.clock: LoopClock = LoopClock(runner.get_loop(), newest_instant(cluster))
             with gc_paused():
-                self.cluster: MemoryCluster = MemoryCluster(self.clock, cluster)
+                self.cluster: MemoryCluster = MemoryCluster(
+                    self.clock, cluster, feature_gates=configuration.options.gates
+                )
             self._records = Records(self.cluster, self.clock, on_progress, max_records)
             self.controllers: Sequence[Controller] = (
                 *(create(self.cluster, self.clock) for create in controllers),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 from threading import Thread
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import yaml
@@ -19,7 +20,7 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.objects import ApiObject
 from kframework.objects.manifest import Manifest
 from kframework.simulation.inputs import ClusterSource, read_cluster
-from kframework.values.feature_gates import LATEST_MINOR
+from kframework.values.feature_gates import LATEST_MINOR, FeatureGates
 
 if TYPE_CHECKING:
     import kopf
@@ -40,11 +41,11 @@ class FakeApi:
     """A cluster that any process on this machine can use by `url`, or by `kubeconfig`, while it is entered.
 
     `cluster` is a cluster file, or objects. Bound pods run, claims are created and bound, and the `controllers` run, by
-    their names in kube-controller-manager's flag. It serves this `minor` of Kubernetes, and runs in real time. `tls`,
-    `tokens` and `rbac` each enable TLS, with a certificate that its kubeconfig trusts. A client with one of the
-    `tokens` is that user, and with `rbac` may do what the cluster's roles allow; the kubeconfig's own token is an
-    administrator's, and without `tokens` and `rbac` every client is one. Raises InputError for unreadable input, and
-    the system's error for a port or file that it rejects.
+    their names in kube-controller-manager's flag. It serves this `minor` of Kubernetes with the settings in
+    `feature_gates`, and runs in real time. `tls`, `tokens` and `rbac` each enable TLS, with a certificate that its
+    kubeconfig trusts. A client with one of the `tokens` is that user, and with `rbac` may do what the cluster's roles
+    allow; the kubeconfig's own token is an administrator's, and without `tokens` and `rbac` every client is one. Raises
+    InputError for unreadable input, and the system's error for a port or file that it rejects.
     """
 
     url: str
@@ -61,10 +62,14 @@ class FakeApi:
         rbac: bool = False,
         controllers: Sequence[str] = ("*",),
         minor: str = LATEST_MINOR,
+        feature_gates: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         self._controllers = controllers
         self._options = ServerOptions(
-            tls=tls, tokens=tokens, authorize=RbacAuthorizer if rbac else AlwaysAllow, minor=minor
+            tls=tls,
+            tokens=tokens,
+            authorize=RbacAuthorizer if rbac else AlwaysAllow,
+            feature_gates=FeatureGates(minor, feature_gates),
         )
         if isinstance(cluster, str | Path):
             self._manifest = read_cluster([str(cluster)])

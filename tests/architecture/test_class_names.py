@@ -15,8 +15,13 @@ SHARED: dict[str, str] = {
     "JobStatus": "of both kinds",
     "NodeAffinity": "the API's struct and kube-scheduler's plugin",
     "NodeOrder": "the order of the node tree, and Volcano's plugin",
+    "PodGroup": "the kinds of Kubernetes and of Volcano",
+    "PodGroupCondition": "of both kinds",
+    "PodGroupSpec": "of both kinds",
+    "PodGroupStatus": "of both kinds",
     "Preempt": "the answer of a PostFilter plugin, and Volcano's action",
     "Reservation": "a pod assumed on a node, and Volcano's plugin",
+    "Workload": "the kind of Kubernetes, and a part of a benchmark of scheduler_perf",
 }
 
 

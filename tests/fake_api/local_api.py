@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -15,7 +16,7 @@ from kframework.fake_api.resources import ApiResource, built_in_kinds, built_in_
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, kind_of
-from kframework.values.feature_gates import LATEST_MINOR
+from kframework.values.feature_gates import LATEST_MINOR, FeatureGates
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -29,10 +30,12 @@ Json = dict[str, Any]
 class LocalApi:
     """A cluster of these objects and its API server, of a minor of Kubernetes."""
 
-    def __init__(self, *objects: ApiObject, minor: str = LATEST_MINOR) -> None:
+    def __init__(
+        self, *objects: ApiObject, minor: str = LATEST_MINOR, gates: Mapping[str, bool] = MappingProxyType({})
+    ) -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        self.cluster = MemoryCluster(clock, objects)
-        self.server = ApiServer(self.cluster, clock, minor=minor)
+        self.cluster = MemoryCluster(clock, objects, feature_gates=FeatureGates(minor, gates))
+        self.server = ApiServer(self.cluster, clock)
 
     async def send(self, method: str, path: str, body: object = None, **query: Any) -> Response:
         sent = request(method, path, body, **query)

@@ -98,7 +98,7 @@ def described(answer: Json) -> dict[tuple[str, str, str], Json]:
 
 @pytest.mark.parametrize("version", ["v2", "v2beta1"])
 async def test_aggregated_discovery_lists_everything(version: str) -> None:
-    api = LocalApi()
+    api = LocalApi(gates={"AllAlpha": True, "GenericWorkload": True})
     accept = f"{AGGREGATED.format(version)},application/json"
     response = await api.send("GET", "/apis", accept=accept)
     assert response.headers["content-type"] == AGGREGATED.format(version)

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from kframework.fake_api import writes
-from kframework.objects import Container, Kind, ObjectMeta, Pod, PodSchedulingGroup, PodSpec
+from kframework.objects import ObjectMeta, Pod
 from tests.fake_api.local_api import MERGE, NODES, PODS, Json, LocalApi, node, pod
 
 
@@ -36,45 +33,6 @@ async def test_job_without_labels_has_those_of_its_pods(labels: dict[str, str], 
     of_pods = labels | unique | {f"batch.kubernetes.io/{key}": value for key, value in unique.items()}
     assert job["spec"]["template"]["metadata"]["labels"] == of_pods
     assert job["metadata"]["labels"] == (own or of_pods)
-
-
-@pytest.mark.parametrize(
-    ("path", "fields"),
-    [
-        (PODS, ("spec",)),
-        ("/api/v1/namespaces/default/podtemplates", ("template", "spec")),
-        ("/apis/apps/v1/namespaces/default/deployments", ("spec", "template", "spec")),
-        ("/apis/batch/v1/namespaces/default/cronjobs", ("spec", "jobTemplate", "spec", "template", "spec")),
-    ],
-)
-@pytest.mark.parametrize("is_served", [False, True])
-async def test_pod_group_of_pods_is_dropped_unless_pod_groups_are_served(
-    path: str, fields: tuple[str, ...], is_served: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kinds = [Kind("PodGroup", "scheduling.k8s.io/v1alpha2", "podgroups", True, Pod)]
-    monkeypatch.setattr(writes, "all_kinds", lambda: kinds if is_served else [])
-    policy = "Never" if "jobTemplate" in fields else "Always"
-    group = {"podGroupName": "g"}
-    spec: Json = {"containers": [{"name": "c", "image": "i"}], "restartPolicy": policy, "schedulingGroup": group}
-    for field in reversed(fields):
-        spec = {field: spec, "metadata": {"labels": {"a": "b"}}}
-    spec["metadata"] |= {"name": "a"}
-    if "spec" in spec:
-        spec["spec"] |= {"schedule": "@daily"} if "jobTemplate" in fields else {}
-        spec["spec"] |= {"selector": {"matchLabels": {"a": "b"}}} if "deployments" in path else {}
-    created: Any = await LocalApi().call("POST", path, spec)
-    for field in fields:
-        created = created[field]
-    assert created.get("schedulingGroup") == (group if is_served else None)
-
-
-async def test_pod_keeps_a_group_that_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writes, "all_kinds", lambda: [])
-    container = Container(name="c", image="i")
-    spec = PodSpec(containers=(container,), scheduling_group=PodSchedulingGroup(pod_group_name="g"))
-    api = LocalApi(Pod(metadata=ObjectMeta(name="web", namespace="default"), spec=spec))
-    labelled = await api.call("PATCH", f"{PODS}/web", {"metadata": {"labels": {"a": "b"}}}, content_type=MERGE)
-    assert labelled["spec"]["schedulingGroup"] == {"podGroupName": "g"}
 
 
 async def test_all_causes_of_an_invalid_object_are_listed() -> None:

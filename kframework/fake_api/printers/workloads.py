@@ -161,6 +161,25 @@ def _ready_replicas(workload: Data, now: float) -> str:
     return f"{number(workload, 'status.readyReplicas')}/{_desired(workload)}"
 
 
+def _group_status(group: Data, now: float) -> str:
+    conditions = {text(each, "type"): each for each in entries(group, "status.conditions")}
+    if disrupted := conditions.get("DisruptionTarget"):
+        return text(disrupted, "reason")
+    scheduled = conditions.get("PodGroupInitiallyScheduled")
+    if scheduled is None:
+        return "Pending"
+    return "Scheduled" if text(scheduled, "status") == "True" else "Unschedulable"
+
+
+_POD_GROUP = lay_out(
+    "Name, Policy, Workload=spec.workloadRef.workloadName|<none>, Status, Age",
+    {
+        "Policy": lambda group, now: "Basic" if value(group, "spec.schedulingPolicy.gang") is None else "Gang",
+        "Status": _group_status,
+    },
+)
+
+
 def _job_status(job: Data, now: float) -> str:
     true_conditions = {
         text(each, "type") for each in entries(job, "status.conditions") if text(each, "status") == "True"
@@ -277,6 +296,7 @@ WORKLOADS = {
             "Selector": lambda cron, now: format_selector_at(cron, "spec.jobTemplate.spec.selector"),
         },
     ),
+    **{(f"scheduling.k8s.io/{version}", "PodGroup"): _POD_GROUP for version in ("v1alpha3", "v1beta1")},
     ("autoscaling/v1", "Scale"): lay_out("Name, Desired:integer=spec.replicas, Available:integer=status.replicas, Age"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"): lay_out(
         "Name, Reference, Targets, MinPods=spec.minReplicas|<unset>, MaxPods:integer=spec.maxReplicas, "

@@ -13,7 +13,7 @@ from typing import cast
 from kframework.errors import InputError
 from kframework.objects import ApiObject, find_kind
 from kframework.objects.codec import convert
-from kframework.objects.manifest import convert_to_v1
+from kframework.objects.manifest import convert_version
 from kframework.objects.openapi.unknown_fields import unknown_fields
 from kframework.objects.problem import Problem, format_path
 from kframework.objects.yaml_documents import documents
@@ -79,7 +79,7 @@ class Template:
     def _create(self, text: str) -> ApiObject:
         (written,) = cast("Iterator[dict[str, object]]", documents(text))
         api_version, name = (str(written.get(field, "")) for field in ("apiVersion", "kind"))
-        api_version, data = convert_to_v1(api_version, name, written)
+        api_version, data = convert_version(api_version, name, written)
         kind = find_kind(api_version, name)
         if kind is None:
             raise InputError(f"kind {name} of {api_version} is none that a scheduler here reads", file=str(self.file))

@@ -12,6 +12,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, all_kinds, kind_of, kinds
 from kframework.objects.codec import convert
 from kframework.objects.kinds import foreign_kind
+from kframework.values.feature_gates import FeatureGates
 
 
 def store() -> Store:
@@ -50,7 +51,8 @@ def test_deleting_a_pod_deletes_nothing_else() -> None:
 
 
 def test_every_known_kind_is_served() -> None:
-    catalogue = Catalogue(MemoryCluster(SystemClock()))
+    gates = FeatureGates(settings={"AllAlpha": True, "GenericWorkload": True})
+    catalogue = Catalogue(MemoryCluster(SystemClock(), feature_gates=gates))
     for kind in all_kinds():
         actual = catalogue.find(kind.api_version, kind.plural)
         assert actual is not None

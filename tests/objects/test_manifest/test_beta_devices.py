@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework.objects import ResourceClaim, ResourceSlice
-from kframework.objects.manifest import convert_to_v1, read
+from kframework.objects.manifest import convert_version, read
 
 BETA1 = "resource.k8s.io/v1beta1"
 REQUEST = {"name": "r", "deviceClassName": "gpu", "count": 2, "adminAccess": True}
@@ -37,7 +37,7 @@ EITHER = {"name": "r", "firstAvailable": [{"name": "s", "deviceClassName": "gpu"
 )
 def test_v1beta1_objects_become_v1(kind: str, beta: object, v1: object) -> None:
     read_as = {"apiVersion": "resource.k8s.io/v1", "kind": kind, "spec": v1}
-    assert convert_to_v1(BETA1, kind, {"apiVersion": BETA1, "kind": kind, "spec": beta}) == (
+    assert convert_version(BETA1, kind, {"apiVersion": BETA1, "kind": kind, "spec": beta}) == (
         "resource.k8s.io/v1",
         read_as,
     )
@@ -45,7 +45,7 @@ def test_v1beta1_objects_become_v1(kind: str, beta: object, v1: object) -> None:
 
 @pytest.mark.parametrize(("version", "kind"), [("v1beta2", "ResourceClaim"), ("v1alpha3", "DeviceTaintRule")])
 def test_other_versions_differ_in_their_name_alone(version: str, kind: str) -> None:
-    assert convert_to_v1(f"resource.k8s.io/{version}", kind, {"spec": 1}) == (
+    assert convert_version(f"resource.k8s.io/{version}", kind, {"spec": 1}) == (
         "resource.k8s.io/v1",
         {"spec": 1, "apiVersion": "resource.k8s.io/v1"},
     )
@@ -53,8 +53,8 @@ def test_other_versions_differ_in_their_name_alone(version: str, kind: str) -> N
 
 def test_all_else_is_left_alone() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod"}
-    assert convert_to_v1("v1", "Pod", pod) == ("v1", pod)
-    assert convert_to_v1("v1", "Pod", pod)[1] is pod
+    assert convert_version("v1", "Pod", pod) == ("v1", pod)
+    assert convert_version("v1", "Pod", pod)[1] is pod
 
 
 def test_cluster_files_hold_any_of_them(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ ANOTHER, LATER = "ignored, as another version than", "ignored, as not supported 
         ),
         (
             "scheduling.k8s.io/v1alpha2, kind: Workload",
-            f"{LATER} 1 Workload (scheduling.k8s.io/v1alpha2); the members of groups are scheduled one by one",
+            f"{ANOTHER} scheduling.k8s.io/v1beta1: 1 Workload (scheduling.k8s.io/v1alpha2); change its apiVersion",
         ),
         (
             "v1, kind: Config",
@@ -75,14 +75,20 @@ metadata: {name: %s}
 spec: {schedulingGroup: {podGroupName: g}, containers: [{name: c}]}
 ---
 """
-GROUP = "{apiVersion: scheduling.k8s.io/v1alpha9, kind: PodGroup, metadata: {name: g}}"
+GROUP = """
+apiVersion: scheduling.k8s.io/%s
+kind: PodGroup
+metadata: {name: g}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+"""
 
 
 @pytest.mark.parametrize(
     ("text", "groups"),
     [
         (MEMBER % "a" + MEMBER % "b", "spec.schedulingGroup of 2 pods"),
-        (MEMBER % "a" + MEMBER % "b" + GROUP, "1 PodGroup (scheduling.k8s.io/v1alpha9)"),
+        (MEMBER % "a" + GROUP % "v1beta1", "1 PodGroup, spec.schedulingGroup of 1 pod"),
+        (MEMBER % "a" + GROUP % "v1alpha3", "1 PodGroup, spec.schedulingGroup of 1 pod"),
     ],
 )
 def test_groups_are_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, groups: str) -> None:
