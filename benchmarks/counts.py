@@ -91,7 +91,7 @@ def count_workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int 
     size = replace(definition.workload, params={**defaults, **params})
     definition = replace(definition, case=case_of_size, workload=size)
     configuration = load_configuration(definition.file.parent / path) if path else default_configuration()
-    stage = CountedRun(definition, configuration, lambda done, of: None, time=VIRTUAL)
+    stage = CountedRun(definition, configuration, lambda done, total: None, time=VIRTUAL)
     stage.profile = Profile()
     stage.run()
     return count_calls(stage.profile) / pods

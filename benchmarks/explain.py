@@ -84,7 +84,7 @@ def make_engine(pod: Pod, observed: DecisionRecorder) -> PodEngine:
     """Make an engine that has tried the pod."""
     configuration = default_configuration()
     profiles = profiles_factory(configuration, Registry.from_installed(), observed)
-    engine = PodEngine.of(configuration, SystemClock(), observed, Extenders(), profiles)
+    engine = PodEngine.from_configuration(configuration, SystemClock(), observed, Extenders(), profiles)
     for obj in (*cluster(), pod):
         engine.offer(Upserted(obj))
     engine.offer(Synced())

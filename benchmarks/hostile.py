@@ -97,13 +97,13 @@ def quartile(numbers: list[int]) -> float:
 def measure(row: HostileInput) -> list[object]:
     """Fill a row of the table."""
     sides = [Side(), Side()]
-    without, beside = sides
+    without, hostile = sides
     for side in sides:
         side.apply(*row.always())
-    stalls = [beside.apply(each) for each in row.present()]
-    while row.tried and (took := beside.step()) and beside.engine.attempts < len(stalls):
+    stalls = [hostile.apply(each) for each in row.present()]
+    while row.tried and (took := hostile.step()) and hostile.engine.attempts < len(stalls):
         stalls.append(took)
-        beside.ended()
+        hostile.ended()
     gc.collect()
     gc.freeze()
     gc.disable()
@@ -113,7 +113,7 @@ def measure(row: HostileInput) -> list[object]:
     moves = row.moves()
 
     def moved(side: Side) -> None:
-        if side is beside:
+        if side is hostile:
             _apply_hostile(side, next(moves), events)
 
     moving = _measure_alternately(sides, engine, moved)
@@ -122,12 +122,12 @@ def measure(row: HostileInput) -> list[object]:
     plain_message = quartile(settled[without, 1])
     return [
         row.title,
-        *(quartile(settled[beside, kind]) / quartile(settled[without, kind]) for kind in (0, 1)),
-        *(quartile(moving[beside, kind]) / quartile(moving[without, kind]) for kind in (0, 1)),
+        *(quartile(settled[hostile, kind]) / quartile(settled[without, kind]) for kind in (0, 1)),
+        *(quartile(moving[hostile, kind]) / quartile(moving[without, kind]) for kind in (0, 1)),
         quartile(events["message"]) / plain_message,
         max((*stalls, *events["cycle"], *events["message"])) / 1e6,
-        max((*settled[beside, 0], *moving[beside, 0])) / 1e6,
-        (sum(moving[beside, 0]) + sum(events["cycle"])) / sum(moving[without, 0]),
+        max((*settled[hostile, 0], *moving[hostile, 0])) / 1e6,
+        (sum(moving[hostile, 0]) + sum(events["cycle"])) / sum(moving[without, 0]),
     ]
 
 

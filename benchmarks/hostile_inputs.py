@@ -232,7 +232,7 @@ def nominated_pods(*specs: Spec) -> HostileInput:
 
     def moves() -> Iterator[Pod]:
         for index in count():
-            (made,) = (each for place, each in enumerate(present()) if place == index % HOLDERS)
+            (made,) = (each for number, each in enumerate(present()) if number == index % HOLDERS)
             labels = {"turn": str(index)}
             yield msgspec.structs.replace(made, metadata=msgspec.structs.replace(made.metadata, labels=labels))
 
@@ -263,8 +263,8 @@ def victims(spec: Spec) -> HostileInput:
 
     def moves() -> Iterator[Pod]:
         for index in count():
-            place = index % 50
-            yield hostile(f"full-{place}", f"node-{place}", {"turn": str(index)}, containers=full, **spec)
+            number = index % 50
+            yield hostile(f"full-{number}", f"node-{number}", {"turn": str(index)}, containers=full, **spec)
 
     title = "victims of preemption with 3,000 terms"
     return HostileInput(title, running({"mine": "1"}, spec), moves, always=running({"mine": "0"}, {}), others=urgent)
@@ -282,7 +282,7 @@ def spec_rows() -> Iterator[HostileInput]:
         for each in range(MANY)
     ]
     yield pods_with("3,000 spread constraints", lambda _: {"topologySpreadConstraints": constraints})
-    own = [{**each, "topologyKey": f"topology-{place}"} for place, each in enumerate(constraints)]
+    own = [{**each, "topologyKey": f"topology-{number}"} for number, each in enumerate(constraints)]
     yield pods_with("3,000 spread constraints, each of its own topology", lambda _: {"topologySpreadConstraints": own})
     same = [{"key": f"key-{each}", "operator": "Exists"} for each in range(MANY)]
     yield pods_with("3,000 tolerations", lambda _: {"tolerations": same})

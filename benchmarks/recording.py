@@ -95,7 +95,8 @@ def main() -> None:
     """Print what a recording costs."""
     with tempfile.TemporaryDirectory() as folder:
         pairs = [
-            (_cost(PodEngine.of, [])[0], _recording_cost(Path(folder, f"{round}.jsonl.gz"))) for round in range(ROUNDS)
+            (_cost(PodEngine.from_configuration, [])[0], _recording_cost(Path(folder, f"{round}.jsonl.gz")))
+            for round in range(ROUNDS)
         ]
     without = min(pair[0] for pair in pairs)
     recorded = min(pair[1][1] for pair in pairs)

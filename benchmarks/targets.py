@@ -124,7 +124,7 @@ def _only_measurement(result: WorkloadResult) -> Measurement:
     return measurement
 
 
-def _ignore_progress(done: int, of: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """Report no progress."""
 
 
@@ -269,9 +269,9 @@ def _measure_row(row: Row, scale: Scale) -> float:
     return ratio
 
 
-def _print(name: str, what: str, asked: str, measured: str, ratio: str) -> None:
+def _print(name: str, what: str, target: str, measured: str, ratio: str) -> None:
     widths = max(len(row.name) for row in ROWS), max(len(row.what) for row in ROWS)
-    line = f"{name:<{widths[0]}}  {what:<{widths[1]}}  {asked:>15}  {measured:>14}  {ratio:>5}"
+    line = f"{name:<{widths[0]}}  {what:<{widths[1]}}  {target:>15}  {measured:>14}  {ratio:>5}"
     print(line.rstrip(), flush=True)
 
 

@@ -39,6 +39,6 @@ def verbosity_of(level: int) -> int:
     return next(verbosity for verbosity in count() if level_of(verbosity) <= level)
 
 
-def say(kind: str, text: str) -> None:
+def notify_user(kind: str, text: str) -> None:
     """Show a message to the user: an `error`, a `warning`, a `notice`."""
     VOICE.log(_KINDS[kind], text, stacklevel=2)

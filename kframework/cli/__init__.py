@@ -22,7 +22,7 @@ from kframework.cli.logs import logging_to_stderr
 from kframework.cli.options import HELP_OPTIONS, show_help
 from kframework.errors import KFrameworkError, format_error
 from kframework.scheduler.gc_policy import disable_until_exit, reduced_gc
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 __all__ = ["main"]
 
@@ -93,7 +93,7 @@ def _run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code or 0
     except typer.TyperException as error:
-        say("error", _usage_problem(error.format_message()))
+        notify_user("error", _usage_problem(error.format_message()))
         command = getattr(getattr(error, "ctx", None), "command_path", "kframework")
         sys.stderr.write(f"See '{command} --help' for usage.\n")
         return _USAGE
@@ -104,7 +104,7 @@ def _run(arguments: Sequence[str]) -> int:
     except Exception as error:
         _log.debug("traceback of the error", exc_info=error)
         for line in _error_lines(error):
-            say("error", line)
+            notify_user("error", line)
         return _ERROR
 
 

@@ -11,7 +11,7 @@ import typer
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import DataForm, print_data, print_table, progress_bar
 from kframework.observe.text_table import NONE
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.testing.scheduler_perf.benchmark import WorkloadResult
@@ -67,8 +67,8 @@ def command(
         raise InputError("no workload has such a name and labels", file=", ".join(files))
     results = []
     for definition in definitions:
-        with progress_bar(definition.name) as tell:
-            results.append(benchmark(definition, config, tell))
+        with progress_bar(definition.name) as report_progress:
+            results.append(benchmark(definition, config, report_progress))
     _print(results, output)
     raise typer.Exit(1 if any(result.failed or result.is_below_floor for result in results) else 0)
 
@@ -83,11 +83,11 @@ def _print(results: Iterable[WorkloadResult], output: DataForm | None) -> None:
     sys.stdout.flush()
     for result in results:
         if result.failed:
-            say("error", result.failed)
+            notify_user("error", result.failed)
         elif result.is_below_floor:
-            say("error", f"{result.name} is below its floor of {result.floor:g} pods/s")
+            notify_user("error", f"{result.name} is below its floor of {result.floor:g} pods/s")
         elif result.skipped:
-            say("notice", f"{result.name} was not run: {result.skipped}")
+            notify_user("notice", f"{result.name} was not run: {result.skipped}")
 
 
 def _rows(result: WorkloadResult) -> Iterator[tuple[str, ...]]:

@@ -16,7 +16,7 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 from typer.main import get_group
 
 from kframework.errors import KFrameworkError, format_import_error
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 #: The entry-point group in which distributions offer commands.
 GROUP = "kframework.commands"
@@ -67,7 +67,7 @@ class OpenGroup(TyperGroup):
         for name, offers in _find_offers().items():
             if name in self._own:
                 offering = " and ".join(map(_distribution, offers))
-                say("warning", f"{offering}: ignoring its command {name!r}, as kframework has one of this name")
+                notify_user("warning", f"{offering}: ignoring its command {name!r}, as kframework has one of this name")
         return super().list_commands(ctx)
 
     def _add_offered(self) -> None:

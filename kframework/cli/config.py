@@ -15,7 +15,7 @@ from kframework.cli.printing import print_lines
 from kframework.cli.process import configured_kubeconfig
 from kframework.cli.tracing import traced
 from kframework.simulation.inputs import load_simulation_configuration
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
@@ -53,7 +53,7 @@ def check(
         with collect_errors(errors):
             if engine is not None:
                 for warning in named_engine(engine).check(file):
-                    say("warning", warning)
+                    notify_user("warning", warning)
             else:
                 _check(version.override(load_simulation_configuration(file, plugins)), plugins)
             print_lines(f"{file}: ok")
@@ -64,13 +64,13 @@ def _check(configuration: Configuration, plugins: Sequence[type[Plugin]]) -> Non
     from kframework.errors import ConfigError
 
     for notice in compile_profiles(configuration, plugins).warnings:
-        say("notice", notice)
+        notify_user("notice", notice)
     with traced(configuration):  # raises if its exporter is not installed
         pass
     try:
         configured_kubeconfig(configuration)
     except ConfigError as error:
-        say("warning", str(error))
+        notify_user("warning", str(error))
 
 
 @app.command()
@@ -104,7 +104,7 @@ def schema(plugin: PluginOption, verbosity: Verbosity = 0) -> None:
     registry = Registry.with_plugins(*named_plugins(plugin))
     broken = registry.load_all()
     for problem in broken:
-        say("warning", f"{problem}; its args are not checked")
+        notify_user("warning", f"{problem}; its args are not checked")
     names = [name for name in registry if name not in {problem.plugin for problem in broken}]
     typer.echo(json.dumps(configuration_schema({name: registry.load(name) for name in names}), indent=2))
 
@@ -131,5 +131,5 @@ def _extender(settings: ExtenderSettings) -> Extender:
     files = (tls.ca_file, tls.cert_file, tls.key_file) if tls is not None else ()
     missing = [file for file in files if file and not Path(file).exists()]
     for file in missing:
-        say("warning", f"tlsConfig of extender {settings.address}: there is no file {file} on this machine")
+        notify_user("warning", f"tlsConfig of extender {settings.address}: there is no file {file} on this machine")
     return http_extender(settings.model_copy(update={"tls_config": None}) if missing else settings)

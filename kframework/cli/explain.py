@@ -12,7 +12,7 @@ from kframework.cli.options import Devices, Verbosity, WideForm
 from kframework.cli.printing import print_json
 from kframework.errors import InputError, format_os_error
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -158,7 +158,7 @@ def _explain_files(
     with Simulation(objects, configuration, plugins=plugins) as simulation:
         explained = simulation.run().explain(pod)
     for notice in simulation.result.notices:
-        say("notice", notice)
+        notify_user("notice", notice)
     return explained.explanation
 
 
@@ -171,15 +171,15 @@ def _explain_recording(
     from kframework.observe.recording.reader import RecordingReader
     from kframework.simulation.recording import Recording
 
-    asked = Recording(file, plugins=plugins)
+    recording = Recording(file, plugins=plugins)
     recorded = RecordingReader(Path(file))
     if not recorded.header.engine:
-        return asked.explain(f"{namespace}/{name}", attempt=attempt).explanation
+        return recording.explain(f"{namespace}/{name}", attempt=attempt).explanation
     if attempt is not None:
         raise typer.BadParameter(
             f"only for recordings of the pod engine; this one is of {recorded.header.engine}", param_hint="'--attempt'"
         )
-    return asked.explain_by(kind_of_recording(recorded), namespace, name)
+    return recording.explain_by(kind_of_recording(recorded), namespace, name)
 
 
 def _fetch_explanation(

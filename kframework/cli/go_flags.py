@@ -12,7 +12,7 @@ from typing import ClassVar
 from typer import Context
 from typer.core import TyperCommand
 
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 #: Flags of kube-scheduler that take a value, and mean nothing here.
 _WITH_VALUE = """
@@ -57,7 +57,7 @@ class GoFlagsCommand(TyperCommand):
 def warn_ignored_flags(names: Sequence[str], whose: str) -> None:
     """Report ignored flags of another scheduler."""
     if names:
-        say("notice", f"flags of {whose} ignored here: {', '.join(dict.fromkeys(names))}")
+        notify_user("notice", f"flags of {whose} ignored here: {', '.join(dict.fromkeys(names))}")
 
 
 def translate_arguments(

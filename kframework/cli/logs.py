@@ -18,7 +18,7 @@ from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.core.runtime.timing import current_attempt
 from kframework.errors import PluginError, escape_json, escape_text, format_error
 from kframework.verbosity import NOTICE, V2, VOICE, level_of, verbosity_of
-from kframework.verbosity import say as say
+from kframework.verbosity import notify_user as notify_user
 
 #: From this verbosity on everything is logged, with tracebacks.
 _FULL_VERBOSITY = 4
@@ -143,7 +143,7 @@ class _Stderr(logging.Handler):
         for where, times in self._faults.items():
             if times > 1:
                 more = "once more" if times == 2 else f"{times - 1} more times"
-                say("error", f"{where}: failed {more} (-v {_FULL_VERBOSITY} shows each)")
+                notify_user("error", f"{where}: failed {more} (-v {_FULL_VERBOSITY} shows each)")
         self._faults.clear()
 
 

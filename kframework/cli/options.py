@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar, get_type_hints
 import typer
 
 from kframework.cli.logs import LoggingFormat, set_format, set_verbosity
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
@@ -212,7 +212,7 @@ class VersionOptions:
         overridden = with_overrides(configuration, leader_election={}, client_connection={}, options=fields)
         if gates is not None:
             for warning in gate_warnings(overridden.options):
-                say("notice", warning)
+                notify_user("notice", warning)
         return overridden
 
 
@@ -252,10 +252,10 @@ def refuse_overwriting(read: Iterable[str], **written: str | None) -> None:
     for name, file in written.items():
         if file is None:
             continue
-        place = Path(file).resolve()
-        if place in taken:
-            raise typer.BadParameter(f"{file} {taken[place]}; name another file", param_hint=f"'--{name}'")
-        taken[place] = f"is written by --{name}"
+        path = Path(file).resolve()
+        if path in taken:
+            raise typer.BadParameter(f"{file} {taken[path]}; name another file", param_hint=f"'--{name}'")
+        taken[path] = f"is written by --{name}"
 
 
 def refuse_reading_stdin_twice(filenames: Iterable[str], config: str | None) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kframework.cli.options import Output
 from kframework.cli.printing import print_json, print_names, print_table, print_yaml, progress_bar
 from kframework.observe.text_table import NONE, format_count
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.core.cycle.records import Decision
@@ -33,14 +33,14 @@ def progress(*, alone: bool) -> Iterator[Callable[[Progress], None]]:
 def report_notices(simulation: SimulationResult, scheduler_names: Collection[str]) -> None:
     """Report oddities of the configuration, preempted pods, and pods for other scheduler names."""
     for notice in simulation.notices:
-        say("notice", notice)
+        notify_user("notice", notice)
     preempted = [f"{victim} (for {each.pod})" for each in simulation.preemptions for victim in each.victims]
     if preempted:
-        say("notice", f"preempted: {_format_names(preempted)}")
+        notify_user("notice", f"preempted: {_format_names(preempted)}")
     pending = [outcome for outcome in simulation.outcomes if outcome.node is None]
     for name in sorted({outcome.profile for outcome in pending} - set(scheduler_names)):
         pods = _format_names([outcome.pod for outcome in pending if outcome.profile == name])
-        say("notice", f"no profile has the schedulerName {name!r}; not scheduled: {pods}")
+        notify_user("notice", f"no profile has the schedulerName {name!r}; not scheduled: {pods}")
 
 
 def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
@@ -69,7 +69,7 @@ def print_moved(before: Mapping[str, PodOutcome], now: Mapping[str, PodOutcome])
     """Print the pods that went elsewhere than before, or wait for another reason; both by `namespace/name`."""
     moved = [pod for pod in dict.fromkeys((*now, *before)) if _placement(before.get(pod)) != _placement(now.get(pod))]
     if not moved:
-        say("notice", "nothing moved")
+        notify_user("notice", "nothing moved")
         return
     print_table(
         ("NAMESPACE", "POD", "BEFORE", "NOW", "MESSAGE"),
@@ -95,10 +95,10 @@ def summarise(simulation: SimulationResult) -> None:
     for pod, why in simulation.stuck.items():
         stuck.setdefault(why, []).append(pod)
     for why, names in stuck.items():
-        say("warning", f"gave up on {_format_names(names)}: {why}")
+        notify_user("warning", f"gave up on {_format_names(names)}: {why}")
     retried = [pod for pod in simulation.retrying if pod not in simulation.stuck]
     if retried:
-        say("warning", f"gave up on pods that were retried without success: {_format_names(retried)}")
+        notify_user("warning", f"gave up on pods that were retried without success: {_format_names(retried)}")
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     cycles, time = len(simulation.decisions), Duration(round(simulation.seconds, 3))
     account = f"{format_count(cycles, 'scheduling cycle')} in {time} of virtual time"

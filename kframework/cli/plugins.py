@@ -12,7 +12,7 @@ from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Output, OutputOption, Verbosity, group
 from kframework.cli.printing import print_json, print_names, print_table, print_yaml
 from kframework.observe.text_table import NONE
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.core.runtime.registry import Registry
@@ -61,7 +61,7 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
         case None:
             print_table(("NAME", "SOURCE", "READS", "POINTS"), [_cells(row) for row in rows])
     for message in dict.fromkeys(row.message for row in rows if row.message):
-        say("warning", message)
+        notify_user("warning", message)
 
 
 def _rows(registry: Registry) -> Iterator[_Row]:

@@ -32,8 +32,8 @@ class DataForm(StrEnum):
 def notify_user(kind: str, text: str) -> None:
     """Write one message to stderr, besides the data: an `error`, a `warning`, a `notice`; wrapped on a terminal."""
     # Errors may have several lines; other whitespace is shown.
-    joined = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
-    line = f"{kind}: {escape_text(joined)}"
+    words = re.sub(r"[ \t]*\n[ \t]*|  +", " ", text.strip(" \n"))
+    line = f"{kind}: {escape_text(words)}"
     if sys.stderr.isatty():
         width = shutil.get_terminal_size().columns
         line = textwrap.fill(line, width, subsequent_indent=INDENT, break_long_words=False, break_on_hyphens=False)
@@ -87,7 +87,7 @@ def print_data(form: DataForm, data: object) -> None:
 def progress_bar(title: str, *, shown: bool = True) -> Iterator[Callable[[int, int | None], None]]:
     """Show how much of the total is done, if `shown` and stderr is a terminal."""
     if not shown or not sys.stderr.isatty():
-        yield lambda done, of: None
+        yield lambda done, total: None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -96,7 +96,7 @@ def progress_bar(title: str, *, shown: bool = True) -> Iterator[Callable[[int, i
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=console.is_dumb_terminal) as bar:
         task = bar.add_task(title, total=None)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+        yield lambda done, total: bar.update(task, completed=done, total=total)
 
 
 def _in_colour() -> bool:

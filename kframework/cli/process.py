@@ -15,7 +15,7 @@ from kframework.cli.options import Devices, Objects, Port, WriteKubeconfig, pars
 from kframework.cli.printing import print_lines
 from kframework.errors import escape_text
 from kframework.simulation.inputs import read_cluster
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.client.kube_transport import KubeTransport
@@ -250,11 +250,11 @@ def print_target(configuration: Configuration, process: ProcessOptions, transpor
 
     names = ", ".join(profile.scheduler_name for profile in configuration.profiles)
     if process.dry_run:
-        say("notice", f"dry run for {names}: nothing is written to {transport.description}")
+        notify_user("notice", f"dry run for {names}: nothing is written to {transport.description}")
     elif is_loopback(host_of(transport.address)):
-        say("notice", f"scheduling the pods of {names} on {transport.description}")
+        notify_user("notice", f"scheduling the pods of {names} on {transport.description}")
     else:
-        say("notice", f"this will schedule the pods of {names} in the cluster at {transport.description}")
+        notify_user("notice", f"this will schedule the pods of {names} in the cluster at {transport.description}")
 
 
 def configured_kubeconfig(configuration: Configuration) -> str | None:
@@ -267,7 +267,7 @@ def configured_kubeconfig(configuration: Configuration) -> str | None:
     if files and not any(Path(file).exists() for file in files):
         remedy = "name another here, or with --kubeconfig, which takes precedence (KUBECONFIG does not)"
         message = f"there is no file {' or '.join(files)}; {remedy}"
-        document = configuration.profiles[0].place.document
+        document = configuration.profiles[0].location.document
         raise document.at("clientConnection", "kubeconfig").error(Problem((), message))
     return paths or None
 

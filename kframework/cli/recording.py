@@ -84,7 +84,7 @@ def recording(options: RecordOptions) -> Iterator[RecordedScheduler]:
 
     with open_recorder(options) as recorder:
         if recorder is None:
-            yield RecordedScheduler(PodEngine.of, [])
+            yield RecordedScheduler(PodEngine.from_configuration, [])
         else:
             yield RecordedScheduler(recording_pod_engine_factory(recorder), [recorder])
 

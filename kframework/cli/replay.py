@@ -18,7 +18,7 @@ from kframework.errors import escape_text
 from kframework.explain.text import BRIEF
 from kframework.observe.text_table import NONE, format_count
 from kframework.simulation.inputs import load_simulation_configuration
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.core.runtime.registry import Registry
@@ -101,13 +101,13 @@ def _report_versions(recorded: RecordingReader) -> None:
 
     maker, this = recorded.header.made_by, f"kframework {__version__}"
     if maker != this:
-        say("notice", f"recorded by {maker}, replayed by {this}: decisions may differ")
+        notify_user("notice", f"recorded by {maker}, replayed by {this}: decisions may differ")
     recorded_by, installed = recorded.header.distribution, distribution_of(recorded.header.engine)
     if installed and recorded_by != installed:
-        say("notice", f"recorded with {recorded_by}, replayed by {installed}: decisions may differ")
+        notify_user("notice", f"recorded with {recorded_by}, replayed by {installed}: decisions may differ")
     if recorded.header.part > 1:
         part = recorded.header.part
-        say("notice", f"part {part} of a recording; starts from the state at the end of part {part - 1}")
+        notify_user("notice", f"part {part} of a recording; starts from the state at the end of part {part - 1}")
 
 
 def _replay(recorded: RecordingReader, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:
@@ -121,7 +121,7 @@ def _replay(recorded: RecordingReader, config: str | None, plugins: Sequence[typ
     if config is None and recorded.header.part == 1:
         result = replay(file, registry)
         if result.difference is not None:
-            say("error", str(result.difference))
+            notify_user("error", str(result.difference))
         return result
     if config is not None and recorded.header.engine:
         return kind_of_recording(recorded).reconsider(file, config)
@@ -248,9 +248,9 @@ def _summarise(result: ReplayResult, config: str | None) -> None:
     """Print the number of repeated decisions and of differences by kind, as the last line."""
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     if result.cut_off:
-        say("notice", "the recording is incomplete: its writer was killed, or still runs")
+        notify_user("notice", "the recording is incomplete: its writer was killed, or still runs")
     for what, names in _format_unrepeated(result.unrepeated):
-        say("notice", f"not repeated: {what}: {BRIEF.names(names, _MAX_NAMES)}")
+        notify_user("notice", f"not repeated: {what}: {BRIEF.names(names, _MAX_NAMES)}")
     by = "the recorded configuration" if config is None else config
     compared = " and ".join(format_count(len(names), record) for record, names in result.compared.items())
     kinds = Counter(diff.kind for diff in result.differences)

@@ -32,7 +32,7 @@ from kframework.cli.recording import RecordedScheduler, RecordOptions, recording
 from kframework.cli.tracing import traced
 from kframework.errors import exit_on_debugger_quit
 from kframework.simulation.inputs import load_simulation_configuration
-from kframework.verbosity import NOTICE, say
+from kframework.verbosity import NOTICE, notify_user
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
@@ -86,7 +86,7 @@ def command(
         embedded.refuse_alone(controllers)
         client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
         if config is not None and any(value is not None for value in client.values()):
-            say("notice", "--kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection")
+            notify_user("notice", "--kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection")
             client.clear()
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
@@ -100,7 +100,7 @@ def command(
             compile_profiles(configuration, plugins)
             text = effective_yaml(configuration, load_in_tree_args(configuration))
             Path(write_config_to).write_text(text, encoding="utf-8")
-            say("notice", f"wrote the effective configuration to {write_config_to}")
+            notify_user("notice", f"wrote the effective configuration to {write_config_to}")
             return
         schedule(
             configuration,
@@ -120,7 +120,7 @@ def handle_early_signals() -> Iterator[None]:
     ended = SystemExit(0)
 
     def end(number: int, frame: FrameType | None) -> None:
-        say("notice", "Requested to terminate, exiting")
+        notify_user("notice", "Requested to terminate, exiting")
         raise ended
 
     before = signal.signal(signal.SIGTERM, end)
@@ -182,7 +182,7 @@ def schedule(
             report=create_event_printer() if process.dry_run else None,
             observers=observers,
             registry=Registry.with_plugins(*plugins),
-            tell=lambda line: _log.log(NOTICE, line),
+            log=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())
 

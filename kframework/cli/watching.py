@@ -22,7 +22,7 @@ from kframework.cli.named_plugins import search_module
 from kframework.cli.outcomes import print_moved, print_placements
 from kframework.objects.manifest import SUFFIXES
 from kframework.simulation.records import PodOutcome
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 #: The time of one wait for changes, in milliseconds; the first simulation begins after the first one.
 _WAIT_MS = 200
@@ -42,7 +42,7 @@ class WatchedPaths(msgspec.Struct, frozen=True):
     @property
     def existing_folders(self) -> list[Path]:
         """Every existing folder in which something may change, not including subfolders."""
-        below = {Path(place) for folder in self.folders for place, _, _ in os.walk(folder)}
+        below = {Path(path) for folder in self.folders for path, _, _ in os.walk(folder)}
         return sorted(below.union(file.parent for file in self.files if file.parent.is_dir()))
 
 
@@ -75,8 +75,8 @@ def _plugin_code(plugins: Iterable[str]) -> Iterator[Path]:
         spec = find_spec(module)
         if spec is None:
             continue
-        for place in spec.submodule_search_locations or filter(None, [spec.origin]):
-            code = Path(place).resolve()
+        for path in spec.submodule_search_locations or filter(None, [spec.origin]):
+            code = Path(path).resolve()
             if not any(code.is_relative_to(each) for each in installed):
                 yield code
 
@@ -95,11 +95,11 @@ def watch(arguments: Sequence[str], watched: WatchedPaths) -> NoReturn:
 
     before = signal.signal(signal.SIGINT, interrupt)
     try:
-        say("notice", "simulating again after every change, until Ctrl-C")
+        notify_user("notice", "simulating again after every change, until Ctrl-C")
         outcomes: Mapping[str, PodOutcome] | None = None
         for changed in detect_changes(watched, interrupted):
             if changed:
-                say("notice", f"{', '.join(sorted({path.name for path in changed}))} changed")
+                notify_user("notice", f"{', '.join(sorted({path.name for path in changed}))} changed")
             outcomes = simulate_again(arguments, outcomes)
     finally:
         signal.signal(signal.SIGINT, before)

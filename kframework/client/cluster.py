@@ -24,7 +24,7 @@ class RunBinder(Protocol):
         """Whether it can now."""
 
     def bind_run(self, run: Run) -> dict[int, ClusterError]:
-        """Bind the pods, and return the errors of those that could not be bound, by place."""
+        """Bind the pods, and return the errors of those that could not be bound, by their index."""
 
     def record_run(self, events: RunEvents) -> bool:
         """Record that the pods are bound; False where that must be recorded of each by itself."""

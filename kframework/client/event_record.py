@@ -116,15 +116,15 @@ class RunEvents(Sequence[EventRecord]):
         return {attempt.pod.namespace for attempt in self._bound.run.attempts}
 
     @overload
-    def __getitem__(self, place: int) -> EventRecord: ...
+    def __getitem__(self, index: int) -> EventRecord: ...
     @overload
-    def __getitem__(self, place: slice) -> list[EventRecord]: ...
-    def __getitem__(self, place: int | slice) -> EventRecord | list[EventRecord]:
-        if isinstance(place, slice):
-            return [self[each] for each in range(len(self))[place]]
+    def __getitem__(self, index: slice) -> list[EventRecord]: ...
+    def __getitem__(self, index: int | slice) -> EventRecord | list[EventRecord]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(len(self))[index]]
         run = self._bound.run
-        attempt, node_name = run.attempts[place], run.results[place].node
-        pod, number = attempt.pod, self.number + range(len(self))[place]
+        attempt, node_name = run.attempts[index], run.results[index].node
+        pod, number = attempt.pod, self.number + range(len(self))[index]
         series_key = SeriesKey(attempt.profile.name, SCHEDULED, "Binding", False, reference(pod))
         return EventRecord(series_key, cut_note(bound_note(pod, node_name)), self._now, number, self._now)
 

@@ -150,5 +150,5 @@ def _convert(data: object, struct: type[S], subject: str) -> S:
         return msgspec.convert(data, struct)
     except msgspec.ValidationError as error:
         problem = locate_decode_error(error, data)
-        place = ": ".join(filter(None, ("exec", subject, format_path(problem.path))))
-        raise LoginError(f"{place}: {problem.message}") from error
+        location = ": ".join(filter(None, ("exec", subject, format_path(problem.path))))
+        raise LoginError(f"{location}: {problem.message}") from error

@@ -93,8 +93,8 @@ def load_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     return KubeConfig(paths, context_name, user_name, cluster / "server", _read_entry(cluster), user)
 
 
-def _read_entry(place: YamlLocation) -> KubeconfigEntry:
-    values, file = place.value, place.document.file
+def _read_entry(location: YamlLocation) -> KubeconfigEntry:
+    values, file = location.value, location.document.file
     return KubeconfigEntry(values if isinstance(values, dict) else {}, Path(file or "").parent)
 
 
@@ -122,8 +122,8 @@ def _entries_by_name(roots: list[YamlLocation], part: str) -> dict[str, YamlLoca
     return entries
 
 
-def _required_text(place: YamlLocation, field: str) -> str:
-    value = (place / field).value
+def _required_text(location: YamlLocation, field: str) -> str:
+    value = (location / field).value
     if not isinstance(value, str) or not value:
-        raise place.error(Problem((field,), "must be given"))
+        raise location.error(Problem((field,), "must be given"))
     return value

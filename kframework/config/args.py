@@ -59,9 +59,9 @@ def _decode_profile(
         with collect_errors(errors):
             if issubclass(model, ApiArgs) and version != API_VERSION:
                 message = f'no kind "{name}Args" is registered for version {shown(version)}; want {API_VERSION}'
-                raise written.place.error(Problem(("apiVersion",), message))
-            args = decode(model, strip_type_meta(written.value, name, written.place), written.place)
+                raise written.location.error(Problem(("apiVersion",), message))
+            args = decode(model, strip_type_meta(written.value, name, written.location), written.location)
             if isinstance(args, ApiArgs) and (name in enabled or args.checked_when_disabled):
-                raise_collected([written.place.error(problem) for problem in args.problems(gates)])
+                raise_collected([written.location.error(problem) for problem in args.problems(gates)])
             decoded[name] = args
     return {name: decoded[name] for name in enabled if name in decoded}

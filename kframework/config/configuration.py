@@ -116,25 +116,25 @@ class RawArgs:
     """The args of a plugin as written in the file, to be decoded by the plugin's Args."""
 
     value: Mapping[str, Json]
-    place: YamlLocation = field(compare=False, repr=False)
+    location: YamlLocation = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class ProfileConfiguration:
     """A profile: `plugins` with the default set merged in, `args` of the plugins that have any.
 
-    `place` is the profile's position in the file. `percentage_of_nodes_to_score` None uses the global setting.
+    `location` is the profile's location in the file. `percentage_of_nodes_to_score` None uses the global setting.
     """
 
     scheduler_name: str
     percentage_of_nodes_to_score: int | None
     plugins: Plugins
     args: Mapping[str, RawArgs]
-    place: YamlLocation = field(compare=False, repr=False)
+    location: YamlLocation = field(compare=False, repr=False)
 
     def raw_args(self, plugin_name: str) -> RawArgs:
         """Return the args of a plugin as written in the file, empty if there are none."""
-        return self.args.get(plugin_name) or RawArgs({}, self.place / "pluginConfig" / plugin_name)
+        return self.args.get(plugin_name) or RawArgs({}, self.location / "pluginConfig" / plugin_name)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class Configuration:
     """The content of a configuration file.
 
     `settings` is the KubeSchedulerConfiguration without its profiles, `options` kframework's document. `warnings` are
-    lines for the user, each with its place.
+    lines for the user, each with its location.
     """
 
     settings: Settings
@@ -154,19 +154,19 @@ class Configuration:
 def plugin_references(
     profile: ProfileConfiguration, key: str, verb: Literal["enabled", "disabled"], name: str
 ) -> Iterator[YamlLocation]:
-    """Yield the places where the file names a plugin under a key, `multi_point` or a point; none for defaults."""
-    entries = profile.place / "plugins" / camel(key) / verb
+    """Yield the locations where the file names a plugin under a key, `multi_point` or a point; none for defaults."""
+    entries = profile.location / "plugins" / camel(key) / verb
     for index, entry in enumerate(entries.value if isinstance(entries.value, list) else ()):
         if isinstance(entry, dict) and entry.get("name") == name:
             yield entries / index / "name"
 
 
-def strip_type_meta(args: Mapping[str, Json], plugin_name: str, place: YamlLocation) -> dict[str, Json]:
+def strip_type_meta(args: Mapping[str, Json], plugin_name: str, location: YamlLocation) -> dict[str, Json]:
     """Return args without their `apiVersion` and `kind`, which must be `<plugin>Args` if they are given."""
     wanted = f"{plugin_name}Args"
     kind = args.get("kind", wanted)
     if kind != wanted:
         group = str(args.get("apiVersion", API_VERSION)).rpartition("/")[0]
         message = f"args for plugin {plugin_name} were not of type {wanted}.{_GROUP}, got {kind}.{group}"
-        raise place.error(Problem(("kind",), message))
+        raise location.error(Problem(("kind",), message))
     return {name: value for name, value in args.items() if name not in ("apiVersion", "kind")}

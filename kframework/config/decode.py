@@ -179,13 +179,13 @@ _EXPECTED = {
 }
 
 
-def decode(model: type[M], data: Json, place: YamlLocation) -> M:
-    """Decode the value at a place into a model; all errors in it are reported together."""
+def decode(model: type[M], data: Json, location: YamlLocation) -> M:
+    """Decode the value at a location into a model; all errors in it are reported together."""
     try:
         return model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as cause:
         details = cause.errors(include_url=False)
-    raise_collected([place.error(problem) for detail in details for problem in _problems(model, detail)])
+    raise_collected([location.error(problem) for detail in details for problem in _problems(model, detail)])
     raise AssertionError("a ValidationError has at least one error")
 
 

@@ -32,7 +32,7 @@ class Document:
     lines: dict[FieldPath, int]
 
     def at(self, *path: str | int) -> YamlLocation:
-        """Return the place of a path in this document."""
+        """Return the location of a path in this document."""
         return YamlLocation(self, path)
 
 
@@ -56,7 +56,7 @@ class YamlLocation:
 
     @property
     def value(self) -> Json:
-        """The value at this place; None if there is none."""
+        """The value at this location; None if there is none."""
         value = self.document.data
         for step in self.path:
             if isinstance(value, dict) and isinstance(step, str):
@@ -68,7 +68,7 @@ class YamlLocation:
         return value
 
     def error(self, problem: Problem) -> ConfigError:
-        """Return the ConfigError for a problem found at or below this place."""
+        """Return the ConfigError for a problem found at or below this location."""
         at = YamlLocation(self.document, (*self.path, *problem.path))
         return ConfigError(
             problem.message, file=self.document.file, line=at.line, path=format_path(at.path), nearest=problem.nearest

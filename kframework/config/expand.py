@@ -79,10 +79,10 @@ def expand_all(
         (name,) = points["queue_sort"]
         if name != first:
             message = f'different queue sort plugins for profile "{profile.scheduler_name}": "{name}", first: "{first}"'
-            errors.append(profile.place.error(Problem(("plugins",), message)))
+            errors.append(profile.location.error(Problem(("plugins",), message)))
         elif profile.args.get(name) != configuration.profiles[0].args.get(name):
             message = f'different queue sort plugin args for profile "{profile.scheduler_name}"'
-            errors.append(profile.place.error(Problem(("pluginConfig",), message)))
+            errors.append(profile.location.error(Problem(("pluginConfig",), message)))
     raise_collected(errors)
     return tuple(expanded)
 
@@ -185,8 +185,8 @@ class _Expansion:
                 f"at most one placement generate plugin is allowed for {named}",
             ),
         )
-        place = self._profile.place
-        return [place.error(Problem(("plugins", camel(key)), message)) for key, kept, message in rules if not kept]
+        location = self._profile.location
+        return [location.error(Problem(("plugins", camel(key)), message)) for key, kept, message in rules if not kept]
 
     def _weights(self) -> dict[str, int]:
         """Return the weight of every plugin that can score, even if disabled; `score` overrides `multiPoint`."""
@@ -197,7 +197,7 @@ class _Expansion:
                 weights[entry.name] = entry.weight or 1
         if sum(weights.values()) * _MAX_NODE_SCORE > _MAX_TOTAL_SCORE:
             message = "total score of Score plugins could overflow"
-            raise self._profile.place.error(Problem(("plugins", "score"), message))
+            raise self._profile.location.error(Problem(("plugins", "score"), message))
         return weights
 
     def _unknown(self, name: str, points: Sequence[str], key: str) -> ConfigError:
@@ -216,9 +216,12 @@ class _Expansion:
         return self._error(key, name, f'plugin "{name}" already registered as "{_interface(point)}"')
 
     def _error(self, key: str, name: str, message: str, hint: str | None = None) -> ConfigError:
-        """Return an error at the last place where the file enables a plugin under a key; else at the key."""
-        places = [self._profile.place / "plugins" / camel(key), *plugin_references(self._profile, key, "enabled", name)]
-        return places[-1].error(Problem((), message, hint))
+        """Return an error at the last location where the file enables a plugin under a key; else at the key."""
+        locations = [
+            self._profile.location / "plugins" / camel(key),
+            *plugin_references(self._profile, key, "enabled", name),
+        ]
+        return locations[-1].error(Problem((), message, hint))
 
 
 def _interface(point: str) -> str:

@@ -55,7 +55,7 @@ CONFIG_MAP_KEY = "scheduler-config.yaml"
 #: The plugin that leaves resources to extenders.
 _NODE_RESOURCES_FIT = "NodeResourcesFit"
 
-#: The place of values that are in no file.
+#: The location of values that are in no file.
 _NO_FILE = Document(None, {}, {}).at()
 
 
@@ -202,13 +202,13 @@ def _with_default_name(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]
     return [only.model_copy(update={"scheduler_name": "default-scheduler"})]
 
 
-def _profile(block: ProfileBlock, place: YamlLocation) -> ProfileConfiguration:
+def _profile(block: ProfileBlock, location: YamlLocation) -> ProfileConfiguration:
     args = {
-        entry.name: RawArgs(entry.args or {}, place / "pluginConfig" / index / "args")
+        entry.name: RawArgs(entry.args or {}, location / "pluginConfig" / index / "args")
         for index, entry in enumerate(block.plugin_config)
     }
     plugins = merge_plugins(DEFAULT_PLUGINS, block.plugins)
-    return ProfileConfiguration(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, place)
+    return ProfileConfiguration(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, location)
 
 
 def _without_managed_resources(profile: ProfileConfiguration, settings: Settings) -> ProfileConfiguration:
@@ -219,9 +219,9 @@ def _without_managed_resources(profile: ProfileConfiguration, settings: Settings
         return profile
     if _NODE_RESOURCES_FIT not in profile.args and _NODE_RESOURCES_FIT not in profile.plugins.enabled_names():
         message = "couldn't build extenders: can't find NodeResourcesFitArgs in plugin config"
-        raise profile.place.error(Problem(("pluginConfig",), message))
+        raise profile.location.error(Problem(("pluginConfig",), message))
     written = profile.raw_args(_NODE_RESOURCES_FIT)
-    changed = RawArgs({**written.value, "ignoredResources": ignored}, written.place)
+    changed = RawArgs({**written.value, "ignoredResources": ignored}, written.location)
     return replace(profile, args={**profile.args, _NODE_RESOURCES_FIT: changed})
 
 
@@ -229,12 +229,12 @@ def _warnings(profile: ProfileConfiguration) -> Iterator[ConfigError]:
     for key in PLACEMENT_POINTS:
         if profile.plugins.key(key).enabled:
             message = "has no effect: it is alpha in kube-scheduler"
-            yield profile.place.error(Problem(("plugins", camel(key)), message))
+            yield profile.location.error(Problem(("plugins", camel(key)), message))
     enabled = profile.plugins.enabled_names()
     for name in profile.args:
         if name not in enabled:
             message = f"args of {name} have no effect: the profile does not enable it"
-            yield profile.place.error(Problem(("pluginConfig",), message, nearest_name(name, enabled)))
+            yield profile.location.error(Problem(("pluginConfig",), message, nearest_name(name, enabled)))
 
 
 _JITTER_FACTOR = 1.2

@@ -139,7 +139,7 @@ class PodEngine(PodOutcomes):
         }
 
     @classmethod
-    def of(
+    def from_configuration(
         cls,
         configuration: Configuration,
         clock: Clock,

@@ -197,7 +197,7 @@ def read(paths: Iterable[str]) -> Manifest:
     if reader.faulty:
         raise InputErrors(create_errors(reader.faulty))
     reader.manifest.skipped.extend(
-        SkippedKind(*names, len(places), places[0]) for names, places in reader.unknown.items()
+        SkippedKind(*names, len(locations), locations[0]) for names, locations in reader.unknown.items()
     )
     return reader.manifest
 

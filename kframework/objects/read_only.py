@@ -31,8 +31,8 @@ class _ReadOnlyDict(dict[object, object]):
 
     def _refuse(self, *args: object, **named: object) -> Never:
         author = sys._getframe(1)
-        place = f"{author.f_code.co_filename}:{author.f_lineno}"
-        raise ReadOnlyError(f"{self._owner} is read-only, and written to in {place}; change a copy: dict(...)")
+        location = f"{author.f_code.co_filename}:{author.f_lineno}"
+        raise ReadOnlyError(f"{self._owner} is read-only, and written to in {location}; change a copy: dict(...)")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
@@ -59,7 +59,7 @@ def _read_only(value: object, owner: str) -> object:
     if isinstance(value, dict):
         return _ReadOnlyDict({key: _read_only(item, f"{owner}[{key!r}]") for key, item in value.items()}, owner)
     if isinstance(value, tuple | list):
-        items = tuple(_read_only(item, f"{owner}[{place}]") for place, item in enumerate(value))
+        items = tuple(_read_only(item, f"{owner}[{index}]") for index, item in enumerate(value))
         same = isinstance(value, tuple) and all(map(lambda new, old: new is old, items, value))
         return value if same else items
     return value

@@ -86,7 +86,7 @@ def _answer_fields(decision: Decision) -> _Fields:
         "reasons": decision.reasons,
         "rejectors": decision.rejectors,
         "pending": decision.pending,
-        "top": dict(decision.best_nodes),
+        "best_nodes": dict(decision.best_nodes),
     }
     if decision.best_nodes:  # otherwise there was nothing to choose from, and nothing was scored
         answers |= {"score": decision.score, "ties": decision.ties}

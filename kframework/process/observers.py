@@ -43,8 +43,8 @@ class IgnoredGroups:
     def __init__(self) -> None:
         self._has_told = False
 
-    def attach(self, scheduler: Scheduler, tell: Callable[[str], None]) -> None:
-        self._scheduler, self._tell = scheduler, tell
+    def attach(self, scheduler: Scheduler, log: Callable[[str], None]) -> None:
+        self._scheduler, self._log_line = scheduler, log
 
     def on_decision(self, decision: Decision) -> None:
         """Report the pod of a first attempt."""
@@ -68,7 +68,7 @@ class IgnoredGroups:
         scheduler = self._scheduler
         if not self._has_told:
             self._has_told = True
-            self._tell(f"{_IGNORED_GROUP} (first {pod.key})")
+            self._log_line(f"{_IGNORED_GROUP} (first {pod.key})")
         scheduler.record(PodEvent(pod.scheduler_name, pod, "GroupIgnored", "Scheduling", _IGNORED_GROUP, warning=True))
         condition = PodCondition(
             type="kframework.dev/GroupIgnored",
@@ -111,7 +111,7 @@ class Observers(Generic[E]):
             ),
         ]
 
-    def attach(self, scheduler: Scheduler[E], tell: Callable[[str], None]) -> None:
+    def attach(self, scheduler: Scheduler[E], log: Callable[[str], None]) -> None:
         """Attach observers that write to the cluster or to people."""
 
     def series(self, engine: E) -> tuple[Series, ...]:
@@ -124,14 +124,17 @@ class PodObservers(Observers[PodEngine]):
     """The observers of a scheduler of single pods, with explanations and optional recording."""
 
     def __init__(
-        self, *others: Observer, engine: EngineFactory[PodEngine] = PodEngine.of, timed_share: float = TIMED_SHARE
+        self,
+        *others: Observer,
+        engine: EngineFactory[PodEngine] = PodEngine.from_configuration,
+        timed_share: float = TIMED_SHARE,
     ) -> None:
         self._groups = IgnoredGroups()
         super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share)
         self.all += (self._groups,)
 
-    def attach(self, scheduler: Scheduler, tell: Callable[[str], None]) -> None:
-        self._groups.attach(scheduler, tell)
+    def attach(self, scheduler: Scheduler, log: Callable[[str], None]) -> None:
+        self._groups.attach(scheduler, log)
 
     def routes(self, scheduler: Scheduler) -> list[RouteDef]:
         return [*super().routes(scheduler), *explain_routes(scheduler, self.history)]

@@ -61,7 +61,7 @@ class Process(Generic[E]):
         registry: Registry | None = None,
         report: Callable[[Event], None] | None = None,
         companions: Iterable[SideTask[E]] = (),
-        tell: Callable[[str], None] = lambda line: None,
+        log: Callable[[str], None] = lambda line: None,
     ) -> None:
         self.configuration: Configuration = configuration if report is None else dry_run_configuration(configuration)
         self.clock = clock
@@ -72,7 +72,7 @@ class Process(Generic[E]):
         self._observers: Observers[E] = observers or PodObservers()  # type: ignore[assignment]  # E is PodEngine by default
         self._registry = registry
         self._companions = tuple(companions)
-        self._tell = tell
+        self._log_line = log
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
 
@@ -94,11 +94,11 @@ class Process(Generic[E]):
                 engine=self._observers.engine,
                 timed_share=self._observers.timed_share,
             )
-            self._observers.attach(self.scheduler, self._tell)
+            self._observers.attach(self.scheduler, self._log_line)
             self._collector = IdleCollector(self.clock)
             self.scheduler.on_idle = self._idle
             for notice in self.scheduler.profiles.warnings:
-                self._tell(notice)
+                self._log_line(notice)
             stack.enter_context(reduced_gc())
             stack.enter_context(handle_signals(self.stop))
             stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.count_slow_hook))
@@ -111,7 +111,7 @@ class Process(Generic[E]):
                     self._run_side_tasks(tasks)
                     await self.scheduler.run()
                     tasks.cancel_scope.cancel()
-        self._tell("Requested to terminate, exiting")
+        self._log_line("Requested to terminate, exiting")
 
     def stop(self) -> None:
         """Shut down: `Scheduler.stop`, which also releases the lease; then the endpoints close."""
@@ -127,7 +127,7 @@ class Process(Generic[E]):
         if not self._synced:
             self._synced = True
             pods = engine.cluster.pods.keys() | engine.pending.keys()
-            self._tell(f"synced with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
+            self._log_line(f"synced with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
 
     def _run_side_tasks(self, tasks: TaskGroup) -> None:
         for companion in self._companions:
@@ -147,7 +147,7 @@ class Process(Generic[E]):
         )
         shown = self._observers.routes(self.scheduler)
         url = await stack.enter_async_context(serve([*routes, *shown], self._listener))
-        self._tell(f"status page at {url}/ (health checks at {url}/livez and {url}/readyz)")
+        self._log_line(f"status page at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
     def _starting_plugin(self) -> str | None:
         starting = self.scheduler.starting
@@ -187,12 +187,12 @@ class Process(Generic[E]):
 
     async def _follow_lease(self, leader: LeaderThread) -> None:
         election = self.configuration.settings.leader_election
-        self._tell(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
+        self._log_line(f"waiting for the lease {election.resource_namespace}/{election.resource_name}")
         with self._leading:
             await leader.wait_until_elected()
             # After a long pause of the process the clock alone decides, before the election's thread runs.
             self._server.fence.only_while(lambda: leader.leading)
-            self._tell(f"leading as {leader.identity}")
+            self._log_line(f"leading as {leader.identity}")
             self.scheduler.lead()
             async with anyio.create_task_group() as companions:
                 self._run_side_tasks(companions)
@@ -323,7 +323,7 @@ class LeaderThread:
                 _log.exception("leader election failed")
         finally:
             for event in (self._won, self._ended) if self._released else (self._won, self._lost, self._ended):
-                self._tell(event)
+                self._log_line(event)
 
     async def _compete(self) -> None:
         """Compete for the lease until it is lost; the client is closed even on cancellation."""
@@ -335,13 +335,13 @@ class LeaderThread:
 
     def _started(self) -> None:
         self._led = True
-        self._tell(self._won)
+        self._log_line(self._won)
 
     def _stopped(self) -> None:
         if not self._released:
             self._on_lost()
-            self._tell(self._lost)
+            self._log_line(self._lost)
 
-    def _tell(self, event: asyncio.Event) -> None:
+    def _log_line(self, event: asyncio.Event) -> None:
         with suppress(RuntimeError):  # that loop is closed: it did not wait for the end of this thread
             self._scheduler_loop.call_soon_threadsafe(event.set)

@@ -16,13 +16,13 @@ T = TypeVar("T")
 SLICE = 0.0005
 
 
-def time_sliced(work: Iterator[None], aside: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
+def time_sliced(work: Iterator[None], isolated: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
     """Run work that yields where it may pause, and yield whenever it has run for `SLICE`.
 
     Each slice runs inside its own `aside()`, so what that opens is closed while other tasks run.
     """
     while True:
-        with aside():
+        with isolated():
             until = perf_counter() + SLICE
             for _ in work:
                 if perf_counter() >= until:

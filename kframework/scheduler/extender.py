@@ -65,15 +65,15 @@ class Extender:
         result = await self._send(self.settings.filter_verb, question, read)
         if result.error:
             raise ExtenderError(result.error)
-        asked = {node.name: node for node in nodes}
+        by_name = {node.name: node for node in nodes}
         for name in result.passing:
-            if name not in asked:
+            if name not in by_name:
                 claim = f'claims a filtered node "{name}" which is not found in the input node list'
                 raise ExtenderError(f'extender "{self.settings.address}" {claim}')
         failed = {name: Status(Code.UNSCHEDULABLE, (reason,)) for name, reason in result.failed.items()}
         for name, reason in result.unresolvable.items():
             failed[name] = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,))
-        return Filtered([asked[name] for name in dict.fromkeys(result.passing)], failed)
+        return Filtered([by_name[name] for name in dict.fromkeys(result.passing)], failed)
 
     async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> dict[str, int]:
         """Return the scores to add to the totals of these nodes, by name; raises ExtenderError."""

@@ -56,10 +56,12 @@ class Extenders(ExtenderClient):
         return Filtered(nodes, failed)
 
     async def prioritize(self, pod: PendingPod, nodes: Sequence[NodeInfo]) -> Mapping[str, int]:
-        asked = _interested_extenders(self._prioritizing, pod)
-        answers = await asyncio.gather(*(extender.prioritize(pod, nodes) for extender in asked), return_exceptions=True)
+        interested = _interested_extenders(self._prioritizing, pod)
+        answers = await asyncio.gather(
+            *(extender.prioritize(pod, nodes) for extender in interested), return_exceptions=True
+        )
         added: dict[str, int] = {}
-        for extender, answer in zip(asked, answers, strict=True):
+        for extender, answer in zip(interested, answers, strict=True):
             if isinstance(answer, ExtenderError):
                 _log.info("extender %s: no scores for pod %s: %s", extender.settings.address, pod.key, answer)
             elif isinstance(answer, BaseException):

@@ -97,7 +97,7 @@ class Scheduler(Host, Generic[E]):
         observers: Iterable[Observer] = (),
         slice: float = LOOP_SLICE,
         extender: Callable[[ExtenderSettings], Extender] = http_extender,
-        engine: EngineFactory[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine by default
+        engine: EngineFactory[E] = PodEngine.from_configuration,  # type: ignore[assignment]  # E is PodEngine by default
         fence: WriteFence | None = None,
         timed_share: float = 0.0,
     ) -> None:
@@ -361,7 +361,7 @@ class Scheduler(Host, Generic[E]):
             return
         started = perf_counter_ns()
         refused = self._run_binder.bind_run(run)
-        errors = {place: Status(Code.ERROR, (str(error),)) for place, error in refused.items()}
+        errors = {index: Status(Code.ERROR, (str(error),)) for index, error in refused.items()}
         bound = RunBinding(run, self.clock.now(), started, perf_counter_ns() - started, errors)
         self.engine.offer(bound)
         for observer, of_runs in self._run_observers:

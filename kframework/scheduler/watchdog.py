@@ -39,7 +39,9 @@ _IDLE_SAMPLES = 20
 #: The code of a loop callback on the stack: while the same frame is there, no other callback has run.
 _CALLBACK = Handle._run.__code__
 
-_HOOKS = {name for protocol in SPECIFICATIONS for name, of in vars(protocol).items() if hasattr(of, "kframework_spec")}
+_HOOKS = {
+    name for protocol in SPECIFICATIONS for name, each in vars(protocol).items() if hasattr(each, "kframework_spec")
+}
 _HOOKS |= {"start", "close"}
 
 #: Called for a hook that blocks the loop, with the names of the plugin and the hook.
@@ -229,7 +231,7 @@ def _modules(plugins: Iterable[Plugin]) -> dict[str, Plugin]:
     found: dict[str, list[Plugin]] = {}
     for plugin in plugins:
         found.setdefault(type(plugin).__module__, []).append(plugin)
-    return {module: of[0] for module, of in found.items() if len({type(plugin) for plugin in of}) == 1}
+    return {module: plugins[0] for module, plugins in found.items() if len({type(plugin) for plugin in plugins}) == 1}
 
 
 def _plugin_of(frame: FrameType, plugins: Collection[Plugin], modules: dict[str, Plugin]) -> Plugin | None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kframework.errors import ConfigError, InputError, InputErrors, format_import_error
 from kframework.observe.text_table import format_count
-from kframework.verbosity import say
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
@@ -41,7 +41,7 @@ def load_simulation_configuration(
     else:
         configuration = configuration_with_plugins(source, plugins)
         for warning in configuration.warnings:
-            say("warning", warning)
+            notify_user("warning", warning)
     if seed is None:
         return configuration
     return replace(configuration, options=configuration.options.model_copy(update={"seed": seed}))
@@ -99,7 +99,7 @@ def read_admitted(
 
         load_plugins(configuration, Registry.with_plugins(*plugins))
     for problem in declare_installed_kinds():
-        say("warning", str(problem))
+        notify_user("warning", str(problem))
     with gc_paused():
         manifest = read(filenames)
         unknown = _unknown_fields(manifest)
@@ -108,17 +108,17 @@ def read_admitted(
 
             unknown += find_strict_errors(manifest)
     if filenames and not (manifest.objects or manifest.skipped):
-        say("warning", f"no objects in {', '.join(filenames)}")
+        notify_user("warning", f"no objects in {', '.join(filenames)}")
     if unknown:
         if strict:
             raise InputErrors(unknown)
         for field in unknown:
-            say("warning", str(field))
+            notify_user("warning", str(field))
     manifest, rejected = _split_by_admission(manifest)
     if rejected and strict:
         raise InputErrors(create_errors(rejected))
     for notice in _skip_notices(manifest.skipped):
-        say("notice", notice)
+        notify_user("notice", notice)
     return manifest if devices is None else _with_devices(manifest, devices), rejected
 
 
@@ -127,7 +127,7 @@ def report_rejected(rejected: Sequence[FaultyObject]) -> None:
     from kframework.objects.manifest import create_errors
 
     for error in create_errors(rejected):
-        say("error", str(error))
+        notify_user("error", str(error))
 
 
 #: What to do with files that are not for a cluster, by group and kind.
@@ -235,7 +235,7 @@ def _with_devices(manifest: Manifest, devices: str) -> Manifest:
 
     objects, warnings = create_devices(read(devices), manifest.objects)
     for doubt in warnings:
-        say("warning", str(doubt))
+        notify_user("warning", str(doubt))
     return replace(manifest, objects=[*manifest.objects, *objects])
 
 

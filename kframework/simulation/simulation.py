@@ -87,7 +87,7 @@ class Simulation(Generic[E]):
         devices: str | Path | None = None,
         seed: int | None = None,
         observers: Iterable[Observer] = (),
-        engine: EngineFactory[E] = PodEngine.of,  # type: ignore[assignment]  # E is PodEngine where none is given
+        engine: EngineFactory[E] = PodEngine.from_configuration,  # type: ignore[assignment]  # E is PodEngine where none is given
         registry: Registry | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         timed_share: float = 0.0,

@@ -136,7 +136,7 @@ class Scenario:
             parse(self._config, "config"),
             plugins=self._plugins,
             observers=self._observers,
-            engine=with_read_only_objects(PodEngine.of),
+            engine=with_read_only_objects(PodEngine.from_configuration),
             controllers=[Kubelet, claim_controller, *volumes, script],
             workload_controllers=(),
         )

@@ -56,6 +56,20 @@ TOLD = ("docs/decisions", "tests", "CHANGELOG.md")
 
 #: A name of before version 2 of the contract, and the one that replaced it. No product code uses them again.
 RENAMED = {
+    # Words of everyday speech that named anything: `place` alone meant six things.
+    "ahead": "a noun",
+    "aside": "isolated",
+    "ask": "call",
+    "asked": "called or requested",
+    "beside": "a noun",
+    "of": "from_..., for_... or get",
+    "place": "position, location, path, key or index",
+    "places": "positions, locations, paths, keys or indices",
+    "said": "answer, message or text",
+    "say": "notify_user",
+    "told": "recorded or notified",
+    "within": "a noun",
+    # Names of single things.
     "Accounting": "AccountObserver",
     "Activated": "ActivateRequested",
     "Asking": "Suspendable",
@@ -115,7 +129,10 @@ VAGUE = (
     "for ever",
     "in vain",
     "had better",
+    "of which",
     "passed over",
+    "so many",
+    "stands",
     "told",
 )
 _VAGUE = re.compile(rf"\b({'|'.join(VAGUE)})\b", re.IGNORECASE)
@@ -137,6 +154,7 @@ def test_texts_and_documents_have_no_vague_words() -> None:
         ("module.py", '_log.warning("retried in vain: %s", pod)', 1),
         ("module.py", 'typer.Option(help="Who is told that a pod is bound.")', 1),
         ("page.md", "It is tried anew, for ever.\n```\nin vain\n```\n", 2),
+        ("page.md", "Here stands a list of so many pods, of which one waits.", 3),
     ],
 )
 def test_vague_word_is_reported(name: str, text: str, found: int) -> None:
@@ -203,11 +221,12 @@ def test_renamed_names_are_not_used() -> None:
 
 
 def test_renamed_name_is_reported() -> None:
-    planted = "class Gone:\n    under_way = under\nhandle.to_the_end(work)  # Changed\n"
+    planted = "class Gone:\n    under_way = under\nhandle.to_the_end(work)  # Changed\nplace = 1\n"
     assert [problem.partition(";")[0] for problem in renamed_names("module.py", planted)] == [
         "module.py, line 1: 'Gone'",
         "module.py, line 2: 'under_way'",
         "module.py, line 3: 'to_the_end'",
+        "module.py, line 4: 'place'",
     ]
 
 

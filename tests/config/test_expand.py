@@ -276,7 +276,7 @@ def test_weights_must_not_overflow() -> None:
     (profile,) = default_configuration().profiles
     heavy = PluginEntry.model_construct(name="ImageLocality", weight=2**63 // 100)
     plugins = profile.plugins.model_copy(update={"score": PluginSet.model_construct(enabled=(heavy,), disabled=())})
-    broken = ProfileConfiguration(profile.scheduler_name, None, plugins, profile.args, profile.place)
+    broken = ProfileConfiguration(profile.scheduler_name, None, plugins, profile.args, profile.location)
     with pytest.raises(ConfigError, match="total score of Score plugins could overflow"):
         expand(broken, in_tree_points)
 
@@ -492,7 +492,7 @@ def test_expansion_agrees_with_the_slow_rules(plugins: Plugins, table: dict[str,
         update={point: PluginSet(enabled=(PluginEntry(name=name),)) for point, name in needed.items()}
     )
     (default,) = default_configuration().profiles
-    profile = ProfileConfiguration("x", None, plugins, {}, default.place)
+    profile = ProfileConfiguration("x", None, plugins, {}, default.location)
     try:
         order = {point: tuple(slow_point(point, plugins, points_of)) for point in POINTS}
     except Refused:

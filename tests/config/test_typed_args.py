@@ -88,7 +88,7 @@ def test_args_stay_raw_until_the_model_is_known() -> None:
     raw = profile.args["Mine"]
     assert isinstance(raw, RawArgs)
     assert raw.value == {"anything": {"a": [1, None]}}
-    assert (raw.place.line, raw.place.path) == (7, ("profiles", 0, "pluginConfig", 0, "args"))
+    assert (raw.location.line, raw.location.path) == (7, ("profiles", 0, "pluginConfig", 0, "args"))
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ class Replica:
     def __init__(self, name: str, server: RealServer, moved: Callable[[], None]) -> None:
         self.lines: list[str] = []
         self._moved = moved
-        self.process: Process[Any] = Process(swift(), server, SystemClock(), identity=name, tell=self._tell)
+        self.process: Process[Any] = Process(swift(), server, SystemClock(), identity=name, log=self._tell)
 
     def _tell(self, line: str) -> None:
         self.lines.append(line)

@@ -34,7 +34,7 @@ class Scene(Host):
         self.evictions: list[Eviction] = []
         read: Configuration = parse(configuration, "test.yaml") if configuration else default_configuration()
         profiles = profiles_factory(read, registry or Registry.from_installed(), self)
-        self.engine: PodEngine = PodEngine.of(read, self, self, Extenders(), profiles)
+        self.engine: PodEngine = PodEngine.from_configuration(read, self, self, Extenders(), profiles)
         for obj in objects:
             self.engine.offer(Upserted(obj))
         self.engine.offer(Synced())

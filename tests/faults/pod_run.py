@@ -61,7 +61,7 @@ class PodRun(FaultyRun[PodEngine]):
             self.clock,
             self.random(f"client {number}" if number else "client"),
             registry=PLUGINS,
-            engine=PodEngine.of if recorder is None else recording_pod_engine_factory(recorder),
+            engine=PodEngine.from_configuration if recorder is None else recording_pod_engine_factory(recorder),
             recorder=recorder,
             extender=self._extender,
         )

@@ -157,7 +157,7 @@ def test_slow_attempt_is_logged_with_the_slowest_timed_plugins(caplog: pytest.Lo
 @pytest.mark.parametrize(
     ("decision", "said"),
     [
-        (DECISION, 'node="a" attempt=7 top={"a":90,"b":80} score=90 ties=1'),
+        (DECISION, 'node="a" attempt=7 best_nodes={"a":90,"b":80} score=90 ties=1'),
         (UNFIT, 'attempt=7 reasons={"no":5} rejectors=["Fit"]'),
         (replace(UNFIT, pending=("Fit",)), 'attempt=7 reasons={"no":5} rejectors=["Fit"] pending=["Fit"]'),
         (FAILED, "attempt=7"),

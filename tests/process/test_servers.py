@@ -106,7 +106,7 @@ def test_real_server_is_scheduled_on_by_the_one_that_holds_the_lease() -> None:
         async with run_cluster(Manifest([make_node("a"), make_pod()]), clock, ServerOptions(), places.append) as local:
             connection = ConnectionSettings(kubeconfig=str(places[0]))
             real = RealServer(connection, configuration, clock)
-            until.process = Process(configuration, real, clock, observers=PodObservers(until), tell=told.append)
+            until.process = Process(configuration, real, clock, observers=PodObservers(until), log=told.append)
             await until.process.run()
             api = KubeCluster(InProcessTransport(local.server), clock, random=Random(0))
             lease = await api.get(Lease, "kube-scheduler", "kube-system")
@@ -211,7 +211,7 @@ def test_missing_rights_are_logged_once_and_shown_until_they_are_granted(caplog:
                 clock,
                 observers=PodObservers(until),
                 listener=Listener(port=0),
-                tell=told.put_nowait,
+                log=told.put_nowait,
             )
             tasks.start_soon(until.process.run)
             ready = (await told.get()).rpartition(" and ")[2].rstrip(")")

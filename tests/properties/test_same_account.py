@@ -129,7 +129,7 @@ def spans(accounts: RunOutput) -> Iterator[str]:
         attempt = decision["attempt"]
         if attempt in cycles:
             yield from differ(
-                f"tries of {attempt}", roots[attempt]["attributes"]["kframework.tries"], decision["pod_attempts"]
+                f"tries of {attempt}", roots[attempt]["attributes"]["kframework.pod_attempts"], decision["pod_attempts"]
             )
             yield from span_of_attempt(cycles[attempt], decision)
             yield from points_in_span(cycles[attempt], parts, decision["timings"], decision["plugins"])

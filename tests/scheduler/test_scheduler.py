@@ -81,7 +81,9 @@ def test_waiter_for_the_end_of_a_session_runs_before_the_next_one() -> None:
 
     async def main() -> None:
         clock = LoopClock(asyncio.get_running_loop())
-        scheduler = Scheduler(default_configuration(), MemoryCluster(clock), clock, slice=1000.0, engine=Restless.of)
+        scheduler = Scheduler(
+            default_configuration(), MemoryCluster(clock), clock, slice=1000.0, engine=Restless.from_configuration
+        )
 
         async def look() -> None:
             while scheduler.engine.sessions < 100:

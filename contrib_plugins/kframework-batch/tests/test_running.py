@@ -184,7 +184,7 @@ def test_metrics_and_page_are_served() -> None:
             registry=core_registry(),
             observers=BatchObservers(until, engine=of.engine_factory()),
             listener=Listener(port=0),
-            tell=told.append,
+            log=told.append,
         )
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(process.run)

@@ -89,9 +89,9 @@ class TeamQuota(Plugin[TeamQuotaArgs]):
         requests, used = dict(pod.on_node), self._used(team)
         for resource, limit in share.limits().items():
             unit, words = UNITS[resource]
-            asked, in_use = requests.get(resource, 0), used[resource]
+            requested, in_use = requests.get(resource, 0), used[resource]
             # A pod that asks for nothing of it may go, even where others have more than the share by now.
-            if asked and in_use + asked > round(limit * unit):
+            if requested and in_use + requested > round(limit * unit):
                 # Unresolvable: preemption, which looks at nodes one by one, would evict pods in vain.
                 return unresolvable(f"team {team} has less left of its {limit:g} {words} than requested")
         return None

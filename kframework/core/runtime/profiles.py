@@ -256,7 +256,7 @@ def _locate_error(profiles: Sequence[ProfileConfiguration], error: PluginError) 
     """Return the error with the location in the file that names the plugin."""
     keys = (*POINTS, "multi_point")
     locations = (plugin_references(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
-    location = next(chain(*locations), profiles[0].place)
+    location = next(chain(*locations), profiles[0].location)
     return location.error(Problem((), str(error)))
 
 
@@ -332,7 +332,7 @@ def _unprepared_warnings(profile: ProfileConfiguration, points: ExtensionPoints,
                 remedy = f"which prepares for it; enable it at {camel(before)} too, or under multiPoint"
                 message = f"plugin {name!r} runs at {camel(point)} without its {camel(before)}, {remedy}"
                 location = next(
-                    plugin_references(profile, point, "enabled", name), profile.place / "plugins" / camel(before)
+                    plugin_references(profile, point, "enabled", name), profile.location / "plugins" / camel(before)
                 )
                 yield _format_warning(location, message)
 

@@ -72,12 +72,12 @@ class CronSchedule(NamedTuple):
 
     def next_after(self, time: float) -> float | None:
         local = datetime.fromtimestamp(time, self.zone)
-        for ahead in range(_MAX_DAYS):
-            day = local.date() + timedelta(days=ahead)
+        for days in range(_MAX_DAYS):
+            day = local.date() + timedelta(days=days)
             by_day, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
             matches = (by_day and by_weekday) if self.must_match_both else (by_day or by_weekday)
             if matches and day.month in self.months:
-                first_hour = local.hour if not ahead else 0
+                first_hour = local.hour if not days else 0
                 due = next((at for at in self._times(day, first_hour) if at > time), None)
                 if due is not None:
                     return due

@@ -65,7 +65,7 @@ def recording_pod_engine_factory(recorder: Recorder) -> EngineFactory[PodEngine]
     def configuration_text(configuration: Configuration) -> str:
         return effective_yaml(configuration, load_in_tree_args(configuration))
 
-    return recorder.recording_factory(RecordingPodEngine.of, configuration_text)
+    return recorder.recording_factory(RecordingPodEngine.from_configuration, configuration_text)
 
 
 class RecordingPodEngine(RecordingEngine, PodEngine):
@@ -124,7 +124,7 @@ class PodEngineKind(EngineKind[P]):
     def rebuild(self, configuration: str, file: str, clock: Clock, host: Host) -> P:
         parsed = parse(configuration, file)
         profiles = profiles_factory(parsed, self._registry or Registry.from_installed(), host)
-        return self._engine.of(parsed, clock, host, Extenders(), profiles)
+        return self._engine.from_configuration(parsed, clock, host, Extenders(), profiles)
 
     def apply_line(self, engine: P, recorded: RecordingReader, line: Line) -> None:
         if line.what == "PermitAllowed":

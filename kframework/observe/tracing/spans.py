@@ -116,7 +116,7 @@ class Tracing(Observer):
         remaining = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
         attributes = pod | _attributes_of_decision(decision) | remaining
         self._traces.export("scheduling_cycle", cycle, root, (popped, ended), attributes, failed)
-        tries: _Attributes = {"kframework.tries": decision.pod_attempts}
+        tries: _Attributes = {"kframework.pod_attempts": decision.pod_attempts}
         self._traces.export("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
 
     def on_binding(self, binding: Binding) -> None:

@@ -79,7 +79,7 @@ class Devices:
         self.classes: ObjectStore[DeviceClass] = handle.objects(DeviceClass)
         self._claims = handle.objects(ResourceClaim)
         self.allocated: AllocatedDevices = self._claims.index(AllocatedDevices)
-        self.inventory: Inventory = Inventory.of(handle)
+        self.inventory: Inventory = Inventory.for_stores(handle)
         self.pools: NodePools = NodePools(self.nodes, self.inventory, handle.feature_gates)
         self.gates: FeatureGates = handle.feature_gates
         is_fractional = handle.feature_gates.is_enabled("DRAFractionalCapacityRange")
@@ -136,7 +136,7 @@ def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
         return []
     holders = stores.objects(ResourceClaim).index(DeviceHolders)
     try:
-        pools = Inventory.of(stores).pools(node)
+        pools = Inventory.for_stores(stores).pools(node)
     except AllocationError:
         return []  # the node is rejected for an invalid selector
     return [

@@ -34,7 +34,7 @@ class Inventory:
         slices.follow(self._on_change)
 
     @classmethod
-    def of(cls, stores: Stores) -> Inventory:
+    def for_stores(cls, stores: Stores) -> Inventory:
         """Return the inventory of a cluster, with the taints of its rules; all callers share it."""
         inventory, rules = stores.objects(ResourceSlice).index(cls), stores.objects(DeviceTaintRule)
         if inventory._rules is not rules:

@@ -66,7 +66,7 @@ def _receive(connection: Connection) -> Iterator[WorkloadResult | tuple[int, int
 
 
 def _run_in_process(definition: Definition, config: str | None, connection: Connection) -> None:
-    connection.send(run(definition, config, lambda done, of: connection.send((done, of))))
+    connection.send(run(definition, config, lambda done, total: connection.send((done, total))))
 
 
 def run(definition: Definition, config: str | None, report_progress: ProgressCallback) -> WorkloadResult:

@@ -35,7 +35,7 @@ class Percentiles(msgspec.Struct, frozen=True):
     perc99: float
 
     @classmethod
-    def of(cls, figures: Sequence[float]) -> Percentiles | None:
+    def from_figures(cls, figures: Sequence[float]) -> Percentiles | None:
         """Sum some figures up; None of none."""
         if not figures:
             return None
@@ -170,8 +170,8 @@ class MetricsCollector(RunObserver, Observer):
             name=self.name,
             pods=self.scheduled,
             pods_per_second=self.scheduled / took if took > 0 else 0.0,
-            throughput=Percentiles.of(self._rates),
-            cycle_us=Percentiles.of(self._cycles),
+            throughput=Percentiles.from_figures(self._rates),
+            cycle_us=Percentiles.from_figures(self._cycles),
             attempts={result: len(figures) for result, figures in sorted(self._ends.items())},
             attempt_ms=_percentiles_by_name(self._ends),
             extension_points_ms=_percentiles_by_name(self._points),
@@ -181,4 +181,4 @@ class MetricsCollector(RunObserver, Observer):
 
 
 def _percentiles_by_name(figures: Mapping[str, Sequence[float]]) -> dict[str, Percentiles]:
-    return {name: each for name in sorted(figures) if (each := Percentiles.of(figures[name])) is not None}
+    return {name: each for name in sorted(figures) if (each := Percentiles.from_figures(figures[name])) is not None}

@@ -12,7 +12,7 @@ import pytest
 
 from kframework.cli.logs import LoggingFormat, deduplicated_logs, logging_to_stderr, set_format, set_verbosity
 from kframework.errors import PluginError
-from kframework.verbosity import NOTICE, V2, V3, V5, V10, say
+from kframework.verbosity import NOTICE, V2, V3, V5, V10, notify_user
 
 log = logging.getLogger("some.plugin")
 
@@ -71,14 +71,14 @@ def test_command_speaks_in_plain_words(capsys: pytest.CaptureFixture[str], form:
     with logging_to_stderr():
         set_format(form)
         for kind in ("notice", "warning", "error"):
-            say(kind, "100% done")
+            notify_user(kind, "100% done")
     assert capsys.readouterr().err == "notice: 100% done\nwarning: 100% done\nerror: 100% done\n"
 
 
 def test_in_json_every_line_is_json(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr():
         set_format(LoggingFormat.JSON)
-        say("notice", "100% done")
+        notify_user("notice", "100% done")
         log.error("%s", fault())
         log.error("%s", fault())
     said, first, more = (json.loads(line) for line in capsys.readouterr().err.splitlines())
@@ -165,7 +165,7 @@ def test_each_pod_has_its_line_at_its_verbosity(capsys: pytest.CaptureFixture[st
 def test_output_of_a_command_is_not_deduplicated(capsys: pytest.CaptureFixture[str]) -> None:
     with logging_to_stderr(), deduplicated_logs(0):
         for _ in range(9):
-            say("error", "no")
+            notify_user("error", "no")
     assert len(capsys.readouterr().err.splitlines()) == 9
 
 

@@ -157,7 +157,9 @@ def test_recording_stops_with_a_warning_if_the_engine_has_no_parts(
     recorder, configuration, host = Recorder(file), default_configuration(), Host()
     host.report_decision = recorder.on_decision  # type: ignore[method-assign]  # as a scheduler's observer is told
     profiles = profiles_factory(configuration, Registry.with_plugins(), host)
-    make = recorder.recording_factory(Modest.of, lambda configuration: effective_yaml(configuration, {}))
+    make = recorder.recording_factory(
+        Modest.from_configuration, lambda configuration: effective_yaml(configuration, {})
+    )
     engine = make(configuration, Ticking(), host, Extenders(), profiles)
     for message in (Upserted(NODE), Upserted(POD), Synced()):
         engine.offer(message)

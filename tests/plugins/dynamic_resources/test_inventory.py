@@ -99,8 +99,8 @@ def test_rules_taint_devices_as_they_come_change_and_go() -> None:
     early = taint_rule("early", pool="q")
     slices.put(first.metadata, first)
     rules.put(early.metadata, early)
-    inventory = Inventory.of(state)
-    assert Inventory.of(state) is inventory
+    inventory = Inventory.for_stores(state)
+    assert Inventory.for_stores(state) is inventory
     slices.put(second.metadata, second)
     assert tainted(inventory) == {"y": ["broken:NoSchedule (rule early)"]}
     position = inventory.log.end
@@ -126,7 +126,7 @@ def test_status_of_a_rule_changes_no_slice() -> None:
     state.objects(ResourceSlice).put(here.metadata, here)
     rule = taint_rule("r")
     state.objects(DeviceTaintRule).put(rule.metadata, rule)
-    inventory = Inventory.of(state)
+    inventory = Inventory.for_stores(state)
     position = inventory.log.end
     status = {"conditions": [{"type": "EvictionInProgress", "status": "True"}]}
     evicting = msgspec.convert({**msgspec.to_builtins(rule), "status": status}, DeviceTaintRule)

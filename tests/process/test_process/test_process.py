@@ -66,7 +66,7 @@ class Stage:
         self._moved = asyncio.Event()
         self.cluster.subscribe([Pod], lambda change: self._moved.set())
         self.process = Process(
-            configuration or default_configuration(), self, clock, identity="me", tell=self.tell, **parts
+            configuration or default_configuration(), self, clock, identity="me", log=self.tell, **parts
         )
 
     def tell(self, line: str) -> None:

@@ -204,7 +204,7 @@ def test_retrying_pods_come_from_the_engine() -> None:
         def retried_pods(self) -> tuple[str, ...]:
             return ("all", "of", "them")
 
-    simulation = simulate([make_node("a"), make_pod()], engine=Stubborn.of)
+    simulation = simulate([make_node("a"), make_pod()], engine=Stubborn.from_configuration)
     assert (simulation.retrying, simulation.seconds) == (("all", "of", "them"), 3600.0)
     assert [outcome.node for outcome in simulation.outcomes] == ["a"]
 

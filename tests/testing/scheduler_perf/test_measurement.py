@@ -52,9 +52,9 @@ def binding(number: int, code: Code = Code.SUCCESS) -> Binding:
 
 
 def test_percentiles_are_those_of_scheduler_perf() -> None:
-    assert Percentiles.of([]) is None
-    assert Percentiles.of([5.0]) == Percentiles(5.0, 5.0, 5.0, 5.0, 5.0)
-    assert Percentiles.of([float(n) for n in range(10, 0, -1)]) == Percentiles(5.5, 5.0, 9.0, 10.0, 10.0)
+    assert Percentiles.from_figures([]) is None
+    assert Percentiles.from_figures([5.0]) == Percentiles(5.0, 5.0, 5.0, 5.0, 5.0)
+    assert Percentiles.from_figures([float(n) for n in range(10, 0, -1)]) == Percentiles(5.5, 5.0, 9.0, 10.0, 10.0)
 
 
 def test_pods_are_counted_in_the_given_namespaces(seconds: list[float]) -> None:

@@ -290,7 +290,7 @@ class SessionHistory(SessionObserver):
 
 
 def _weight(account: SessionAccount) -> int:
-    said = sum(len(turn.verdicts) + len(turn.victims) + len(turn.protected) for turn in account.turns)
+    items = sum(len(turn.verdicts) + len(turn.victims) + len(turn.protected) for turn in account.turns)
     jobs = len(account.jobs) + len(account.gone)
     lines = len(account.queues) + jobs + len(account.bound) + len(account.evicted)
-    return 1 + len(account.turns) + said + lines
+    return 1 + len(account.turns) + items + lines

@@ -59,10 +59,10 @@ def format_placement(turn: Turn) -> str:
         f"not in {each.hypernode}: {each.message.removesuffix('.')}" for each in turn.rejected_hypernodes[:_MAX_REASONS]
     )
     own = turn.hypernode and f"in hypernode {turn.hypernode}"
-    said = [(sub, f"in hypernode {sub.hypernode}" if sub.hypernode else sub.message) for sub in turn.subjobs]
-    told = [f"{subjob_name(sub.subjob)}: {what.removesuffix('.')}" for sub, what in said if what]
-    more = f"and {len(told) - _MAX_REASONS} other subgroups" if len(told) > _MAX_REASONS else ""
-    return "; ".join(filter(None, (own, format_reasons(turn), *tried, *told[:_MAX_REASONS], more)))
+    reasons = [(sub, f"in hypernode {sub.hypernode}" if sub.hypernode else sub.message) for sub in turn.subjobs]
+    texts = [f"{subjob_name(sub.subjob)}: {what.removesuffix('.')}" for sub, what in reasons if what]
+    more = f"and {len(texts) - _MAX_REASONS} other subgroups" if len(texts) > _MAX_REASONS else ""
+    return "; ".join(filter(None, (own, format_reasons(turn), *tried, *texts[:_MAX_REASONS], more)))
 
 
 def subjob_name(name: str) -> str:
@@ -116,12 +116,12 @@ def queue_section(states: Sequence[QueueState], waiting: Mapping[str, int], sess
 def sessions_section(sessions: Iterable[SessionAccount], total: int) -> Section:
     def row(account: SessionAccount) -> Row:
         outcomes = Counter(turn.outcome.value for turn in account.turns)
-        said = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
-        said = f"ended early: {account.failure}" if account.failure else said
+        summary = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items())
+        summary = f"ended early: {account.failure}" if account.failure else summary
         took = sum(part.took for part in account.parts)
         counts = len(account.turns), len(account.bound), len(account.evicted)
         tone = Tone.BAD if account.failure else Tone.GOOD if any(counts[1:]) else Tone.PLAIN
-        return Row((session_ref(account), account.at, took, *counts, said), tone)
+        return Row((session_ref(account), account.at, took, *counts, summary), tone)
 
     titles = columns(
         *("Session", ("At", ColumnKind.MOMENT), ("Took", ColumnKind.DURATION), ("Turns", ColumnKind.NUMBER)),

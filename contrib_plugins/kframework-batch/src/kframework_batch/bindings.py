@@ -56,8 +56,8 @@ class Bindings:
         self._host.bind_run(run)
 
     def bind_each(self, run: Run) -> None:
-        for place in range(len(run)):
-            self._host.report_decision(run[place])
+        for index in range(len(run)):
+            self._host.report_decision(run[index])
         self._start_cycles(run)
 
     def rebind_each(self, run: Run) -> None:
@@ -65,8 +65,8 @@ class Bindings:
         self._start_cycles(run)
 
     def _start_cycles(self, run: Run) -> None:
-        for place in range(len(run)):
-            reservation = run.reservation(place)
+        for index in range(len(run)):
+            reservation = run.reservation(index)
             self._cluster.waiting.add(reservation.reserved)
             self._reservations[reservation.pod.uid] = reservation
             self._host.bind(reservation)
@@ -128,8 +128,8 @@ class Bindings:
     def end_run(self, bound: RunBinding) -> Iterator[tuple[PendingPod, Status | None]]:
         """Account for the end of a run; yields each pod with what went wrong."""
         self._runs -= 1
-        for place, (attempt, found) in enumerate(zip(bound.run.attempts, bound.run.results, strict=True)):
-            yield self._end(attempt.pod, found.node, attempt.profile, bound.errors.get(place))
+        for index, (attempt, found) in enumerate(zip(bound.run.attempts, bound.run.results, strict=True)):
+            yield self._end(attempt.pod, found.node, attempt.profile, bound.errors.get(index))
         bound.run.end()
 
     def _end(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from kframework.cli.go_flags import GoFlagsCommand, flags, warn_ignored_flags
-from kframework.cli.logs import deduplicated_logs, say
+from kframework.cli.logs import deduplicated_logs, notify_user
 from kframework.cli.options import (
     Devices,
     DurationOption,
@@ -179,7 +179,7 @@ def simulate(
             page.write(page_of(shown, title=f"Simulation of {', '.join(filenames)}", start=VIRTUAL_EPOCH))
     report_notices(result, scheduler_names)
     for line in waiting:
-        say("notice", line)
+        notify_user("notice", line)
     print_outcomes(result, output)
     summarise(result)
     raise typer.Exit(int(bool(rejected)))
@@ -300,7 +300,7 @@ def run(
             companions=companions,
             listener=process.listener(),
             report=create_event_printer() if process.dry_run else None,
-            tell=_tell,
+            log=_tell,
         )
         asyncio.run(running.run())
 
@@ -311,7 +311,7 @@ def _tell(line: str) -> None:
     _log.log(NOTICE, line)
 
 
-def _election(scheduler_names: Sequence[str], said: Mapping[str, object], controllers: bool) -> dict[str, object]:
+def _election(scheduler_names: Sequence[str], flags: Mapping[str, object], controllers: bool) -> dict[str, object]:
     """Return what the command line says about the leader election, with Volcano's defaults.
 
     A cluster whose jobs need our `controllers` has no Volcano, and so no namespace for its lease.
@@ -321,7 +321,7 @@ def _election(scheduler_names: Sequence[str], said: Mapping[str, object], contro
         "resource_name": "-".join(scheduler_names),
         "resource_namespace": "kube-system" if controllers else "volcano-system",
     }
-    return defaults | {name: value for name, value in said.items() if value is not None}
+    return defaults | {name: value for name, value in flags.items() if value is not None}
 
 
 # -- rbac ----------------------------------------------------------------------------------------------------------
@@ -352,15 +352,15 @@ def rbac(
     from kframework_batch.settings import role_manifests
 
     settings = _settings(load_program(config), scheduler_names)
-    said = {"leader_elect": leader_elect, "resource_name": resource_name, "resource_namespace": resource_namespace}
+    flags = {"leader_elect": leader_elect, "resource_name": resource_name, "resource_namespace": resource_namespace}
     election = with_overrides(
         settings.configuration,
-        leader_election=_election(scheduler_names, said, controllers),
+        leader_election=_election(scheduler_names, flags, controllers),
         client_connection={},
         options={},
     ).settings.leader_election
-    beside = settings.controller_factories() if controllers else ()
-    print_objects(output, role_manifests(settings, beside, election, name=name, namespace=namespace))
+    factories = settings.controller_factories() if controllers else ()
+    print_objects(output, role_manifests(settings, factories, election, name=name, namespace=namespace))
 
 
 # -- what all have in common ---------------------------------------------------------------------------------------
@@ -384,7 +384,7 @@ def _settings(
     from kframework_batch.settings import ProgramSettings
 
     for notice in program.notices:
-        say("warning", notice)
+        notify_user("warning", notice)
     if seed is None:
         seed = program.configuration.options.seed
     return ProgramSettings(

@@ -219,15 +219,15 @@ class CombinedPlugins:
     def allocated(self, task: TaskInfo) -> Status | None:
         """Notify every plugin that a task got room; if one rejects it, undo the notifications and return its status."""
         session = self._session
-        told: list[BatchPlugin] = []
+        notified: list[BatchPlugin] = []
         for call in self._allocated:
             status = call(session, task)
             if isinstance(status, Status) and status.code is not Code.SUCCESS:
                 for undo in self.tiers.flat("deallocated"):
-                    if undo.plugin in told:
+                    if undo.plugin in notified:
                         undo(session, task)
                 return status.with_plugin(call.plugin.name)
-            told.append(call.plugin)
+            notified.append(call.plugin)
         return None
 
     def deallocated(self, task: TaskInfo) -> None:
@@ -247,9 +247,9 @@ def time_steps(steps: Iterator[None], took: Callable[[int], None]) -> Iterator[N
         yield
 
 
-def _rejection(asked: Iterable[HookCall[object]], *arguments: object) -> Status | None:
+def _rejection(calls: Iterable[HookCall[object]], *arguments: object) -> Status | None:
     """Return the first status that is no success, with the name of the plugin that gave it."""
-    for call in asked:
+    for call in calls:
         status = call(*arguments)
         if isinstance(status, Status) and status.code is not Code.SUCCESS:
             return status.with_plugin(call.plugin.name)

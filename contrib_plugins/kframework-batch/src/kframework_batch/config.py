@@ -60,7 +60,7 @@ class TierPlugin:
     name: str
     flags: Mapping[str, bool]
     arguments: RawArgs
-    place: YamlLocation = field(compare=False, repr=False)
+    location: YamlLocation = field(compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class BatchConfiguration:
     tiers: tuple[tuple[TierPlugin, ...], ...]
     #: By the name of the action.
     action_arguments: Mapping[str, RawArgs]
-    place: YamlLocation = field(compare=False, repr=False)
+    location: YamlLocation = field(compare=False, repr=False)
     #: What a document beside it says that Volcano has no word for.
     options: Options = field(default_factory=Options)
     warnings: tuple[str, ...] = field(default=(), compare=False)
@@ -118,7 +118,7 @@ class _ConfigurationReader:
             actions=self._actions(root / "actions"),
             tiers=tuple(self._tier(tier) for tier in self._items(root / "tiers")),
             action_arguments=self._action_arguments(root / "configurations"),
-            place=root,
+            location=root,
         )
         self._refuse_conflicts(read.tiers)
         if self._fields(root / "metrics"):
@@ -129,35 +129,35 @@ class _ConfigurationReader:
 
     def _options(self, further: Sequence[YamlLocation]) -> Options:
         """Read the first of the further documents that is one of options; none of the others counts."""
-        kinds = [(place / "kind").value for place in further]
+        kinds = [(location / "kind").value for location in further]
         chosen = kinds.index(OPTIONS_KIND) if OPTIONS_KIND in kinds else None
-        for number, place in enumerate(further):
+        for number, location in enumerate(further):
             if number != chosen:
-                self._warn(place, "a file holds one configuration: ignoring this document")
+                self._warn(location, "a file holds one configuration: ignoring this document")
         with collect_errors(self._errors):
             return Options() if chosen is None else options_of(further[chosen])
         return Options()
 
-    def _actions(self, place: YamlLocation) -> tuple[str, ...]:
-        text = self._text(place)
+    def _actions(self, location: YamlLocation) -> tuple[str, ...]:
+        text = self._text(location)
         names = tuple(name.strip() for name in text.split(","))
         if text and "" in names:
-            self._add_error(place, f"{shown(text)} lacks a name before or after a comma")
+            self._add_error(location, f"{shown(text)} lacks a name before or after a comma")
         return names
 
-    def _tier(self, place: YamlLocation) -> tuple[TierPlugin, ...]:
-        self._fields(place, ("plugins",))
+    def _tier(self, location: YamlLocation) -> tuple[TierPlugin, ...]:
+        self._fields(location, ("plugins",))
         found = []
-        for entry in self._items(place / "plugins"):
+        for entry in self._items(location / "plugins"):
             written = self._fields(entry, ("name", "arguments", *sorted(_FLAGS)))
             flags = {name: self._flag(entry / name) for name in written if name in _FLAGS}
             name, arguments = self._text(entry / "name"), entry / "arguments"
             found.append(TierPlugin(name, flags, RawArgs(self._fields(arguments), arguments), entry))
         return tuple(found)
 
-    def _action_arguments(self, place: YamlLocation) -> dict[str, RawArgs]:
+    def _action_arguments(self, location: YamlLocation) -> dict[str, RawArgs]:
         found: dict[str, RawArgs] = {}
-        for entry in self._items(place):
+        for entry in self._items(location):
             self._fields(entry, ("name", "arguments"))
             name, arguments = self._text(entry / "name"), entry / "arguments"
             read = RawArgs(self._fields(arguments), arguments)
@@ -166,40 +166,40 @@ class _ConfigurationReader:
             found.setdefault(name, read)
         return found
 
-    def _fields(self, place: YamlLocation, known: Sequence[str] = ()) -> dict[str, Json]:
+    def _fields(self, location: YamlLocation, known: Sequence[str] = ()) -> dict[str, Json]:
         """Return the fields of a mapping that are not null; warn of others than the known ones, if those are given."""
-        value = place.value if place.value is not None else {}
+        value = location.value if location.value is not None else {}
         if not isinstance(value, dict):
-            self._add_error(place, f"expected a mapping, got {shown(value)}")
+            self._add_error(location, f"expected a mapping, got {shown(value)}")
             return {}
         for name in value:
             if known and name not in known:
-                self._warn(place / name, f'unknown field "{name}" is ignored', nearest_name(name, known))
+                self._warn(location / name, f'unknown field "{name}" is ignored', nearest_name(name, known))
         return {name: field for name, field in value.items() if field is not None}
 
-    def _items(self, place: YamlLocation) -> list[YamlLocation]:
-        value = place.value if place.value is not None else []
+    def _items(self, location: YamlLocation) -> list[YamlLocation]:
+        value = location.value if location.value is not None else []
         if not isinstance(value, list):
-            self._add_error(place, f"expected a list, got {shown(value)}")
+            self._add_error(location, f"expected a list, got {shown(value)}")
             return []
-        return [place / index for index in range(len(value))]
+        return [location / index for index in range(len(value))]
 
-    def _text(self, place: YamlLocation) -> str:
-        value = place.value
+    def _text(self, location: YamlLocation) -> str:
+        value = location.value
         if isinstance(value, str) and value:
             return value
         if value is None or value == "":
-            self._errors.append(place.error(required(())))
+            self._errors.append(location.error(required(())))
         else:
-            self._add_error(place, f"expected a string, got {shown(value)}")
+            self._add_error(location, f"expected a string, got {shown(value)}")
         return ""
 
-    def _flag(self, place: YamlLocation) -> bool:
-        value = place.value
+    def _flag(self, location: YamlLocation) -> bool:
+        value = location.value
         read = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
         if isinstance(read, bool):
             return read
-        self._add_error(place, f"expected true or false, got {shown(value)}")
+        self._add_error(location, f"expected true or false, got {shown(value)}")
         return True
 
     def _refuse_conflicts(self, tiers: Sequence[Sequence[TierPlugin]]) -> None:
@@ -207,14 +207,14 @@ class _ConfigurationReader:
             trees = [entry for entry in tier if entry.name == "drf" and entry.flags.get(HIERARCHY)]
             if trees and any(entry.name == "proportion" for entry in tier):
                 why = "drf with a hierarchy and proportion both compute the shares of queues: keep one of them"
-                self._add_error(trees[0].place / HIERARCHY, why)
+                self._add_error(trees[0].location / HIERARCHY, why)
         entries = {entry.name: entry for entry in chain(*tiers)}
         if {"proportion", "capacity"} <= entries.keys():
             why = "proportion computes the shares of queues, capacity reads them from their specs: remove one"
-            self._add_error(entries["capacity"].place / "name", why)
+            self._add_error(entries["capacity"].location / "name", why)
 
-    def _add_error(self, place: YamlLocation, message: str) -> None:
-        self._errors.append(place.error(Problem((), message)))
+    def _add_error(self, location: YamlLocation, message: str) -> None:
+        self._errors.append(location.error(Problem((), message)))
 
-    def _warn(self, place: YamlLocation, message: str, meant: str | None = None) -> None:
-        self._warnings.append(place.error(Problem((), message, meant)))
+    def _warn(self, location: YamlLocation, message: str, meant: str | None = None) -> None:
+        self._warnings.append(location.error(Problem((), message, meant)))

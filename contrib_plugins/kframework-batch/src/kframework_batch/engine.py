@@ -358,12 +358,12 @@ class BatchEngine(Engine, SessionEffects):
             left, group = update_job_status(job, session.uid, now), job.object
             if left is not None and group is not None:
                 self._writes.write_status(group, status_patch(left))
-                uid, said = group.metadata.uid, schedulability(job)
-                if said is None or said.ready:
+                uid, answer = group.metadata.uid, schedulability(job)
+                if answer is None or answer.ready:
                     self._last_messages.pop(uid, None)
-                elif self._last_messages.get(uid) != said[1:]:  # the message has changed
-                    self._last_messages[uid] = said[1:]
-                    self.record_warning(job, "Unschedulable", said.message)
+                elif self._last_messages.get(uid) != answer[1:]:  # the message has changed
+                    self._last_messages[uid] = answer[1:]
+                    self.record_warning(job, "Unschedulable", answer.message)
             for state in (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.ALLOCATED):
                 for task in job.with_status(state).values():
                     if not task.is_gated:
@@ -385,8 +385,8 @@ class BatchEngine(Engine, SessionEffects):
     def _report_pending(self, job: JobInfo, task: TaskInfo) -> None:
         """Report why a task waits, unless that is unchanged: another feasible node is nothing new."""
         reason, message = pending_reason(job, task)
-        place = job.tentative_nodes.get(task.uid)
-        gist = (reason, message if place is None else place.status.value)
+        tentative = job.tentative_nodes.get(task.uid)
+        gist = (reason, message if tentative is None else tentative.status.value)
         if message and self._last_messages.get(task.uid) != gist:
             self._last_messages[task.uid] = gist
             self._bindings.record_unschedulable(task, message)

@@ -112,9 +112,9 @@ def _read_min_resources(job: JobInfo, quantities: ResourceList | None) -> None:
     if quantities is None:
         return
     try:
-        said = Resource.parse(quantities)
+        amounts = Resource.parse(quantities)
     except QuantityError as error:
         job.invalid_reason = f"spec.minResources: {error}"
     else:
-        counted = (name for name in said if name != "pods" and not name.startswith(_QUOTAS))
-        job.min_resources = Resource((name, said[name]) for name in counted)
+        counted = (name for name in amounts if name != "pods" and not name.startswith(_QUOTAS))
+        job.min_resources = Resource((name, amounts[name]) for name in counted)

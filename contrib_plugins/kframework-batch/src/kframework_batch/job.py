@@ -325,9 +325,9 @@ class JobInfo(GangInfo):
         held, holds = before in ALLOCATED, after in ALLOCATED
         if held is not holds:
             (self.allocated.add if holds else self.allocated.sub)(task.request)
-        asked, asks = before in _REQUESTING, after in _REQUESTING
-        if asked is not asks:
-            (self.requested.add if asks else self.requested.sub)(task.request)
+        requested, requests = before in _REQUESTING, after in _REQUESTING
+        if requested is not requests:
+            (self.requested.add if requests else self.requested.sub)(task.request)
 
     @property
     def bound_resources(self) -> Resource:

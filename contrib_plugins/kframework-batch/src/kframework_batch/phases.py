@@ -106,12 +106,12 @@ def pending_reason(job: JobInfo, task: TaskInfo) -> tuple[str, str]:
 
     Schedulable are those that had a place, but waited for others of their gang.
     """
-    place = job.tentative_nodes.get(task.uid)
-    if place is None:
+    tentative = job.tentative_nodes.get(task.uid)
+    if tentative is None:
         known = job.fit_errors.get(task.uid) or job.message or job.invalid_reason
         return "Unschedulable", known or _not_tried(job, task)
-    where = f"Pod {task.key} can possibly be assigned to {place.node_name}, once"
-    if place.status is TaskStatus.PIPELINED:
+    where = f"Pod {task.key} can possibly be assigned to {tentative.node_name}, once"
+    if tentative.status is TaskStatus.PIPELINED:
         return "Unschedulable", f"{where} resource is released and minAvailable is satisfied"
     return "Schedulable", f"{where} minAvailable is satisfied"
 
@@ -154,7 +154,7 @@ def _shortage(job: JobInfo) -> str:
 
 def _gang_message(job: JobInfo) -> str:
     pending = job.with_status(TaskStatus.PENDING)
-    placed = sum(place.status in ALLOCATED for uid, place in job.tentative_nodes.items() if uid in pending)
+    placed = sum(tentative.status in ALLOCATED for uid, tentative in job.tentative_nodes.items() if uid in pending)
     missing = max(job.min_available - job.ready_num - placed, 0)
     counts = Counter({status.value: job.count(status) for status in TaskStatus})
     counts["minAvailable"] = job.min_available
@@ -182,15 +182,15 @@ def _first_fit_error(job: JobInfo) -> str:
 
 def group_status(job: JobInfo, session_uid: str, now: str, old: PodGroupStatus) -> PodGroupStatus | None:
     """Return the status of a pod group of Volcano's kind, None if it is unchanged; `now` is RFC 3339."""
-    conditions, said = old.conditions, schedulability(job)
-    if said is not None:
+    conditions, answer = old.conditions, schedulability(job)
+    if answer is not None:
         condition = PodGroupCondition(
-            type="Scheduled" if said.ready else "Unschedulable",
+            type="Scheduled" if answer.ready else "Unschedulable",
             status="True",
             transition_id=session_uid,
             last_transition_time=now,
-            reason=said.reason,
-            message=said.message,
+            reason=answer.reason,
+            message=answer.message,
         )
         conditions = _set_condition(conditions, condition)
     new = PodGroupStatus(
@@ -235,17 +235,17 @@ def kube_group_status(job: JobInfo, now: str, old: KubePodGroupStatus) -> KubePo
     Its condition PodGroupScheduled, once True, stays so. Tasks that only could be placed do not make it so.
     """
     done = any(seen.type == "PodGroupScheduled" and seen.status == "True" for seen in old.conditions)
-    said = schedulability(job)
+    answer = schedulability(job)
     scheduled = job.ready_num > 0 and job.ready_num >= job.min_available
-    if done or said is None or (said.ready and not scheduled):
+    if done or answer is None or (answer.ready and not scheduled):
         return None
     condition = ObjectCondition(
         type="PodGroupScheduled",
-        status="True" if said.ready else "False",
+        status="True" if answer.ready else "False",
         observed_generation=job.object.metadata.generation if job.object is not None else 0,
         last_transition_time=now,
-        reason="Scheduled" if said.ready else "Unschedulable",
-        message=said.message,
+        reason="Scheduled" if answer.ready else "Unschedulable",
+        message=answer.message,
     )
     new = KubePodGroupStatus(conditions=_set_condition(old.conditions, condition))
     return None if _without_times(old) == _without_times(new) else new
@@ -315,7 +315,7 @@ def queue_status(queue: QueueInfo, jobs: Sequence[JobInfo], allocated: Resource)
 def _equals(quantities: ResourceList, allocated: Resource) -> bool:
     """Return whether these quantities are these amounts; what is not named is nothing."""
     try:
-        said = Resource.parse(quantities)
+        amounts = Resource.parse(quantities)
     except QuantityError:
         return False
-    return all(said.get(name, 0) == allocated.get(name, 0) for name in {**said, **allocated})
+    return all(amounts.get(name, 0) == allocated.get(name, 0) for name in {**amounts, **allocated})

@@ -53,8 +53,8 @@ class NodePlugins:
 
     def rejection(self, task: TaskInfo, node: NodeInfo) -> Status | None:
         """Return the first rejection of a node in its current state; None if all plugins accept it."""
-        for plugin, ask in self._filters:
-            status = ask(self._session, task, node)
+        for plugin, call in self._filters:
+            status = call(self._session, task, node)
             if _rejects(status):
                 return status.with_plugin(plugin.name)
         return None
@@ -62,11 +62,11 @@ class NodePlugins:
     def _filter_by_column(self, plugin: BatchPlugin) -> Callable[[SessionView, TaskInfo, NodeInfo], Status | None]:
         codes, words = self._predicate_nodes[plugin], self._predicate_status[plugin]
 
-        def ask(session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
+        def call(session: SessionView, task: TaskInfo, node: NodeInfo) -> Status | None:
             code = int(codes(session, task, np.array([node.row]))[0])
             return words(session, task, code) if code else None
 
-        return ask
+        return call
 
     def feasible(self, task: TaskInfo, rows: Rows) -> NDArray[np.bool_]:
         passing = np.ones(len(rows), dtype=np.bool_)
@@ -91,17 +91,17 @@ class NodePlugins:
         if columnar is not None:
             codes = np.where(among, columnar(session, task, rows), 0)
             return codes, partial(self._predicate_status[plugin], session, task)
-        codes, said = np.zeros(len(rows), dtype=np.int64), dict[Status, int]()
-        for place in np.flatnonzero(among).tolist():
-            status = self._predicate[plugin](session, task, self._nodes[int(rows[place])])
+        codes, statuses = np.zeros(len(rows), dtype=np.int64), dict[Status, int]()
+        for index in np.flatnonzero(among).tolist():
+            status = self._predicate[plugin](session, task, self._nodes[int(rows[index])])
             if _rejects(status):
-                codes[place] = said.setdefault(status, len(said) + 1)
-        return codes, lambda code: list(said)[code - 1]
+                codes[index] = statuses.setdefault(status, len(statuses) + 1)
+        return codes, lambda code: list(statuses)[code - 1]
 
     def score(self, task: TaskInfo, node: NodeInfo) -> float:
         total = 0.0
-        for ask in self._scores:
-            total += ask(self._session, task, node)
+        for call in self._scores:
+            total += call(self._session, task, node)
         return total
 
     def _score_by_column(self, plugin: BatchPlugin) -> Callable[[SessionView, TaskInfo, NodeInfo], float]:
@@ -111,9 +111,9 @@ class NodePlugins:
     def scores(self, task: TaskInfo, rows: Rows) -> NDArray[np.float64]:
         totals = np.zeros(len(rows), dtype=np.float64)
         for plugin in self._ordering if len(rows) else ():
-            asked = self._node_order_nodes.get(plugin)
-            if asked is not None:
-                totals += asked(self._session, task, rows)
+            score = self._node_order_nodes.get(plugin)
+            if score is not None:
+                totals += score(self._session, task, rows)
             else:
                 scores = (self._node_order[plugin](self._session, task, self._nodes[row]) for row in rows.tolist())
                 totals += np.fromiter(scores, dtype=np.float64, count=len(rows))
@@ -203,18 +203,18 @@ class Placement:
 
     # -- the best node -----------------------------------------------------------------------------------------------
 
-    def choose(self, task: TaskInfo, within: Domain | None = None) -> Choice | str:
+    def choose(self, task: TaskInfo, domain: Domain | None = None) -> Choice | str:
         """Return the best node with room for a task, now if there is one, else to come; or why there is none."""
         rejection = self._plugins.pre_predicate(task)
         if rejection is not None:
             return fit_error(len(self._nodes), dict.fromkeys(rejection.reasons, len(self._nodes)))
-        rows = self._nodes.order if within is None else within.rows
+        rows = self._nodes.order if domain is None else domain.rows
         # The dependencies of the answers besides the nodes; a plugin that signs None must be called every time.
         signs = tuple([plugin.sign(self._session, task) for plugin in self.node_plugins.plugins])
         known = None not in signs
         scores = self._cached_scores(task, (task.pod.template, signs)) if known else self._uncached_scores(task, rows)
         idle, future = scores.idle, scores.future
-        if within is not None:
+        if domain is not None:
             idle, future = idle.restricted_to(rows), future.restricted_to(rows)
         choice = self._best(task, idle, idle=True) or self._best(task, future, idle=False)
         if choice is None:
@@ -287,8 +287,8 @@ class Placement:
 
     def _feasible_positions(self, task: TaskInfo, rows: Rows) -> Rows:
         """Return the places among rows of the nodes that let a task in and will have room for it."""
-        places = self._idle.fitting_future(task, rows).nonzero()[0]
-        return places[self.node_plugins.feasible(task, rows[places])] if len(places) else places
+        indices = self._idle.fitting_future(task, rows).nonzero()[0]
+        return indices[self.node_plugins.feasible(task, rows[indices])] if len(indices) else indices
 
     # -- for those who push others out ---------------------------------------------------------------------------------
 

@@ -138,15 +138,15 @@ class _ProgramCompiler:
 
     def program(self) -> Program:
         configuration = self._configuration
-        given, place = configuration.action_arguments, configuration.place
+        given, location = configuration.action_arguments, configuration.location
         actions = [
-            self._create(self._actions, name, place / "actions", given.get(name, RawArgs({}, place)))
+            self._create(self._actions, name, location / "actions", given.get(name, RawArgs({}, location)))
             for name in configuration.actions
         ]
         tiers = [[self._plugin(entry) for entry in tier] for tier in configuration.tiers]
         for name, arguments in given.items():
             if name not in self._actions.offers:
-                self._notices.append(arguments.place.error(self._actions.unknown(name)))
+                self._notices.append(arguments.location.error(self._actions.unknown(name)))
         raise_collected(self._errors)
         return Program(
             configuration,
@@ -156,30 +156,32 @@ class _ProgramCompiler:
         )
 
     def _plugin(self, entry: TierPlugin) -> EnabledPlugin | None:
-        plugin = self._create(self._plugins, entry.name, entry.place / "name", entry.arguments)
+        plugin = self._create(self._plugins, entry.name, entry.location / "name", entry.arguments)
         if plugin is None:
             return None
         plugin.hierarchical = entry.flags.get(HIERARCHY, False)
         for flag, subject in UNSUPPORTED_FLAGS.items():
             if entry.flags.get(flag):
                 no_effect = Problem((), f"has no effect: {subject} are not supported")
-                self._notices.append((entry.place / flag).error(no_effect))
+                self._notices.append((entry.location / flag).error(no_effect))
         return EnabledPlugin(plugin, entry.flags, self._plugins.offers.distribution(entry.name) or "")
 
-    def _create(self, sort: _OfferKind[N], name: str, place: YamlLocation, arguments: RawArgs) -> N | None:
+    def _create(self, sort: _OfferKind[N], name: str, location: YamlLocation, arguments: RawArgs) -> N | None:
         """Make one of a sort; None where that went wrong."""
         if name not in sort.offers:
-            self._errors.append(place.error(sort.unknown(name)))
+            self._errors.append(location.error(sort.unknown(name)))
             return None
         offered = sort.offers.load(name)
         with collect_errors(self._errors):
-            read = decode(offered.Arguments, dict(arguments.value), arguments.place)
+            read = decode(offered.Arguments, dict(arguments.value), arguments.location)
             # What is below an argument that the model knows is the plugin's own matter.
             known = field_names(offered.Arguments)
             for unread in read.model_extra or {}:
                 if not any(unread.startswith(f"{each}.") for each in known):
-                    said = f'unknown argument "{unread}" is ignored'
-                    self._notices.append(arguments.place.error(Problem((unread,), said, nearest_name(unread, known))))
+                    message = f'unknown argument "{unread}" is ignored'
+                    self._notices.append(
+                        arguments.location.error(Problem((unread,), message, nearest_name(unread, known)))
+                    )
             try:
                 return offered(read)
             except Exception as error:
@@ -212,7 +214,7 @@ class ConfigurationFile:
         _, self._text = read_source(self._path)
         return self._compile(self._text)
 
-    async def watch(self, use: Callable[[Program], None], tell: Callable[[str], None]) -> None:
+    async def watch(self, use: Callable[[Program], None], log: Callable[[str], None]) -> None:
         """Hand over a new program whenever the file has changed, until cancelled.
 
         A file that cannot be read or used is reported in one line, once, and the last good program stays in use.
@@ -224,7 +226,7 @@ class ConfigurationFile:
                 text = await self._read()
             except ConfigError as error:
                 if str(error) != unreadable:
-                    tell(_format_error(error))
+                    log(_format_error(error))
                 unreadable = str(error)
                 continue
             unreadable = ""
@@ -234,7 +236,7 @@ class ConfigurationFile:
             try:
                 use(self._compile(text))
             except KFrameworkError as error:
-                tell(_format_error(error))
+                log(_format_error(error))
 
     async def _read(self) -> str:
         try:

@@ -146,8 +146,8 @@ class QueueAccount:
     def deserves(self, request: Mapping[str, int]) -> bool:
         """Return whether this is due to it too: all that it asks for of resources that are due, and some of them."""
         held, due = self.allocated.get, self.deserved
-        within = [held(name, 0) + more <= due[name] for name, more in request.items() if more > 0 and name in due]
-        return bool(within) and all(within)
+        is_due = [held(name, 0) + more <= due[name] for name, more in request.items() if more > 0 and name in due]
+        return bool(is_due) and all(is_due)
 
     def can_spare(self, held: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
         """Return whether a task that holds this may be taken from the queue by one that wants that.

@@ -71,9 +71,9 @@ class BatchEngines(EngineKind[BatchEngine]):
         self._engine = engine
 
     def rebuild(self, configuration: str, file: str, clock: Clock, host: Host) -> BatchEngine:
-        said = msgspec.json.decode(configuration, type=_SettingsHeader)
-        program = compile_program(parse(said.program, f"{file}: configuration"))
-        settings = ProgramSettings(program, said.scheduler_names, said.default_queue, said.period, said.seed)
+        header = msgspec.json.decode(configuration, type=_SettingsHeader)
+        program = compile_program(parse(header.program, f"{file}: configuration"))
+        settings = ProgramSettings(program, header.scheduler_names, header.default_queue, header.period, header.seed)
         return self._engine(
             settings.configuration,
             clock,
@@ -114,8 +114,8 @@ def recording_factory(settings: ProgramSettings, recorder: Recorder) -> EngineFa
     """Return what makes the engine of these settings, and has a recorder write what reaches it."""
     text = settings.program.configuration.text
     make = RecordedBatchEngine.factory(settings.program, settings.period, settings.default_queue)
-    said = _SettingsHeader(text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed)
-    return ENGINES.recording_factory(recorder, make, lambda configuration: msgspec.json.encode(said).decode())
+    header = _SettingsHeader(text, settings.scheduler_names, settings.default_queue, settings.period, settings.seed)
+    return ENGINES.recording_factory(recorder, make, lambda configuration: msgspec.json.encode(header).decode())
 
 
 class _SettingsHeader(msgspec.Struct, frozen=True, rename="camel"):
@@ -158,13 +158,13 @@ def reconsider(recording: Recording, kind: EngineKind[BatchEngine], program: Pro
     deciding = LoadedProgram(program, core, ScoreCache())
     sessions, differences = list[str](), list[DecisionDiff]()
 
-    def ask(uid: str) -> None:
+    def start_session(uid: str) -> None:
         account = recorded.get(uid)
         if account is not None:  # it is not known of a session that was broken off
             sessions.append(uid)
             differences.extend(_differences(account, engine.trial(deciding)))
 
-    engine.before_session = ask
+    engine.before_session = start_session
     replayed = replay.replay_all()
     if replayed.difference is not None:
         raise ConfigError(f"the recorded configuration does not decide as it did: {replayed.difference}")
@@ -264,8 +264,8 @@ def _compare(before: _JobResult, now: _JobResult) -> tuple[str, str]:
         return "other victims", BRIEF.names(sorted(now.victims), _EXAMPLES) or format_reasons(*now.turns)
     if before.nodes != now.nodes:
         moved = {pod: (node, before.nodes.get(pod, NONE)) for pod, node in now.nodes.items()}
-        said = [f"{pod}: {new}, not {old}" for pod, (new, old) in moved.items() if new != old]
-        return "other nodes", BRIEF.names(said, _EXAMPLES)
+        moves = [f"{pod}: {new}, not {old}" for pod, (new, old) in moved.items() if new != old]
+        return "other nodes", BRIEF.names(moves, _EXAMPLES)
     was, reasons = format_reasons(*before.turns), format_reasons(*now.turns)
     # Where one of them is empty the job had no pods yet, or no plugin that objects to that.
     return ("other reasons", reasons) if not has and was and reasons and reasons != was else ("", "")

@@ -42,8 +42,8 @@ class BatchObservers(Observers[BatchEngine]):
             return cls(Journal(), *others, engine=engine)
         from kframework_batch.session_spans import SessionSpans  # which loads OpenTelemetry
 
-        told = Journal(tracing.trace_id)
-        return cls(tracing, SessionSpans(tracing), told, *others, engine=engine, timed_share=tracing.share)
+        journal = Journal(tracing.trace_id)
+        return cls(tracing, SessionSpans(tracing), journal, *others, engine=engine, timed_share=tracing.share)
 
     def routes(self, scheduler: Scheduler[BatchEngine]) -> list[RouteDef]:
         return [*super().routes(scheduler), *explain_routes(scheduler, lambda: list(self.sessions))]
@@ -64,7 +64,7 @@ def controller_task(make: ControllerFactory) -> SideTask[BatchEngine]:
     return companion
 
 
-def reload_task(file: ConfigurationFile, tell: Callable[[str], None]) -> SideTask[BatchEngine]:
+def reload_task(file: ConfigurationFile, log: Callable[[str], None]) -> SideTask[BatchEngine]:
     """Return a companion that reloads the configuration file when it changes; `tell` gets a line each time."""
 
     async def companion(scheduler: Scheduler[BatchEngine]) -> None:
@@ -72,7 +72,7 @@ def reload_task(file: ConfigurationFile, tell: Callable[[str], None]) -> SideTas
             scheduler.engine.reload(program)
             for notice in program.notices:
                 _log.warning(notice)
-            tell("using the changed configuration")
+            log("using the changed configuration")
 
         await file.watch(use, _log.error)
 

@@ -112,9 +112,9 @@ class Session(SessionView):
             yield
             yield from self.plugins.open(partial(self.log.add_duration, "open"))
             # In the order in which they are to be served, those without jobs behind them.
-            asked = {job.queue for job in self.jobs.values()}
-            served = sorted((queue for name, queue in queues if name in asked), key=key)
-            others = sorted((queue for name, queue in queues if name not in asked), key=lambda one: one.name)
+            requested = {job.queue for job in self.jobs.values()}
+            served = sorted((queue for name, queue in queues if name in requested), key=key)
+            others = sorted((queue for name, queue in queues if name not in requested), key=lambda one: one.name)
             for queue in (*served, *others):
                 self.log.log_queue(queue, *self.plugins.queue_account(queue))
             for action in self.actions:
@@ -164,11 +164,11 @@ class Session(SessionView):
         self.notify_undone(self.plugins.deallocated, task)
         self.release(task)
 
-    def notify_undone(self, tell: Callable[[TaskInfo], object], task: TaskInfo) -> None:
+    def notify_undone(self, notify: Callable[[TaskInfo], object], task: TaskInfo) -> None:
         """Notify the plugins that an operation is undone; after one has raised, the session ends without the others."""
         if self.fault is None:
             try:
-                tell(task)
+                notify(task)
             except PluginError as error:
                 self.fault = error
 
@@ -239,8 +239,8 @@ class TrialSession(Session):
             for _ in self.run():
                 pass
         finally:
-            for job, fit_errors, places, message, phase in before:
-                job.fit_errors, job.tentative_nodes, job.message, job.phase = fit_errors, places, message, phase
+            for job, fit_errors, tentative, message, phase in before:
+                job.fit_errors, job.tentative_nodes, job.message, job.phase = fit_errors, tentative, message, phase
             for gang, order in orders:
                 gang.order = order
 

@@ -116,13 +116,13 @@ class SessionLog:
 
     def take_since(self, mark: tuple[int, int]) -> TurnRejections:
         rejected, subjobs = mark
-        said = TurnRejections(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
+        rejections = TurnRejections(tuple(self._rejected[rejected:]), tuple(self._subjobs[subjobs:]))
         del self._rejected[rejected:], self._subjobs[subjobs:]
-        return said
+        return rejections
 
-    def restore(self, said: TurnRejections) -> None:
-        self._rejected.extend(said.rejected)
-        self._subjobs.extend(said.subjobs)
+    def restore(self, rejections: TurnRejections) -> None:
+        self._rejected.extend(rejections.rejected)
+        self._subjobs.extend(rejections.subjobs)
 
     # -- how turns end -----------------------------------------------------------------------------------------------
 
@@ -235,10 +235,10 @@ class SessionLog:
     ) -> SessionAccount:
         """Make the account; `held` is what each queue holds in the end."""
         queues = list(self._queues)
-        for place, state in enumerate(queues):
+        for index, state in enumerate(queues):
             if not (amounts := held.get(state.queue, Resource())).is_empty:
                 dominant = dominant_share(amounts, capacity)
-                queues[place] = msgspec.structs.replace(state, held=_amounts(amounts), dominant=dominant)
+                queues[index] = msgspec.structs.replace(state, held=_amounts(amounts), dominant=dominant)
         return SessionAccount(
             uid=self.uid,
             at=self.at,

@@ -364,12 +364,12 @@ class LatencyMetrics(SessionObserver):
 
     def session_ended(self, account: SessionAccount) -> None:
         for turn in account.turns:
-            places = sum(bool(verdict.node) for verdict in turn.verdicts) if turn.action in _PLACING else 0
+            placements = sum(bool(verdict.node) for verdict in turn.verdicts) if turn.action in _PLACING else 0
             job = self._jobs.get(turn.job)
-            if places and job is not None and job.created:
+            if placements and job is not None and job.created:
                 placed = _LastPlacement(job.group_uid, turn.at, _since(job.created, turn.at))
                 self._last_placements[job.uid] = placed
-                for _ in range(places):
+                for _ in range(placements):
                     self._of_jobs[()].observe(round(placed.waited * _NANOSECONDS))
         self._last_placements = {uid: placed for uid, placed in self._last_placements.items() if uid in self._jobs}
 

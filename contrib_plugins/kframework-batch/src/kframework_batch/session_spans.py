@@ -65,7 +65,7 @@ def _action(part: Part, start: int, turns: list[tuple[Turn, int]]) -> Span:
 def _attributes(turn: Turn) -> SpanAttributes:
     verdicts = Counter(map(_verdict, turn.verdicts))
     rejectors = dict.fromkeys((turn.plugin, *(verdict.plugin for verdict in turn.verdicts)))
-    said: SpanAttributes = {
+    attributes: SpanAttributes = {
         "kframework.message": format_reasons(turn),
         "kframework.rejectors": tuple(filter(None, rejectors)),
         "kframework.victims": tuple(victim.pod for victim in turn.victims),
@@ -80,7 +80,7 @@ def _attributes(turn: Turn) -> SpanAttributes:
         "kframework.tasks.had": turn.had,
         "kframework.tasks.minimum": turn.minimum,
         **{f"kframework.tasks.{kind}": count for kind, count in sorted(verdicts.items())},
-        **{name: value for name, value in said.items() if value},
+        **{name: value for name, value in attributes.items() if value},
     }
 
 

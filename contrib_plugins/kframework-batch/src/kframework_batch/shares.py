@@ -57,13 +57,13 @@ def share_chart(moments: Sequence[float], held: Mapping[str, Sequence[float]], t
         f'<text x="12" y="26" font-weight="bold">{escape(title)}</text>',
         *_axes(scale),
     ]
-    for place, (name, row) in enumerate(sorted(held.items())):
-        colour = _COLOURS[place % len(_COLOURS)]
-        dashes = ' stroke-dasharray="6 3"' if place >= len(_COLOURS) else ""
+    for index, (name, row) in enumerate(sorted(held.items())):
+        colour = _COLOURS[index % len(_COLOURS)]
+        dashes = ' stroke-dasharray="6 3"' if index >= len(_COLOURS) else ""
         lines.append(
             f'<path d="{_steps(moments, row, scale)}" fill="none" stroke="{colour}" stroke-width="2"{dashes}/>'
         )
-        left, middle = _LEFT + _WIDTH + 20, _TOP + 12 + 22 * place
+        left, middle = _LEFT + _WIDTH + 20, _TOP + 12 + 22 * index
         lines.append(f'<path d="M{left} {middle}h24" stroke="{colour}" stroke-width="2"{dashes}/>')
         shown = name if len(name) <= 16 else f"{name[:15]}…"
         lines.append(f'<text x="{left + 32}" y="{middle + 5}">{escape(shown)}</text>')
@@ -142,8 +142,8 @@ def comparison_chart(histories: Mapping[str, ShareHistory], until: float) -> str
     ]
     top = 0
     for chart, (own_width, own_height) in zip(charts, sizes, strict=True):
-        place = f'<svg y="{top}" width="{own_width}" height="{own_height}"'
-        lines.append(chart.rstrip().replace("<svg", place, 1))
+        opening = f'<svg y="{top}" width="{own_width}" height="{own_height}"'
+        lines.append(chart.rstrip().replace("<svg", opening, 1))
         top += own_height
     return "\n".join([*lines, "</svg>", ""])
 

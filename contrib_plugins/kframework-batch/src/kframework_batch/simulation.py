@@ -92,18 +92,18 @@ def create_simulation(
 def podless_jobs(cluster: MemoryCluster) -> Iterator[str]:
     """Say of each job in a simulation that was refused, or whose group was not let in, why; a line each."""
     with_pods = {uid for pod in cluster.objects(Pod) for uid in _owners(pod)}
-    said: dict[str, str] = {}
+    reasons: dict[str, str] = {}
     for group in cluster.objects(PodGroup):
         # The last session's message for a group that cannot run.
         why = next((each.message for each in group.status.conditions if each.type == "Unschedulable"), "")
-        said |= dict.fromkeys(_owners(group), why)
+        reasons |= dict.fromkeys(_owners(group), why)
     for job in cluster.objects(Job):
         state, uid = job.status.state, job.metadata.uid
         name = f"job {job.metadata.namespace}/{job.metadata.name}"
         if state.phase == "Failed" and uid not in with_pods:
             yield f"{name} was refused: {state.message}"
         elif state.phase in ("", "Pending") and uid not in with_pods:
-            yield f"{name} waits without pods: {said.get(uid) or 'no session has looked at it yet'}"
+            yield f"{name} waits without pods: {reasons.get(uid) or 'no session has looked at it yet'}"
 
 
 def _owners(obj: ApiObject) -> Iterator[str]:

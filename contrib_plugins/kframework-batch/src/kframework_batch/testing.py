@@ -130,13 +130,13 @@ def make_task(
     **more: object,
 ) -> Pod:
     """Make a pod of a group, running if it is on a node; `more` is for `make_pod`."""
-    said = {GROUP_NAME: group, **({ROLE: role} if role else {}), **(annotations or {})}
+    own_annotations = {GROUP_NAME: group, **({ROLE: role} if role else {}), **(annotations or {})}
     pod = make_pod(
         name,
         cpu=cpu,
         memory=memory,
         requests=dict(requests or {}),
-        annotations=said,
+        annotations=own_annotations,
         priority=priority,
         node_name=node,
         scheduler_name=SCHEDULER_NAME,

@@ -123,7 +123,7 @@ class Tiers:
         self._calls: dict[str, tuple[tuple[HookCall[object], ...], ...]] = {}
         for hook in _SPECIFICATIONS:
             flag = _FLAG_OF.get(hook, "")
-            asked = (
+            calls = (
                 tuple(
                     HookCall(each.plugin, cast("Callable[..., object]", getattr(each.plugin, hook)), each.distribution)
                     for each in tier
@@ -131,7 +131,7 @@ class Tiers:
                 )
                 for tier in tiers
             )
-            self._calls[hook] = tuple(tier for tier in asked if tier)
+            self._calls[hook] = tuple(tier for tier in calls if tier)
         self._flat = {hook: tuple(call for tier in calls for call in tier) for hook, calls in self._calls.items()}
 
     def calls(self, hook: str) -> tuple[tuple[HookCall[object], ...], ...]:

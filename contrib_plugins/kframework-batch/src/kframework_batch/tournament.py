@@ -71,15 +71,15 @@ class Tournament:
 
     def best_row(self, number: int) -> int:
         """Return one of the rows with the highest score: they are counted from 0, in the order of the rows."""
-        best, place = self.best, 0
+        best, index = self.best, 0
         for bests, counts in zip(self._bests[-2::-1], self._counts[-2::-1], strict=True):
-            place = bests.index(best, place << _SHIFT)
-            while number >= counts[place]:
-                number -= counts[place]
-                place = bests.index(best, place + 1)
-        start = place << _SHIFT
+            index = bests.index(best, index << _SHIFT)
+            while number >= counts[index]:
+                number -= counts[index]
+                index = bests.index(best, index + 1)
+        start = index << _SHIFT
         block = self._cells[start : start + _BLOCK].tolist()
-        return start + [place for place, score in enumerate(block) if score == best][number]
+        return start + [index for index, score in enumerate(block) if score == best][number]
 
     def restricted_to(self, rows: NDArray[np.int64]) -> Tournament:
         """Return a tournament of these rows alone, with the scores that they have now."""
@@ -87,13 +87,13 @@ class Tournament:
         some.scores[rows] = self.scores[rows]
         return some
 
-    def _propagate(self, place: int, before: float, after: float) -> None:
+    def _propagate(self, index: int, before: float, after: float) -> None:
         """Propagate a row's new score round by round, for as long as it makes a difference."""
         lost = gained = 1
         below: list[float] = []
         below_counts: list[int] = []
         for bests, counts in zip(self._bests, self._counts, strict=True):
-            block = place >> _SHIFT
+            block = index >> _SHIFT
             best, count = bests[block], counts[block]
             if after > best:
                 bests[block], counts[block] = after, gained
@@ -109,7 +109,7 @@ class Tournament:
                     scores = self._cells[block << _SHIFT : block + 1 << _SHIFT].tolist()
                     bests[block] = best_left = max(scores)
                     counts[block] = scores.count(best_left)
-            place, before, after, lost, gained = block, best, bests[block], count, counts[block]
+            index, before, after, lost, gained = block, best, bests[block], count, counts[block]
             below, below_counts = bests, counts
 
     def _rebuild(self) -> None:

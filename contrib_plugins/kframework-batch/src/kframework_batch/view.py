@@ -194,8 +194,8 @@ class BatchView(EngineView[BatchEngine]):
                 job = self.engine.cache.jobs.get(name)
                 turns = job_turns(self._sessions.turns(name))
                 tables = (*(() if job is None else (_task_section(job, self.history),)), turns)
-                told = tuple(table for table in tables if table.rows)
-                return DetailView(told, has_explanation=job is not None or bool(turns.rows))
+                filled = tuple(table for table in tables if table.rows)
+                return DetailView(filled, has_explanation=job is not None or bool(turns.rows))
             case "pod":
                 verdicts = pod_verdicts(self._sessions.verdicts(name))
                 known = any(task.key == name for task in self.engine.cache.tasks.values())

@@ -28,26 +28,26 @@ def fill(amount: int, claims: Sequence[Claim]) -> list[int]:
         weights = sum(claim.weight for claim in open_claims.values())
         # Both in units of 1/weights: what floors take beyond the level, and what ceilings leave below it.
         lifted = {
-            place: claim.floor * weights - rest * claim.weight
-            for place, claim in open_claims.items()
+            index: claim.floor * weights - rest * claim.weight
+            for index, claim in open_claims.items()
             if claim.floor * weights > rest * claim.weight
         }
         cut = {
-            place: rest * claim.weight - claim.ceiling * weights
-            for place, claim in open_claims.items()
+            index: rest * claim.weight - claim.ceiling * weights
+            for index, claim in open_claims.items()
             if claim.ceiling * weights < rest * claim.weight
         }
         if not lifted and not cut:
             parts = _divide(rest, [claim.weight for claim in open_claims.values()])
-            for place, part in zip(open_claims, parts, strict=True):
-                shares[place] = part
+            for index, part in zip(open_claims, parts, strict=True):
+                shares[index] = part
             break
         # The level can but fall for the others when floors take more than ceilings leave, so these floors are final.
         balance = sum(lifted.values()) - sum(cut.values())
-        for place in (*(lifted if balance >= 0 else ()), *(cut if balance <= 0 else ())):
-            claim = open_claims.pop(place)
-            shares[place] = claim.floor if place in lifted else claim.ceiling
-            rest -= shares[place]
+        for index in (*(lifted if balance >= 0 else ()), *(cut if balance <= 0 else ())):
+            claim = open_claims.pop(index)
+            shares[index] = claim.floor if index in lifted else claim.ceiling
+            rest -= shares[index]
     return shares
 
 
@@ -58,6 +58,6 @@ def _divide(amount: int, weights: Sequence[int]) -> list[int]:
         return [0] * len(weights)
     parts = [amount * weight // whole for weight in weights]
     remainders = [amount * weight % whole for weight in weights]
-    for place in sorted(range(len(weights)), key=lambda place: -remainders[place])[: amount - sum(parts)]:
-        parts[place] += 1
+    for index in sorted(range(len(weights)), key=lambda index: -remainders[index])[: amount - sum(parts)]:
+        parts[index] += 1
     return parts

@@ -58,7 +58,7 @@ class Selectors:
             self._service_changed(None, service)
         handle.on_change(Service, self._service_changed)
 
-    def of(self, pod: PendingPod) -> Selector:
+    def for_pod(self, pod: PendingPod) -> Selector:
         """Merge the selectors of the services that match the pod, and of the controller that owns it."""
         labels: dict[str, str] = {}
         for service_selector in self._services.get(pod.namespace, {}).values():

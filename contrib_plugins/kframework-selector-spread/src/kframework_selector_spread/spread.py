@@ -81,7 +81,7 @@ class SelectorSpread(Plugin):
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
         if pod.spec.topology_spread_constraints:
             return Skip
-        selector = self._selectors.of(pod)
+        selector = self._selectors.for_pod(pod)
         counts = self._counts_for(pod.namespace, selector) if selector else None
         state[_SPREAD] = _Spread(counts, self._zones.for_rows(rows))
         return None

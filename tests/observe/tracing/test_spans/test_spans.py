@@ -180,7 +180,7 @@ POD = {
 
 def test_attempt_span_has_its_attributes() -> None:
     traced = Traced.of(decision())
-    assert dict(traced.named("scheduling_attempt").attributes or {}) == POD | {"kframework.tries": 2}
+    assert dict(traced.named("scheduling_attempt").attributes or {}) == POD | {"kframework.pod_attempts": 2}
     assert dict(traced.named("scheduling_cycle").attributes or {}) == POD | {
         "k8s.node.name": "n1",
         "kframework.result": "scheduled",

@@ -160,7 +160,7 @@ class JobAllocation:
     # -- one hypernode after the other ---------------------------------------------------------------------------------
 
     def _search(
-        self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, within: Domain | None
+        self, statement: JobStatement, gang: GangInfo, queue: QueueInfo, domain: Domain | None
     ) -> Generator[None, None, _SearchResult]:
         """Allocate a gang in the first hypernode where it has enough; None means all that it may use.
 
@@ -168,13 +168,13 @@ class JobAllocation:
         Without a choice of hypernodes, the allocations stay in the statement, whatever the result.
         """
         session, job, tried = self._session, self._job, dict(self._tried)
-        found, was_broken = candidate_domains(session, gang, within), self._is_broken(gang)
-        if len(found) == 1 and found[0] is within:
-            yield from self._allocate_gang(statement, gang, queue, within)
+        found, was_broken = candidate_domains(session, gang, domain), self._is_broken(gang)
+        if len(found) == 1 and found[0] is domain:
+            yield from self._allocate_gang(statement, gang, queue, domain)
             outcome = self._outcome(gang, was_broken)
             named = gang.topology is not None and outcome is not TurnOutcome.DISCARDED
-            return _SearchResult(outcome, within if named else None)
-        errors, places = dict(job.fit_errors), dict(job.tentative_nodes)
+            return _SearchResult(outcome, domain if named else None)
+        errors, tentative = dict(job.fit_errors), dict(job.tentative_nodes)
         tries: list[_DomainAttempt] = []
         for domain in found:
             self._reset_tried(tried)
@@ -196,7 +196,7 @@ class JobAllocation:
                 session.log.take_since(mark),
             )
             attempt.message = attempt.rejections.message or "too few of its tasks have room"
-            job.fit_errors, job.tentative_nodes = dict(errors), dict(places)
+            job.fit_errors, job.tentative_nodes = dict(errors), dict(tentative)
         kept = _best_attempt((each for each in tries if each.is_kept), gang.min_available)
         if kept is not None:
             self._reset_tried(tried)

@@ -12,7 +12,7 @@ from kframework_batch.resource import format_quantity
 from kframework_batch.session import Session
 
 
-def candidate_domains(session: Session, gang: GangInfo, within: Domain | None) -> list[Domain | None]:
+def candidate_domains(session: Session, gang: GangInfo, domain: Domain | None) -> list[Domain | None]:
     """List the hypernodes in which a gang may be placed, in the order in which they are to be tried.
 
     The lowest tier goes first, within a tier what the plugins value most; of equals one is drawn. All that the gang has
@@ -21,23 +21,23 @@ def candidate_domains(session: Session, gang: GangInfo, within: Domain | None) -
     """
     closeness = gang.topology
     if closeness is None:
-        return [within]
+        return [domain]
     highest, rows = _highest_tier(session, closeness), occupied_rows(session.nodes, gang)
     known = () if closeness.tier_name and highest is None else session.hypernodes.domains()
     ranked = [
         (each.tier, -session.plugins.hypernode_score(gang, each), session.random.random(), each)
         for each in known
-        if (highest is None or each.tier <= highest) and each.contains_rows(rows) and (within is None or each in within)
+        if (highest is None or each.tier <= highest) and each.contains_rows(rows) and (domain is None or each in domain)
     ]
     found: list[Domain | None] = [each for *_, each in sorted(ranked, key=lambda one: one[:3])]
-    return found if closeness.hard else [*found, within]
+    return found if closeness.hard else [*found, domain]
 
 
 def choose_node(session: Session, task: TaskInfo) -> Choice | str:
     """Return a node for one task, in the first hypernode that has one, or why there is none."""
     found: list[Domain | None] = [None]
     for gang in task.gangs:
-        found = [each for within in found for each in candidate_domains(session, gang, within)]
+        found = [each for domain in found for each in candidate_domains(session, gang, domain)]
         if not found:
             return no_domain_reason(session, gang)
     for domain in found:
@@ -76,8 +76,8 @@ def shortage(session: Session, tasks: Collection[TaskInfo], count: int, domain: 
 def format_shortages(messages: Iterable[str]) -> str:
     """Return how many hypernodes do not hold a gang, and why."""
     counts = Counter(messages)
-    said = "; ".join(f"{count} {message.removesuffix('.')}" for message, count in counts.items())
-    return f"0/{counts.total()} hypernodes fit it: {said}"
+    reasons = "; ".join(f"{count} {message.removesuffix('.')}" for message, count in counts.items())
+    return f"0/{counts.total()} hypernodes fit it: {reasons}"
 
 
 def _highest_tier(session: Session, closeness: TopologyRequirement) -> int | None:

@@ -296,7 +296,7 @@ class VictimSelection:
             statement.commit()
             return
         session = self._session
-        places = [(task, task.node_name) for task in statement.pipelined]
+        pipelined = [(task, task.node_name) for task in statement.pipelined]
         victims = [victim for victim, _ in statement.evicted]
         lame = {victim.job.uid for victim in victims if not session.plugins.job_ready(victim.job)}
         statement.discard()
@@ -306,10 +306,10 @@ class VictimSelection:
         for together in _restorable_units(spare, victims, torn):
             others = [victim for victim in victims if victim not in together]
             with session.statement() as trial:
-                if self._reapply(trial, others, places):
+                if self._reapply(trial, others, pipelined):
                     victims = others
         with session.statement() as again:
-            if not self._reapply(again, victims, places):
+            if not self._reapply(again, victims, pipelined):
                 self._log_turn(job, again, TurnOutcome.DISCARDED)
             elif not victims:
                 self._log_turn(job, again, TurnOutcome.DISCARDED, _NO_VICTIMS)
@@ -335,12 +335,12 @@ class VictimSelection:
         return in_victim_order(session, spare, session.queues[statement.pipelined[0].job.queue])[::-1]
 
     def _reapply(
-        self, statement: JobStatement, victims: Sequence[TaskInfo], places: Sequence[tuple[TaskInfo, str]]
+        self, statement: JobStatement, victims: Sequence[TaskInfo], pipelined: Sequence[tuple[TaskInfo, str]]
     ) -> bool:
         """Evict victims and promise tasks their places; return whether all of them can have them."""
         nodes = self._session.nodes
         self._evict(statement, victims)
-        for task, name in places:
+        for task, name in pipelined:
             row = nodes.row(name)
             if row is None or not self._fits(task, row) or statement.pipeline(task, name) is not None:
                 return False
@@ -365,8 +365,8 @@ def _task_kind(task: TaskInfo) -> Hashable:
     """Return what a task has in common with those that find victims where it does."""
     job = task.job
     # The annotations are compared, and not read: of most a recording holds no values.
-    said = (frozenset(dict.items(job.annotations)), frozenset(job.labels.items()))
-    return (task.pod.template, task.priority, job.queue, job.priority, frozenset(job.allocated.items()), said)
+    texts = (frozenset(dict.items(job.annotations)), frozenset(job.labels.items()))
+    return (task.pod.template, task.priority, job.queue, job.priority, frozenset(job.allocated.items()), texts)
 
 
 def _restorable_units(

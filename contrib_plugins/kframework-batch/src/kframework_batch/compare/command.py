@@ -99,13 +99,13 @@ def compare(
 
 
 def _settings(config: str | None, scheduler_name: str, seed: int) -> ProgramSettings:
-    from kframework.cli.logs import say
+    from kframework.cli.logs import notify_user
     from kframework_batch.program import load_program
     from kframework_batch.settings import ProgramSettings
 
     program = load_program(config)
     for notice in program.notices:
-        say("warning", notice)
+        notify_user("warning", notice)
     return ProgramSettings(program, (scheduler_name,), seed=seed)
 
 

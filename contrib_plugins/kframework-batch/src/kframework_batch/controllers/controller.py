@@ -45,43 +45,43 @@ class Mirror:
 
     def for_subject(self, subject: str, kind: type[T]) -> list[T]:
         """List the objects of a kind that concern a subject, in the order in which they came to do so."""
-        places = self._by_subject.get(subject, {})
-        return [cast("T", self._objects[place]) for place in places if place[0] is kind]
+        keys = self._by_subject.get(subject, {})
+        return [cast("T", self._objects[key]) for key in keys if key[0] is kind]
 
     def put(self, obj: ApiObject) -> ApiObject | None:
         """Store an object and return the previous version, or the object itself if it is not new."""
-        place = _object_key(obj)
-        old = self._objects.get(place)
+        key = _object_key(obj)
+        old = self._objects.get(key)
         last = self._deleted.get(obj.metadata.uid, old)
         if last is not None and not _is_newer(obj, last):
             return obj
         self._deleted.pop(obj.metadata.uid, None)
-        self._objects[place] = obj
+        self._objects[key] = obj
         before, now = set(self._subjects(old)) if old is not None else set(), dict.fromkeys(self._subjects(obj))
         for subject in before - now.keys():
-            self._unlink(subject, place)
+            self._unlink(subject, key)
         for subject in now:
-            self._by_subject.setdefault(subject, {})[place] = None
+            self._by_subject.setdefault(subject, {})[key] = None
         return old
 
     def drop(self, obj: ApiObject) -> ApiObject:
         """Forget an object, known by name and uid, unless another has taken its place; return its last version."""
-        place = _object_key(obj)
-        known = self._objects.get(place, obj)
+        key = _object_key(obj)
+        known = self._objects.get(key, obj)
         last = known if known.metadata.uid == obj.metadata.uid else obj
         self._deleted[last.metadata.uid] = last
         if len(self._deleted) > _MAX_DELETED:
             del self._deleted[next(iter(self._deleted))]
-        if self._objects.get(place) is last:
-            del self._objects[place]
+        if self._objects.get(key) is last:
+            del self._objects[key]
             for subject in set(self._subjects(last)):
-                self._unlink(subject, place)
+                self._unlink(subject, key)
         return last
 
-    def _unlink(self, subject: str, place: _ObjectKey) -> None:
-        places = self._by_subject[subject]
-        del places[place]
-        if not places:
+    def _unlink(self, subject: str, key: _ObjectKey) -> None:
+        keys = self._by_subject[subject]
+        del keys[key]
+        if not keys:
             del self._by_subject[subject]
 
 
@@ -274,8 +274,8 @@ class Reconciler(ABC):
         if not objects:
             return subject
         first = objects[0]
-        place = f"{first.metadata.namespace}/" if first.metadata.namespace else ""
-        return f"{kind_of(first).name} {place}{first.metadata.name}"
+        prefix = f"{first.metadata.namespace}/" if first.metadata.namespace else ""
+        return f"{kind_of(first).name} {prefix}{first.metadata.name}"
 
 
 async def delete_if_exists(cluster: Cluster, obj: ApiObject) -> None:

@@ -88,8 +88,8 @@ class VolcanoJobController(Reconciler):
         if isinstance(obj, Job):
             return (obj.metadata.uid,)
         if isinstance(obj, Command):
-            place = commanded_job(obj)
-            return () if place is None else (place,)
+            job_key = commanded_job(obj)
+            return () if job_key is None else (job_key,)
         return [
             owner.uid
             for owner in obj.metadata.owner_references
@@ -149,19 +149,19 @@ class VolcanoJobController(Reconciler):
         if not self.mirror.for_subject(uid, Pod) and not self.mirror.for_subject(uid, PodGroup):
             del self._known_jobs[uid]
 
-    async def _reconcile_commands(self, place: str) -> None:
+    async def _reconcile_commands(self, job_key: str) -> None:
         """Have a job look at its commands; those for a job that is not there are deleted, if it does not come yet."""
-        namespace, name = place.split("/", 1)
+        namespace, name = job_key.split("/", 1)
         job = self.mirror.find(Job, name, namespace)
         if job is not None:
             await self.reconcile(job.metadata.uid)
             return
-        for command in self.mirror.for_subject(place, Command):
+        for command in self.mirror.for_subject(job_key, Command):
             created = command.metadata.creation_timestamp
             if created is None or self.clock.now() - seconds_of(created) >= _COMMAND_TIMEOUT:
                 await self.delete(command)
             else:
-                self.expect_after(place, _COMMAND_TIMEOUT)
+                self.expect_after(job_key, _COMMAND_TIMEOUT)
 
     async def _run_commands(self, job: Job) -> bool:
         for command in self.mirror.for_subject(f"{job.metadata.namespace}/{job.metadata.name}", Command):

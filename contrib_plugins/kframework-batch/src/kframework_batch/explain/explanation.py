@@ -143,7 +143,7 @@ def _history(explanation: JobExplanation, layout: Layout) -> Iterator[str]:
     lines = []
     for each in course:
         name = f"session {each.last}" if each.first == each.last else f"sessions {each.first} to {each.last}"
-        lines += [f"{_format_span(each.at - began)}, {name}: {said}" for said in each.events]
+        lines += [f"{_format_span(each.at - began)}, {name}: {text}" for text in each.events]
     left_out = 0 if layout.wide else max(len(lines) - _BEGINNING - _END, 0)
     more = [f"and {left_out} more"] if left_out else []
     yield from format_list([*lines[:_BEGINNING], *more, *lines[_BEGINNING + left_out :]])
@@ -153,24 +153,24 @@ def _queue(explanation: JobExplanation) -> Iterator[str]:
     state = explanation.queue
     if state is None:
         return
-    place = explanation.order.index(state.queue) + 1
-    turn = f"number {place} of {len(explanation.order)} when the session began"
+    rank = explanation.order.index(state.queue) + 1
+    turn = f"number {rank} of {len(explanation.order)} when the session began"
     yield f"QUEUE {state.queue}, weight {state.weight}, {turn}:"
     if not state.plugin:
         yield from format_list(["no plugin computes its share"])
         return
     held, wanted, due = state.allocated, state.requested, state.deserved
-    said = [
+    notes = [
         f"its share, by plugin {state.plugin}: {format_amounts(due) or 'nothing'}",
         f"it held {format_amounts(held) or 'nothing'} and requested {format_amounts(wanted) or 'nothing'}",
     ]
     over = {name: held.get(name, 0) - amount for name, amount in due.items()}
     if above := {name: amount for name, amount in over.items() if amount > 0}:
-        said.append(f"over its share by {format_amounts(above)}")
+        notes.append(f"over its share by {format_amounts(above)}")
     below = {name: min(-amount, wanted.get(name, 0) - held.get(name, 0)) for name, amount in over.items()}
     if lacked := {name: amount for name, amount in below.items() if amount > 0}:
-        said.append(f"short of its share by {format_amounts(lacked)}")
-    yield from format_list(said)
+        notes.append(f"short of its share by {format_amounts(lacked)}")
+    yield from format_list(notes)
 
 
 def _turns(explanation: JobExplanation, layout: Layout) -> Iterator[str]:

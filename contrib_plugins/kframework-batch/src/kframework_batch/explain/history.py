@@ -50,11 +50,11 @@ def job_history(sessions: Iterable[SessionAccount], job: str) -> Generator[None,
             pods |= {verdict.pod: None for verdict in turn.verdicts if turn.job == job}
             pods |= {victim.pod: None for victim in turn.victims if victim.job == job}
         happened = [*_turns(account.turns_of(job)), *_evictions(account, pods), *_states(account, job)]
-        gists, said = [each.key for each in happened], tuple(each.text for each in happened)
+        gists, texts = [each.key for each in happened], tuple(each.text for each in happened)
         if happened and gists == before:
-            stretches[-1] = replace(stretches[-1], last=account.uid, events=said)
+            stretches[-1] = replace(stretches[-1], last=account.uid, events=texts)
         elif happened:
-            stretches.append(HistoryEntry(account.at, account.uid, account.uid, said))
+            stretches.append(HistoryEntry(account.at, account.uid, account.uid, texts))
             before = gists
     return tuple(stretches)
 
@@ -73,8 +73,8 @@ def _turns(turns: Iterable[Turn]) -> Iterator[_Event]:
         alike.setdefault((turn.outcome, rejecting_plugin(turn), turn.message or turn.action), []).append(turn)
     for (outcome, plugin, _), same in alike.items():
         actions = tuple(dict.fromkeys(turn.action for turn in same))
-        said = "; ".join(filter(None, (format_outcome(same[-1]), format_reasons(same[-1]))))
-        yield _Event((outcome, plugin, actions), f"{', '.join(actions)}: {said}")
+        text = "; ".join(filter(None, (format_outcome(same[-1]), format_reasons(same[-1]))))
+        yield _Event((outcome, plugin, actions), f"{', '.join(actions)}: {text}")
 
 
 def _evictions(account: SessionAccount, pods: Mapping[str, None]) -> Iterator[_Event]:
@@ -95,8 +95,8 @@ def _states(account: SessionAccount, job: str) -> Iterator[_Event]:
         if state.job == job:
             if state.phase != state.next_phase and state.next_phase in _REPORTED_PHASES:
                 others = state.tasks.keys() - {state.next_phase}
-                said = f"{state.next_phase}: {format_counts(state.tasks)}" if others else state.next_phase
-                yield _Event(state.next_phase, said)
+                text = f"{state.next_phase}: {format_counts(state.tasks)}" if others else state.next_phase
+                yield _Event(state.next_phase, text)
             elif state.message and not account.turns_of(job):
                 yield _Event(state.message, state.message)
 

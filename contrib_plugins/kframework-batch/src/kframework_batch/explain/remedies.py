@@ -214,9 +214,9 @@ def _larger_nodes(engine: BatchEngine, needed: Sequence[Resource]) -> Iterator[T
         return
     free = {each: nodes.allocatable(each)[rows] - nodes.requested(each)[rows] for each in least}
     covered = np.minimum.reduce([free[each] / amount for each, amount in least.items() if amount > 0])
-    for place in np.argsort(-covered, kind="stable")[:_NODES].tolist():
-        node = nodes[int(rows[place])].name
-        short = least.minus({each: max(int(free[each][place]), 0) for each in least}).positive()
+    for index in np.argsort(-covered, kind="stable")[:_NODES].tolist():
+        node = nodes[int(rows[index])].name
+        short = least.minus({each: max(int(free[each][index]), 0) for each in least}).positive()
         sizes = [short, *needed]
         for number, more in enumerate(sizes):
             if not more.is_empty and more not in sizes[:number]:

@@ -36,11 +36,11 @@ class WeightedArguments(BatchArguments):
         weights: dict[str, int] = {}
         for name in filter(None, map(str.strip, self.resources.split(","))):
             key = f"{type(self).model_fields['resources'].alias}.{name}"
-            said = (self.model_extra or {}).get(key, 1)
+            value = (self.model_extra or {}).get(key, 1)
             try:
-                weights[name] = int(said)
+                weights[name] = int(value)
             except (TypeError, ValueError):
-                raise ValueError(f"{key}: expected a whole number, not {said!r}") from None
+                raise ValueError(f"{key}: expected a whole number, not {value!r}") from None
         weights |= {"cpu": self.cpu, "memory": self.memory}
         return {name: 1 if weight < 0 else weight for name, weight in weights.items()}
 

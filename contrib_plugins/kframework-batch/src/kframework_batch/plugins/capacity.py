@@ -191,8 +191,8 @@ class Capacity(BatchPlugin):
             rejection = f"queue {queue.name} has queues below it: only queues without may have jobs"
         else:
             lacking = ((account.name, account.missing_to_admit(job)) for account in reversed(self._chains[queue.name]))
-            said = (f"queue {name} has no room for its minimum: {what}" for name, what in lacking if what)
-            rejection = next(said, "")
+            reasons = (f"queue {name} has no room for its minimum: {what}" for name, what in lacking if what)
+            rejection = next(reasons, "")
         job.message = rejection or job.message
         return Vote.REJECT if rejection else Vote.PERMIT
 

@@ -45,9 +45,9 @@ class _Leaf:
         if self.stale:
             held = self.allocated
             self.share = dominant_share(held, total)
-            asked_for = [(name, asked) for name, asked in self.requested.items() if asked > 0]
-            self.saturated = not asked_for or any(
-                name in used_up or name not in total or held.get(name, 0) >= asked for name, asked in asked_for
+            requested = [(name, amount) for name, amount in self.requested.items() if amount > 0]
+            self.saturated = not requested or any(
+                name in used_up or name not in total or held.get(name, 0) >= amount for name, amount in requested
             )
             self.stale = False
 

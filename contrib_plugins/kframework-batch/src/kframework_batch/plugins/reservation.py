@@ -100,14 +100,14 @@ def _rows_for(session: SessionView, job: JobInfo) -> tuple[int, ...]:
             empty = np.minimum(empty, offered // amount)
             now = np.minimum(now, np.maximum(offered - nodes.requested(name)[rows], 0) // amount)
     usable = [
-        place
-        for place in np.lexsort((rows, -now)).tolist()
-        if empty[place] and not nodes[int(rows[place])].unschedulable
+        index
+        for index in np.lexsort((rows, -now)).tolist()
+        if empty[index] and not nodes[int(rows[index])].unschedulable
     ]
     found: list[int] = []
-    for place in usable if waiting else ():
+    for index in usable if waiting else ():
         if missing <= 0:
             break
-        found.append(int(rows[place]))
-        missing -= int(empty[place])
+        found.append(int(rows[index]))
+        missing -= int(empty[index])
     return tuple(sorted(found)) if missing <= 0 else ()

@@ -63,8 +63,8 @@ class Sla(BatchPlugin):
     def _deadline(self, job: JobInfo) -> float:
         """Return when a job must not wait any longer, in seconds since 1970; infinity for never."""
         wait = self.arguments.waiting_time
-        said = next((job.annotations[key] for key in _ANNOTATIONS if key in job.annotations), None)
-        if said is not None:
+        value = next((job.annotations[key] for key in _ANNOTATIONS if key in job.annotations), None)
+        if value is not None:
             with suppress(ValueError):  # an invalid duration counts as missing
-                wait = Duration.parse(said)
+                wait = Duration.parse(value)
         return seconds_of(job.created) + wait if wait > 0 and job.created else inf
