@@ -13,7 +13,7 @@ from kframework.cli.named_plugins import PluginOption, named_engine, named_plugi
 from kframework.cli.options import Verbosity, VersionOptions, expand_options, group
 from kframework.cli.printing import print_lines
 from kframework.cli.process import configured_kubeconfig
-from kframework.cli.tracing import traced
+from kframework.cli.tracing import trace_as_configured
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import notify_user
 
@@ -65,7 +65,7 @@ def _check(configuration: Configuration, plugins: Sequence[type[Plugin]]) -> Non
 
     for notice in compile_profiles(configuration, plugins).warnings:
         notify_user("notice", notice)
-    with traced(configuration):  # raises if its exporter is not installed
+    with trace_as_configured(configuration):  # raises if its exporter is not installed
         pass
     try:
         configured_kubeconfig(configuration)

@@ -29,7 +29,7 @@ from kframework.cli.options import (
 )
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event_printer, create_server
 from kframework.cli.recording import RecordedScheduler, RecordOptions, recording, with_read_only
-from kframework.cli.tracing import traced
+from kframework.cli.tracing import trace_as_configured
 from kframework.errors import exit_on_debugger_quit
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import NOTICE, notify_user
@@ -168,7 +168,7 @@ def schedule(
     with (
         exit_on_debugger_quit(),
         deduplicated_logs(verbosity),
-        traced(configuration) as tracing,
+        trace_as_configured(configuration) as tracing,
         recording(record_options) as recorded,
     ):
         observers = _observers(tracing, with_read_only(recorded) if dev else recorded)

@@ -22,7 +22,7 @@ Trace = Annotated[
 
 
 @contextmanager
-def traced(configuration: Configuration, seed: int | None = None) -> Iterator[Tracing | None]:
+def trace_as_configured(configuration: Configuration, seed: int | None = None) -> Iterator[Tracing | None]:
     """Trace inside as configured; the ids are derived from the seed, if there is one."""
     options, tracing = configuration.options.tracing, None
     if options.exporter != "none":
@@ -42,7 +42,7 @@ def traced_to(trace: str | None, configuration: Configuration) -> Iterator[Traci
     seed = configuration.options.seed
     with ExitStack() as closing:
         if trace is None:
-            yield closing.enter_context(traced(configuration, seed))
+            yield closing.enter_context(trace_as_configured(configuration, seed))
             return
         from kframework.observe.tracing.spans import SAMPLE_ALL, Tracing
 

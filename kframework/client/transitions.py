@@ -65,7 +65,7 @@ def bind_pod(pod: Pod, node_name: str, node: Node | None, now: str, version: str
         pod,
         metadata=replace(metadata, labels=labels, resource_version=version or metadata.resource_version),
         spec=replace(pod.spec, node_name=node_name),
-        status=_scheduled(status, now),
+        status=_mark_scheduled(status, now),
     )
 
 
@@ -73,7 +73,7 @@ _SCHEDULED = PodCondition(type="PodScheduled", status="True")
 
 
 @cached_by_identity
-def _scheduled(status: PodStatus, now: str) -> PodStatus:
+def _mark_scheduled(status: PodStatus, now: str) -> PodStatus:
     return replace(status, conditions=with_condition(status.conditions, _SCHEDULED, now), nominated_node_name="")
 
 

@@ -13,7 +13,7 @@ from kframework.config.decode import ApiModel, decode
 from kframework.config.models import API_VERSION
 from kframework.errors import ConfigError, collect_errors, raise_collected
 from kframework.framework.plugin import PluginArgs
-from kframework.objects.problem import Problem, shown
+from kframework.objects.problem import Problem, short_repr
 from kframework.values.feature_gates import FeatureGates
 
 
@@ -58,7 +58,7 @@ def _decode_profile(
         version = written.value.get("apiVersion", API_VERSION)
         with collect_errors(errors):
             if issubclass(model, ApiArgs) and version != API_VERSION:
-                message = f'no kind "{name}Args" is registered for version {shown(version)}; want {API_VERSION}'
+                message = f'no kind "{name}Args" is registered for version {short_repr(version)}; want {API_VERSION}'
                 raise written.location.error(Problem(("apiVersion",), message))
             args = decode(model, strip_type_meta(written.value, name, written.location), written.location)
             if isinstance(args, ApiArgs) and (name in enabled or args.checked_when_disabled):

@@ -96,7 +96,7 @@ class Options(ApiModel):
         if self.emulated_version not in MINORS:
             yield not_supported(("emulatedVersion",), self.emulated_version, MINORS)
         else:
-            yield from (problem.below(("featureGates",)) for problem in self.gates.problems())
+            yield from (problem.with_prefix(("featureGates",)) for problem in self.gates.problems())
         rate = self.tracing.sampling_rate_per_million
         if not 0 <= rate <= 1_000_000:
             yield invalid(("tracing", "samplingRatePerMillion"), rate, "not in valid range [0, 1000000]")

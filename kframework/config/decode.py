@@ -28,7 +28,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_sch
 
 from kframework.config.document import Json, YamlLocation
 from kframework.errors import nearest_name, raise_collected
-from kframework.objects.problem import FieldPath, Problem, required, shown
+from kframework.objects.problem import FieldPath, Problem, required, short_repr
 
 
 def schema_type(**keywords: JsonValue) -> FieldInfo:
@@ -193,7 +193,7 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
     path, kind = detail["loc"], detail["type"]
     cause = detail.get("ctx", {}).get("error")
     if isinstance(cause, FieldProblems):
-        yield from (problem.below(path) for problem in cause.problems)
+        yield from (problem.with_prefix(path) for problem in cause.problems)
     elif kind == "extra_forbidden":
         yield unknown_field(path, _siblings(model, path))
     elif kind == "default_factory_not_called":
@@ -204,9 +204,9 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
         quotes = (
             "; put it in quotes" if kind == "string_type" and isinstance(detail["input"], bool | int | float) else ""
         )
-        yield Problem(path, f"expected {_EXPECTED[kind]}, got {shown(detail['input'])}{quotes}")
+        yield Problem(path, f"expected {_EXPECTED[kind]}, got {short_repr(detail['input'])}{quotes}")
     else:
-        yield Problem(path, f"Invalid value: {shown(detail['input'])}: {cause or detail['msg']}")
+        yield Problem(path, f"Invalid value: {short_repr(detail['input'])}: {cause or detail['msg']}")
 
 
 def _siblings(model: type[BaseModel], path: FieldPath) -> list[str]:

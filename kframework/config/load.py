@@ -320,7 +320,7 @@ def profile_problems(profiles: Sequence[ProfileConfiguration], blocks: Sequence[
         for point in POINTS:
             for at, entry in enumerate(profile.plugins.key(point).enabled):
                 if entry.name in REMOVED_PLUGINS:
-                    yield _removed((*path, "plugins", camel(point), "enabled", at), entry.name)
+                    yield _removed_field_problem((*path, "plugins", camel(point), "enabled", at), entry.name)
         # A negative weight would invert a score; kube-scheduler accepts it.
         for key, plugins in written.plugins.sets().items():
             for at, entry in enumerate(plugins.enabled):
@@ -332,11 +332,11 @@ def profile_problems(profiles: Sequence[ProfileConfiguration], blocks: Sequence[
             if name in configured[:at]:
                 yield duplicate((*path, "pluginConfig", at), name)
             if name in REMOVED_PLUGINS:
-                yield _removed((*path, "pluginConfig", at), name)
+                yield _removed_field_problem((*path, "pluginConfig", at), name)
     yield from _queue_sort_problems(profiles, [block.plugin_config for block in blocks])
 
 
-def _removed(path: FieldPath, name: str) -> Problem:
+def _removed_field_problem(path: FieldPath, name: str) -> Problem:
     version = API_VERSION.rpartition("/")[2]
     detail = (
         f'was invalid in version "{version}" (KubeSchedulerConfiguration is version "{API_VERSION}"); {REPLACEMENT}'

@@ -124,7 +124,7 @@ if TYPE_CHECKING:  # isort: off
         OPTIONS_KIND as OPTIONS_KIND,
         Options as Options,
     )
-    from kframework.objects.problem import Problem as Problem, required as required, shown as shown
+    from kframework.objects.problem import Problem as Problem, required as required, short_repr as short_repr
     from kframework.errors import collect_errors as collect_errors, raise_collected as raise_collected
     from kframework.errors import nearest_name as nearest_name
 

@@ -30,7 +30,7 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod, kind_of
-from kframework.process.http.statuses import answered
+from kframework.process.http.statuses import json_response
 
 if TYPE_CHECKING:
     from multidict import MultiMapping
@@ -101,7 +101,7 @@ class ServiceAccountTokens:
             "spec": {"boundObjectRef": None} | spec | {"audiences": audiences, "expirationSeconds": seconds},
             "status": {"token": token, "expirationTimestamp": rfc3339(now + seconds)},
         }
-        return answered(result, 201)
+        return json_response(result, 201)
 
     def find_user(self, token: str, audience: str) -> User | None:
         claims = self._decode_token(token)

@@ -12,7 +12,7 @@ from kframework.client.transport import Request, Response
 from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_kinds, group_version_kind
 from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, check_health, health_of, plain
-from kframework.process.http.statuses import NO_SUBJECT, answered, failure
+from kframework.process.http.statuses import NO_SUBJECT, failure, json_response
 
 #: The releases whose APIs are served, by minor.
 _RELEASES = {"1.36": "v1.36.2", "1.37": "v1.37.0"}
@@ -41,19 +41,21 @@ def server_version(minor: str) -> Data:
 def list_versions(accept: str, served: Iterable[ApiResource]) -> Response:
     core = [resource for resource in served if not resource.group]
     aggregated = _aggregate(accept, core)
-    return aggregated or answered({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
+    return aggregated or json_response({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})
 
 
 def list_groups(accept: str, served: Iterable[ApiResource]) -> Response:
     named = [resource for resource in served if resource.group]
     groups = [_describe_group(name, list(members)) for name, members in groupby(named, key=lambda each: each.group)]
-    return _aggregate(accept, named) or answered({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+    return _aggregate(accept, named) or json_response({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 
 
 def get_group(name: str, served: Iterable[ApiResource]) -> Response | None:
     """Answer `GET /apis/GROUP`; None if there is no such group."""
     members = [resource for resource in served if resource.group == name]
-    return answered({"apiVersion": "v1", "kind": "APIGroup", **_describe_group(name, members)}) if members else None
+    return (
+        json_response({"apiVersion": "v1", "kind": "APIGroup", **_describe_group(name, members)}) if members else None
+    )
 
 
 def _describe_group(name: str, members: list[ApiResource]) -> Data:
@@ -79,7 +81,9 @@ def list_resources(api_version: str, served: Iterable[ApiResource]) -> Response 
             group_name, _, version = part.api_version.rpartition("/")
             of_group = {"group": group_name, "version": version} if group_name else {}
             entries.append(entry | ({"kind": part.kind} | of_group if part.kind else {}))
-    return answered({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries})
+    return json_response(
+        {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": api_version, "resources": entries}
+    )
 
 
 def _aggregate(accept: str, served: list[ApiResource]) -> Response | None:
@@ -152,7 +156,7 @@ def answer_root_path(request: Request, served: Iterable[ApiResource]) -> Respons
         for resource in served:
             api_version = resource.kind.api_version
             paths |= {f"/apis/{resource.group}", f"/apis/{api_version}"} if resource.group else {f"/api/{api_version}"}
-        return answered({"paths": sorted(paths)})
+        return json_response({"paths": sorted(paths)})
     endpoint, _, name = request.path[1:].partition("/")
     checks = _CHECKS.get(endpoint, ())
     if request.path == f"/{endpoint}" and checks:

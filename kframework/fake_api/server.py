@@ -67,7 +67,7 @@ def answer_review(call: ApiCall, authorizer: Authorizer, authenticator: Authenti
                     raise
                 status = {"allowed": False}
     head = {"kind": kind.name, "apiVersion": kind.api_version}
-    return answered(head | body | {"metadata": mapping(body, "metadata"), "status": status}, 201)
+    return json_response(head | body | {"metadata": mapping(body, "metadata"), "status": status}, 201)
 
 
 def _token_status(body: Data, authenticator: Authenticator) -> Data:
@@ -238,7 +238,7 @@ class ApiServer:
         served = self._store.catalogue.resources()
         match request.path.strip("/").split("/"):
             case ["version"]:
-                return answered(self._version)
+                return json_response(self._version)
             case ["api"]:
                 return discovery.list_versions(request.accept, served)
             case ["apis"]:

@@ -23,7 +23,7 @@ from kframework.fake_api.writes import check_name
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import ended_status
 from kframework.objects import Pod, PodDisruptionBudget
-from kframework.process.http.statuses import Subject, answered, status_of, success
+from kframework.process.http.statuses import Subject, json_response, status_of, success
 
 LOGS_ANNOTATION = "kframework.dev/logs"
 
@@ -138,7 +138,7 @@ def evict_pod(cluster: MemoryCluster, call: ApiCall) -> Response:
         status, count = budget.status, budget.status.current_healthy
         needs = f"The disruption budget {budget.metadata.name} needs {status.desired_healthy} healthy pods"
         causes = [{"reason": "DisruptionBudget", "message": f"{needs} and has {count} currently"}]
-        return answered(status_of(error) | {"details": {"causes": causes}}, error.status)
+        return json_response(status_of(error) | {"details": {"causes": causes}}, error.status)
     if not call.is_dry_run and "All" not in options.dry_run:
         if budget is not None:
             status = structs.replace(

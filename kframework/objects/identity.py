@@ -19,7 +19,7 @@ def cached_by_identity(compute: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
     """Cache a function's results by the identity of its arguments, which must not be changed."""
     known: dict[tuple[int, ...], tuple[tuple[*Ts], R]] = {}
 
-    def cached(*arguments: *Ts) -> R:
+    def lookup(*arguments: *Ts) -> R:
         key = tuple(map(id, arguments))
         found = known.get(key)
         if found is None:
@@ -29,7 +29,7 @@ def cached_by_identity(compute: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
             found = known[key] = (arguments, compute(*arguments))
         return found[1]
 
-    return cached
+    return lookup
 
 
 class IdentityDict(Generic[K, V]):

@@ -24,7 +24,7 @@ from kframework.objects.problem import (
     invalid,
     not_supported,
     required,
-    shown,
+    short_repr,
 )
 from kframework.objects.resource_rules import list_problems, parse
 from kframework.objects.resource_slices import DeviceTaintRule, DeviceTaintSelector
@@ -34,7 +34,7 @@ from kframework.objects.scheduling_rules import (
     labels_problems,
     negative_problems,
     node_selector_problems,
-    prefixed,
+    prefix_paths,
     selector_problems,
     single_taint_problems,
     taint_problems,
@@ -89,37 +89,37 @@ def object_problems(subject: ApiObject) -> Problems:
     """Yield the problems of an object that is no pod, except those of the pods in its template."""
     match subject:
         case Node(spec=spec):
-            yield from prefixed(("spec", "taints"), taint_problems(spec.taints))
+            yield from prefix_paths(("spec", "taints"), taint_problems(spec.taints))
         case PriorityClass():
             yield from _priority_class_problems(subject)
         case RuntimeClass():
             yield from _runtime_class_problems(subject)
         case LimitRange(spec=limits):
-            yield from prefixed(("spec", "limits"), _limit_problems(limits.limits))
+            yield from prefix_paths(("spec", "limits"), _limit_problems(limits.limits))
         case StorageClass():
             yield from _storage_class_problems(subject)
         case PersistentVolume():
-            yield from prefixed(("spec",), _volume_problems(subject))
+            yield from prefix_paths(("spec",), _volume_problems(subject))
         case PersistentVolumeClaim():
-            yield from prefixed(("spec",), _claim_problems(subject))
+            yield from prefix_paths(("spec",), _claim_problems(subject))
         case CSINode(spec=csi_node):
-            yield from prefixed(("spec", "drivers"), _driver_problems([each.name for each in csi_node.drivers]))
+            yield from prefix_paths(("spec", "drivers"), _driver_problems([each.name for each in csi_node.drivers]))
             for index, driver in enumerate(csi_node.drivers):
                 if driver.allocatable is not None:
                     path = ("spec", "drivers", index, "allocatable")
                     yield from negative_problems(path, count=driver.allocatable.count)
         case CSIStorageCapacity():
-            yield from prefixed(("nodeTopology",), selector_problems(subject.node_topology))
+            yield from prefix_paths(("nodeTopology",), selector_problems(subject.node_topology))
             yield from _name_problems(("storageClassName",), subject.storage_class_name)
         case DeviceTaintRule(spec=rule):
-            yield from prefixed(("spec", "deviceSelector"), _device_selector_problems(rule.device_selector))
-            yield from prefixed(("spec", "taint"), single_taint_problems(rule.taint, _DEVICE_EFFECTS))
+            yield from prefix_paths(("spec", "deviceSelector"), _device_selector_problems(rule.device_selector))
+            yield from prefix_paths(("spec", "taint"), single_taint_problems(rule.taint, _DEVICE_EFFECTS))
         case PodDisruptionBudget():
             yield from prefixed(("spec",), _budget_problems(subject))
         case PodGroup() | CompositePodGroup() | Workload():
             yield from prefixed(("spec",), group_problems(subject))
         case _:
-            yield from prefixed(("spec",), _workload_problems(subject))
+            yield from prefix_paths(("spec",), _workload_problems(subject))
 
 
 def _name_problems(path: FieldPath, name: str | None) -> Problems:
@@ -164,7 +164,7 @@ _LIMIT_TYPES = ("Container", "Pod", "PersistentVolumeClaim")
 
 def _limit_problems(items: Sequence[LimitRangeItem]) -> Problems:
     for index, item in enumerate(items):
-        yield from prefixed((index,), _limit_item_problems(item))
+        yield from prefix_paths((index,), _limit_item_problems(item))
         if item.type in [each.type for each in items[:index]]:
             yield duplicate((index, "type"), item.type)
 
@@ -224,7 +224,7 @@ def _storage_class_problems(storage_class: StorageClass) -> Problems:
         if mode not in ("Immediate", "WaitForFirstConsumer"):
             yield not_supported(("volumeBindingMode",), mode, ("Immediate", "WaitForFirstConsumer"))
     for index, term in enumerate(storage_class.allowed_topologies):
-        yield from prefixed(("allowedTopologies", index, "matchLabelExpressions"), _topology_problems(term))
+        yield from prefix_paths(("allowedTopologies", index, "matchLabelExpressions"), _topology_problems(term))
 
 
 def _topology_problems(term: TopologySelectorTerm) -> Problems:
@@ -267,7 +267,7 @@ def _volume_problems(volume: PersistentVolume) -> Problems:
 def _claim_problems(claim: PersistentVolumeClaim) -> Problems:
     spec = claim.spec
     yield from _access_mode_problems(spec.access_modes)
-    yield from prefixed(("selector",), selector_problems(spec.selector))
+    yield from prefix_paths(("selector",), selector_problems(spec.selector))
     size = parse(spec.resources.requests.get("storage"))
     if size is not None and size.nano <= 0:
         yield invalid(("resources", MapKey("storage")), str(size), "must be greater than zero")
@@ -314,7 +314,7 @@ def _budget_problems(budget: PodDisruptionBudget) -> Problems:
     for field, share in (("minAvailable", spec.min_available), ("maxUnavailable", spec.max_unavailable)):
         yield from _share_problems((field,), share)
         yield from _excess_problems((field,), share)
-    yield from prefixed(("selector",), selector_problems(spec.selector))
+    yield from prefix_paths(("selector",), selector_problems(spec.selector))
     if spec.unhealthy_pod_eviction_policy is not None:
         supported = ("AlwaysAllow", "IfHealthyBudget")
         if spec.unhealthy_pod_eviction_policy not in supported:
@@ -351,7 +351,7 @@ def _workload_problems(subject: ApiObject) -> Problems:
                 detail = "may not be specified when strategy `type` is 'Recreate'"
                 yield forbidden(("strategy", "rollingUpdate"), detail)
             elif spec.strategy.rolling_update is not None:
-                yield from prefixed(("strategy", "rollingUpdate"), _rollout_problems(spec.strategy.rolling_update))
+                yield from prefix_paths(("strategy", "rollingUpdate"), _rollout_problems(spec.strategy.rolling_update))
             yield from _selector_and_template_problems("ReplicaSet", spec.selector, spec.template)
         case ReplicaSet(spec=replica_set):
             yield from negative_problems(
@@ -373,7 +373,7 @@ def _workload_problems(subject: ApiObject) -> Problems:
             yield from _strategy_problems(("updateStrategy",), strategy, ("RollingUpdate", "OnDelete"))
             if strategy.type != "OnDelete" and strategy.rolling_update is not None:
                 path = ("updateStrategy", "rollingUpdate")
-                yield from prefixed(path, _daemon_rollout_problems(strategy.rolling_update))
+                yield from prefix_paths(path, _daemon_rollout_problems(strategy.rolling_update))
             yield from _selector_and_template_problems("DaemonSet", daemon_set.selector, daemon_set.template)
         case Job(spec=job):
             yield from job_problems(job)
@@ -390,15 +390,15 @@ def _workload_problems(subject: ApiObject) -> Problems:
                 cron_job = convert(without_nulls(cron.job_template.spec), JobSpec)
             except ValidationError:
                 return  # where the template is decoded, that is reported
-            yield from prefixed(("jobTemplate", "spec"), job_problems(cron_job))
+            yield from prefix_paths(("jobTemplate", "spec"), job_problems(cron_job))
 
 
 def _strategy_problems(
     path: FieldPath, strategy: DeploymentStrategy | UpdateStrategy, supported: Sequence[str]
 ) -> Problems:
     if strategy.type and strategy.type not in supported:
-        names = ", ".join(map(shown, supported))
-        yield Problem(path, f"Unsupported value: {shown(to_builtins(strategy))}: supported values: {names}")
+        names = ", ".join(map(short_repr, supported))
+        yield Problem(path, f"Unsupported value: {short_repr(to_builtins(strategy))}: supported values: {names}")
 
 
 def _rollout_problems(rolling: RollingUpdate) -> Problems:
@@ -456,7 +456,7 @@ def _stateful_set_problems(stateful_set: StatefulSet) -> Problems:
 def _selector_and_template_problems(
     kind: str, selector: LabelSelector | None, template: WorkloadPodTemplate
 ) -> Problems:
-    yield from prefixed(("selector",), selector_problems(selector))
+    yield from prefix_paths(("selector",), selector_problems(selector))
     yield from _template_problems(kind, template)
 
 

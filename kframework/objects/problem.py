@@ -32,7 +32,7 @@ class Problem:
     def __str__(self) -> str:
         return f"{format_path(self.path)}: {self.message}"
 
-    def below(self, path: FieldPath) -> Problem:
+    def with_prefix(self, path: FieldPath) -> Problem:
         """Return the problem as one of the value around it, which has this one at `path`."""
         return replace(self, path=(*path, *self.path))
 
@@ -47,7 +47,7 @@ def _is_plain_name(step: str | int) -> bool:
 
 
 def invalid(path: FieldPath, value: object, detail: str) -> Problem:
-    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+    return Problem(path, f"Invalid value: {short_repr(value)}: {detail}")
 
 
 def required(path: FieldPath, detail: str = "") -> Problem:
@@ -56,7 +56,7 @@ def required(path: FieldPath, detail: str = "") -> Problem:
 
 
 def duplicate(path: FieldPath, value: object) -> Problem:
-    return Problem(path, f"Duplicate value: {shown(value)}")
+    return Problem(path, f"Duplicate value: {short_repr(value)}")
 
 
 def forbidden(path: FieldPath, detail: str) -> Problem:
@@ -64,13 +64,13 @@ def forbidden(path: FieldPath, detail: str) -> Problem:
 
 
 def not_supported(path: FieldPath, value: str, supported: Sequence[str]) -> Problem:
-    names = ", ".join(shown(name) for name in supported)
+    names = ", ".join(short_repr(name) for name in supported)
     return Problem(
-        path, f"Unsupported value: {shown(value)}: supported values: {names}", nearest_name(value, supported)
+        path, f"Unsupported value: {short_repr(value)}: supported values: {names}", nearest_name(value, supported)
     )
 
 
-def shown(value: object) -> str:
+def short_repr(value: object) -> str:
     """Write a value into a message: as JSON, cut off where it would fill the line."""
     text = json.dumps(value, default=str, ensure_ascii=False, separators=(",", ":"))
     return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."

@@ -34,7 +34,7 @@ def fit_requests(spec: PodSpec) -> dict[str, int]:
     """Compute the requests that NodeResourcesFit compares with free resources: spec only, with pod-level resources."""
     total = aggregate(spec, _stated)
     total.update(_pod_level(spec))
-    return _rounded(_with_overhead(total, spec))
+    return _round_up(_with_overhead(total, spec))
 
 
 def on_node_requests(pod: Pod, usage: Usage | None = None) -> dict[str, int]:
@@ -42,7 +42,7 @@ def on_node_requests(pod: Pod, usage: Usage | None = None) -> dict[str, int]:
 
     NodeResourcesBalancedAllocation sees an incoming pod in the same way.
     """
-    return _rounded((usage or max_of_totals)(pod, {}))
+    return _round_up((usage or max_of_totals)(pod, {}))
 
 
 def non_zero_requests(pod: Pod, usage: Usage | None = None) -> tuple[int, int]:
@@ -55,7 +55,7 @@ def non_zero_requests(pod: Pod, usage: Usage | None = None) -> tuple[int, int]:
     defaults = _DEFAULTS
     if _pod_level(pod.spec):
         defaults = {name: amount for name, amount in _DEFAULTS.items() if name not in total}
-    rounded = _rounded(usage(pod, defaults) if defaults else total)
+    rounded = _round_up(usage(pod, defaults) if defaults else total)
     return rounded.get("cpu", 0), rounded.get("memory", 0)
 
 
@@ -82,22 +82,22 @@ def reports_other_requests(pod: Pod) -> bool:
 
 def scoring_requests(spec: PodSpec) -> dict[str, int]:
     """Compute the requests by which NodeResourcesFit scores a pod: spec only, no pod-level resources, with defaults."""
-    return _rounded(_with_overhead(aggregate(spec, _with_defaults(_stated, _DEFAULTS)), spec))
+    return _round_up(_with_overhead(aggregate(spec, _with_defaults(_stated, _DEFAULTS)), spec))
 
 
 def limits(spec: PodSpec) -> dict[str, int]:
     total = aggregate(spec, lambda container: _nanos(container.resources.limits))
     if spec.resources:
-        total.update(_supported(spec.resources.limits))
+        total.update(_supported_resources(spec.resources.limits))
     for name, amount in _nanos(spec.overhead).items():
         if total.get(name):
             total[name] += amount
-    return _rounded(total)
+    return _round_up(total)
 
 
 def allocatable(node: Node) -> dict[str, int]:
     """Compute a node's allocatable resources; `pods` is a count."""
-    return _rounded(_nanos(node.status.allocatable), _NATIVE | {"pods"})
+    return _round_up(_nanos(node.status.allocatable), _NATIVE | {"pods"})
 
 
 @lru_cache(maxsize=4096)
@@ -151,10 +151,10 @@ def aggregate(spec: PodSpec, of_container: _OfContainer) -> _Nanos:
 
 
 def _pod_level(spec: PodSpec) -> _Nanos:
-    return _supported(spec.resources.requests) if spec.resources else {}
+    return _supported_resources(spec.resources.requests) if spec.resources else {}
 
 
-def _supported(resources: ResourceList | None) -> _Nanos:
+def _supported_resources(resources: ResourceList | None) -> _Nanos:
     return {
         name: nano(quantity)
         for name, quantity in (resources or {}).items()
@@ -181,14 +181,14 @@ def sum_of_maxima(pod: Pod, defaults: Mapping[str, int]) -> Mapping[str, int]:
     }
     infeasible = _is_resize_infeasible(pod)
 
-    def resized(container: Container) -> _Nanos:
+    def largest_request(container: Container) -> _Nanos:
         status = statuses.get(container.name)
         if status is None or status.resources is None:
             return _stated(container)
         held = _maximum((_nanos(status.resources.requests), _nanos(status.allocated_resources)))
         return held if infeasible else _maximum((_stated(container), held))
 
-    total = aggregate(pod.spec, _with_defaults(resized, defaults))
+    total = aggregate(pod.spec, _with_defaults(largest_request, defaults))
     stated, status = _pod_level(pod.spec), pod.status
     if stated and status.resources is not None:
         held = _maximum((_nanos(status.resources.requests), _nanos(status.allocated_resources)))
@@ -203,28 +203,30 @@ def max_of_totals(pod: Pod, defaults: Mapping[str, int]) -> Mapping[str, int]:
     statuses, status = _container_statuses(pod), pod.status
     infeasible = _is_resize_infeasible(pod)
 
-    def allocated(container: Container) -> _Nanos:
+    def allocated_request(container: Container) -> _Nanos:
         own = statuses.get(container.name)
         if own is not None and own.allocated_resources is not None:
             return _nanos(own.allocated_resources)
         return {} if infeasible else _stated(container)
 
-    def actuated(container: Container) -> _Nanos:
+    def actuated_request(container: Container) -> _Nanos:
         own = statuses.get(container.name)
         if own is not None and own.resources is not None and own.resources.requests is not None:
             return _nanos(own.resources.requests)
-        return allocated(container)
+        return allocated_request(container)
 
     totals = [] if infeasible else [aggregate(pod.spec, _with_defaults(_stated, defaults))]
     actual = status.resources.requests if status.resources is not None else None
     if status.allocated_resources is not None and actual is not None:
         totals += [_nanos(status.allocated_resources), _nanos(actual)]
     elif statuses or infeasible:
-        totals += [aggregate(pod.spec, _with_defaults(each, defaults)) for each in (allocated, actuated)]
+        totals += [
+            aggregate(pod.spec, _with_defaults(each, defaults)) for each in (allocated_request, actuated_request)
+        ]
     total = _maximum(totals)
     stated = _pod_level(pod.spec)
     if stated and status.resources is not None:
-        held = (_supported(actual), _supported(status.allocated_resources))
+        held = (_supported_resources(actual), _supported_resources(status.allocated_resources))
         stated = _maximum(held if infeasible else (stated, *held))
     total.update(stated)
     return _with_overhead(total, pod.spec)
@@ -256,7 +258,7 @@ def _maximum(several: Iterable[Mapping[str, int]]) -> _Nanos:
     return largest
 
 
-def _rounded(total: Mapping[str, int], native: frozenset[str] = _NATIVE) -> dict[str, int]:
+def _round_up(total: Mapping[str, int], native: frozenset[str] = _NATIVE) -> dict[str, int]:
     return {
         name: -(-amount // (10**6 if name == "cpu" else 10**9))
         for name, amount in total.items()

@@ -46,14 +46,14 @@ def pod_spec_problems(spec: PodSpec) -> Iterator[Problem]:
     yield from tolerations_problems(("tolerations",), spec.tolerations)
     if spec.affinity is not None:
         if spec.affinity.node_affinity is not None:
-            yield from prefixed(("affinity", "nodeAffinity"), _node_affinity_problems(spec.affinity.node_affinity))
+            yield from prefix_paths(("affinity", "nodeAffinity"), _node_affinity_problems(spec.affinity.node_affinity))
         for field, affinity in (
             ("podAffinity", spec.affinity.pod_affinity),
             ("podAntiAffinity", spec.affinity.pod_anti_affinity),
         ):
             if affinity is not None:
-                yield from prefixed(("affinity", field), _pod_affinity_problems(affinity))
-    yield from prefixed(("topologySpreadConstraints",), _spread_problems(spec.topology_spread_constraints))
+                yield from prefix_paths(("affinity", field), _pod_affinity_problems(affinity))
+    yield from prefix_paths(("topologySpreadConstraints",), _spread_problems(spec.topology_spread_constraints))
     for index, gate in enumerate(spec.scheduling_gates):
         yield from (invalid(("schedulingGates", index), gate.name, each) for each in qualified_name(gate.name))
         if gate in spec.scheduling_gates[:index]:
@@ -83,7 +83,7 @@ def pod_spec_problems(spec: PodSpec) -> Iterator[Problem]:
             name, path = group.pod_group_name, ("schedulingGroup", "podGroupName")
             yield from (invalid(path, name, each) for each in dns_subdomain(name))
     if spec.resources is not None:
-        yield from prefixed(("resources",), pod_resources_problems(spec, spec.resources))
+        yield from prefix_paths(("resources",), pod_resources_problems(spec, spec.resources))
     yield from _container_problems(spec)
     for index, volume in enumerate(spec.volumes):
         if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
@@ -94,7 +94,7 @@ def _container_problems(spec: PodSpec) -> Iterator[Problem]:
     host_ports: set[tuple[str, str, int]] = set()
     for field, containers in (("containers", spec.containers), ("initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
-            yield from prefixed((field, index, "resources"), resources_problems(container.resources))
+            yield from prefix_paths((field, index, "resources"), resources_problems(container.resources))
             for number, port in enumerate(container.ports):
                 path = (field, index, "ports", number)
                 for name, value in (("containerPort", port.container_port), ("hostPort", port.host_port)):
@@ -139,7 +139,7 @@ def claim_problems(claims: Sequence[PodResourceClaim]) -> Iterator[Problem]:
 def taint_problems(taints: Sequence[Taint]) -> Iterator[Problem]:
     seen: set[tuple[str, str]] = set()
     for index, taint in enumerate(taints):
-        yield from prefixed((index,), single_taint_problems(taint, EFFECTS))
+        yield from prefix_paths((index,), single_taint_problems(taint, EFFECTS))
         if (taint.key, taint.effect) in seen:
             found = duplicate((index,), to_builtins(taint))
             yield replace(found, message=f"{found.message}: taints must be unique by key and effect pair")
@@ -164,8 +164,8 @@ def negative_problems(path: FieldPath, **numbers: int | None) -> Iterator[Proble
             yield invalid((*path, field), number, "must be greater than or equal to 0")
 
 
-def prefixed(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
-    return (each.below(path) for each in problems)
+def prefix_paths(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
+    return (each.with_prefix(path) for each in problems)
 
 
 def choice(path: FieldPath, value: str, supported: Sequence[str]) -> Iterator[Problem]:
@@ -177,7 +177,7 @@ def choice(path: FieldPath, value: str, supported: Sequence[str]) -> Iterator[Pr
 
 def tolerations_problems(path: FieldPath, tolerations: Iterable[Toleration]) -> Iterator[Problem]:
     for index, toleration in enumerate(tolerations):
-        yield from prefixed((*path, index), _toleration_problems(toleration))
+        yield from prefix_paths((*path, index), _toleration_problems(toleration))
 
 
 def _toleration_problems(toleration: Toleration) -> Iterator[Problem]:
@@ -209,7 +209,7 @@ def node_selector_problems(path: FieldPath, selector: NodeSelector) -> Iterator[
     if not selector.node_selector_terms:
         yield required(path, "must have at least one node selector term")
     for index, term in enumerate(selector.node_selector_terms):
-        yield from prefixed((*path, index), _node_term_problems(term))
+        yield from prefix_paths((*path, index), _node_term_problems(term))
 
 
 def _node_affinity_problems(affinity: NodeAffinity) -> Iterator[Problem]:
@@ -217,8 +217,8 @@ def _node_affinity_problems(affinity: NodeAffinity) -> Iterator[Problem]:
     if needed is not None:
         yield from node_selector_problems((_REQUIRED,), needed)
     for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from prefixed((_PREFERRED, index), _weight_problems(wish.weight))
-        yield from prefixed((_PREFERRED, index, "preference"), _node_term_problems(wish.preference))
+        yield from prefix_paths((_PREFERRED, index), _weight_problems(wish.weight))
+        yield from prefix_paths((_PREFERRED, index, "preference"), _node_term_problems(wish.preference))
 
 
 def _node_term_problems(term: NodeSelectorTerm) -> Iterator[Problem]:
@@ -245,7 +245,7 @@ def _requirement_problems(
 ) -> Iterator[Problem]:
     for index, requirement in enumerate(requirements):
         path = ("matchExpressions", index)
-        yield from prefixed(path, check(requirement))
+        yield from prefix_paths(path, check(requirement))
         yield from (invalid((*path, "key"), requirement.key, each) for each in qualified_name(requirement.key))
         for number, value in enumerate(requirement.values):
             yield from (invalid((*path, "values", number), value, each) for each in label_value(value))
@@ -278,15 +278,15 @@ def selector_problems(selector: LabelSelector | None) -> Iterator[Problem]:
 
 def _pod_affinity_problems(affinity: PodAffinity | PodAntiAffinity) -> Iterator[Problem]:
     for index, term in enumerate(affinity.required_during_scheduling_ignored_during_execution):
-        yield from prefixed((_REQUIRED, index), _pod_term_problems(term))
+        yield from prefix_paths((_REQUIRED, index), _pod_term_problems(term))
     for index, wish in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        yield from prefixed((_PREFERRED, index), _weight_problems(wish.weight))
-        yield from prefixed((_PREFERRED, index, "podAffinityTerm"), _pod_term_problems(wish.pod_affinity_term))
+        yield from prefix_paths((_PREFERRED, index), _weight_problems(wish.weight))
+        yield from prefix_paths((_PREFERRED, index, "podAffinityTerm"), _pod_term_problems(wish.pod_affinity_term))
 
 
 def _pod_term_problems(term: PodAffinityTerm) -> Iterator[Problem]:
-    yield from prefixed(("labelSelector",), selector_problems(term.label_selector))
-    yield from prefixed(("namespaceSelector",), selector_problems(term.namespace_selector))
+    yield from prefix_paths(("labelSelector",), selector_problems(term.label_selector))
+    yield from prefix_paths(("namespaceSelector",), selector_problems(term.namespace_selector))
     for name in term.namespaces:
         yield from (invalid(("namespace",), name, each) for each in dns_label(name))
     yield from _label_keys_problems("matchLabelKeys", term.match_label_keys, term.label_selector)
@@ -315,7 +315,7 @@ def _topology_key_problems(key: str) -> Iterator[Problem]:
 def _spread_problems(constraints: Sequence[TopologySpreadConstraint]) -> Iterator[Problem]:
     pairs = [(constraint.topology_key, constraint.when_unsatisfiable) for constraint in constraints]
     for index, constraint in enumerate(constraints):
-        yield from prefixed((index,), _constraint_problems(constraint))
+        yield from prefix_paths((index,), _constraint_problems(constraint))
         if pairs[index] in pairs[index + 1 :]:
             yield duplicate((index, "{topologyKey, whenUnsatisfiable}"), f"{{{', '.join(pairs[index])}}}")
 
@@ -338,4 +338,4 @@ def _constraint_problems(constraint: TopologySpreadConstraint) -> Iterator[Probl
         if policy is not None:
             yield from choice((field,), policy, _POLICIES)
     yield from _label_keys_problems("matchLabelKeys", constraint.match_label_keys, constraint.label_selector)
-    yield from prefixed(("labelSelector",), selector_problems(constraint.label_selector))
+    yield from prefix_paths(("labelSelector",), selector_problems(constraint.label_selector))

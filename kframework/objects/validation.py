@@ -66,7 +66,7 @@ def find_problem(subject: ApiObject) -> Problem | None:
         return _quantities_problem(_resource_lists(subject))
     path, spec = found
     problem = _pod_spec_problem(spec) or _pod_quantity_problem(spec, PodStatus())
-    return None if problem is None else problem.below(path[:-1])
+    return None if problem is None else problem.with_prefix(path[:-1])
 
 
 class TemplateError(ValueError):
@@ -97,13 +97,13 @@ def _decode_template(data: dict[str, object], struct: type[S], path: FieldPath) 
     try:
         return msgspec.convert(written, struct)
     except msgspec.ValidationError as error:
-        raise TemplateError(locate_decode_error(error, written).below(path)) from error
+        raise TemplateError(locate_decode_error(error, written).with_prefix(path)) from error
 
 
 @cached_by_identity
 def _pod_spec_problem(spec: PodSpec) -> Problem | None:
     problem = next(pod_spec_problems(spec), None)
-    return None if problem is None else problem.below(("spec",))
+    return None if problem is None else problem.with_prefix(("spec",))
 
 
 @cached_by_identity

@@ -318,14 +318,14 @@ def _with_label(labels: Mapping[str, str], required: NodeSelectorRequirement) ->
 def drop_node_requirement(requirement: NodeSelectorRequirement) -> Suggestion:
     """Suggest to drop a requirement, on a label or on the name of the node, from the pod's required node affinity."""
 
-    def without(term: NodeSelectorTerm) -> NodeSelectorTerm:
+    def drop_requirement(term: NodeSelectorTerm) -> NodeSelectorTerm:
         return NodeSelectorTerm(
             match_expressions=tuple(each for each in term.match_expressions if each != requirement),
             match_fields=tuple(each for each in term.match_fields if each != requirement),
         )
 
     def patch(selector: NodeSelector) -> NodeSelector | None:
-        terms = tuple(map(without, selector.node_selector_terms))
+        terms = tuple(map(drop_requirement, selector.node_selector_terms))
         # A term that requires nothing matches no node in Kubernetes; meant here is that any node will do.
         met = all(term.match_expressions or term.match_fields for term in terms)
         return NodeSelector(node_selector_terms=terms) if terms and met else None

@@ -77,7 +77,7 @@ class NodePorts(Plugin):
 
 
 def drop_host_port(wanted: HostPort) -> Suggestion:
-    def without(container: Container) -> Container:
+    def drop_port(container: Container) -> Container:
         ports = tuple(
             replace(port, host_port=0)
             if (port.host_ip or wanted.ip, port.protocol or "TCP", port.host_port) == wanted
@@ -87,8 +87,8 @@ def drop_host_port(wanted: HostPort) -> Suggestion:
         return replace(container, ports=ports)
 
     def patch(spec: PodSpec) -> PodSpec:
-        init_containers = tuple(map(without, spec.init_containers))
-        return replace(spec, containers=tuple(map(without, spec.containers)), init_containers=init_containers)
+        init_containers = tuple(map(drop_port, spec.init_containers))
+        return replace(spec, containers=tuple(map(drop_port, spec.containers)), init_containers=init_containers)
 
     text = f"drop the pod's host port {wanted.port}/{wanted.protocol}"
     port = {"port": wanted.port, "protocol": wanted.protocol, "ip": wanted.ip}

@@ -250,8 +250,8 @@ class LeaderThread:
             identity=identity,
             component=component,
             random=random,
-            on_started=self._started,
-            on_stopped=self._stopped,
+            on_started=self._on_started,
+            on_stopped=self._on_stopped,
             # Whether the scheduler's loop runs.
             may_lead=lambda: clock.now() - self._last_heartbeat <= settings.renew_deadline + HANG_TOLERANCE,
         )
@@ -333,11 +333,11 @@ class LeaderThread:
                 self._election = self._candidate(cluster)
                 await self._election.run()
 
-    def _started(self) -> None:
+    def _on_started(self) -> None:
         self._led = True
         self._log_line(self._won)
 
-    def _stopped(self) -> None:
+    def _on_stopped(self) -> None:
         if not self._released:
             self._on_lost()
             self._log_line(self._lost)

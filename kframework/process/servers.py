@@ -83,7 +83,7 @@ class RealServer(Server):
         """Open the scheduler's client, which is limited by `clientConnection`."""
         async with self._transport("scheduler") as transport:
             self._on_connected(transport)
-            metered = MeteredTransport(self._observed(transport), self._requests, transport.address)
+            metered = MeteredTransport(self._observe_reachability(transport), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
             waited = partial(self._requests.observe_wait, transport.address)
             yield KubeCluster(
@@ -96,7 +96,7 @@ class RealServer(Server):
         async with self._transport("leader-election") as transport:
             yield self.election_client(self._observed(transport), self._clock, random=per_process_random())
 
-    def _observed(self, transport: KubeTransport) -> Transport:
+    def _observe_reachability(self, transport: KubeTransport) -> Transport:
         observed = ReachabilityTransport(transport, self._reachability, transport.description)
         return RightsTransport(observed, self.rights)
 

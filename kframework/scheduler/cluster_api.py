@@ -80,7 +80,7 @@ class ClusterApi(Api):
                     pause = next(pauses, None) if is_retried else None
                     if pause is None:
                         raise
-                await asyncio.sleep(self._outbox.jittered(pause))
+                await asyncio.sleep(self._outbox.with_jitter(pause))
 
     async def read_back(self, pod: PendingPod) -> str | None:
         """Return the pod's node, "" while there is none, None if it cannot be bound any more.

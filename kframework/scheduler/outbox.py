@@ -240,10 +240,10 @@ class Outbox:
             except ClusterError as error:
                 if not retryable(error):
                     raise
-            yield from wait_for(asyncio.sleep(self.jittered(pause)))
+            yield from wait_for(asyncio.sleep(self.with_jitter(pause)))
         yield from write()
 
-    def jittered(self, pause: float) -> float:
+    def with_jitter(self, pause: float) -> float:
         return pause * (1 + JITTER * self._random.random())
 
     # -- statuses --------------------------------------------------------------------------------------------------

@@ -190,7 +190,7 @@ def _problems(content: DevicePatterns) -> Iterator[Problem]:
 
 
 def _with_prefix(path: FieldPath, problems: Iterable[Problem]) -> Iterator[Problem]:
-    return (problem.below(path) for problem in problems)
+    return (problem.with_prefix(path) for problem in problems)
 
 
 def _pattern_problems(pattern: Pattern) -> Iterator[Problem]:

@@ -127,11 +127,11 @@ class _WakeUpCheck(RandomHost):
         self.wake_ups = wake_ups
         self.source = source
 
-        def observed(engine: Engine) -> Profiles:
+        def observe_profiles(engine: Engine) -> Profiles:
             self.profiles: _ObservedProfiles = _ObservedProfiles(profiles(engine), self.wake_ups)
             return self.profiles
 
-        self.engine = PodEngine(ClusterState(), StoppedClock(), self, observed, verifying=False)
+        self.engine = PodEngine(ClusterState(), StoppedClock(), self, observe_profiles, verifying=False)
         self.engine.inbox = ReadOnlyInbox()
         #: The pods that wait and that are known to be unschedulable.
         self.stuck: set[str] = set()

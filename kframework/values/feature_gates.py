@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from kframework.errors import nearest_name
-from kframework.objects.problem import Problem, shown
+from kframework.objects.problem import Problem, short_repr
 
 #: The minors of Kubernetes that can be emulated, the default last.
 MINORS: Final = ("1.36", "1.37")
@@ -142,8 +142,8 @@ class FeatureGates:
                 nearest = nearest_name(name, {*self._stages, *_other_gates()})
                 yield Problem((name,), f"unrecognized feature gate: {name}", nearest)
             elif stage is not None and stage.is_locked and is_on != stage.is_on:
-                locked = f"feature is locked to {shown(stage.is_on)}"
-                yield Problem((name,), f"cannot set feature gate {name} to {shown(is_on)}, {locked}")
+                locked = f"feature is locked to {short_repr(stage.is_on)}"
+                yield Problem((name,), f"cannot set feature gate {name} to {short_repr(is_on)}, {locked}")
         for name in sorted(self._enabled):
             missing = [need for need in _NEEDS.get(name, ()) if not self.is_enabled(need)]
             if missing:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kframework.cli.tracing import traced, traced_to
+from kframework.cli.tracing import trace_as_configured, traced_to
 from kframework.config.configuration import Configuration
 from kframework.config.load import default_configuration, parse
 
@@ -18,7 +18,7 @@ def tracing_as(options: str) -> Configuration:
 
 
 def test_tracing_is_off_by_default() -> None:
-    with traced(OFF) as tracing, traced_to(None, OFF) as simulated:
+    with trace_as_configured(OFF) as tracing, traced_to(None, OFF) as simulated:
         assert (tracing, simulated) == (None, None)
 
 
@@ -33,7 +33,7 @@ def test_trace_file_has_all_attempts_unless_the_configuration_samples(rate: int,
 def test_ids_of_a_simulation_follow_from_its_seed() -> None:
     configuration = tracing_as("{exporter: console, samplingRatePerMillion: 1000000}")
     ids = []
-    for context in (traced_to(None, configuration), traced_to(None, configuration), traced(configuration)):
+    for context in (traced_to(None, configuration), traced_to(None, configuration), trace_as_configured(configuration)):
         with context as tracing:
             assert tracing is not None
             ids.append(tracing.trace_id(1, 0.0))

@@ -13,7 +13,7 @@ from kframework.objects.problem import (
     invalid,
     not_supported,
     required,
-    shown,
+    short_repr,
 )
 
 
@@ -51,8 +51,8 @@ def test_unsupported_value_has_the_nearest_supported_one() -> None:
 
 
 def test_problem_of_a_part_becomes_one_of_the_whole() -> None:
-    assert required(("name",)).below(("spec", 0)) == required(("spec", 0, "name"))
+    assert required(("name",)).with_prefix(("spec", 0)) == required(("spec", 0, "name"))
 
 
 def test_long_values_are_cut_off() -> None:
-    assert shown("x" * 200) == '"' + "x" * 96 + "..."
+    assert short_repr("x" * 200) == '"' + "x" * 96 + "..."

@@ -38,7 +38,7 @@ class CelQuantity(Opaque):
             nano = objects.Quantity.parse(text).nano
         except objects.QuantityError:
             raise CelError(_FORMAT_PROBLEM) from None
-        return cls(nano, _scaled(text))
+        return cls(nano, _parse_scaled(text))
 
     def as_integer(self) -> int | None:
         """Return the amount as an int, None if resource.Quantity does not treat it as an integer."""
@@ -48,7 +48,7 @@ class CelQuantity(Opaque):
         return _int64(whole * 10**scale)
 
 
-def _scaled(text: str) -> Scaled | None:
+def _parse_scaled(text: str) -> Scaled | None:
     match = _PARTS.fullmatch(text)
     if match is None:
         return None

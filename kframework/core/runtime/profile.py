@@ -450,17 +450,17 @@ def guard_steps(
 def gate_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
     """Skip the plugin in PreEnqueue or gate pods while a source is stale, depending on its setting."""
 
-    def guarded(*arguments: object) -> Status | None:
+    def call_if_fresh(*arguments: object) -> Status | None:
         answer = call(*arguments) if _first_stale(sources, "ignore") is None else None
         return answer or _first_stale(sources, "gate")
 
-    return guarded
+    return call_if_fresh
 
 
 def filter_while_stale(sources: Sequence[Source[object]], call: _Hook[Status | NodeNames]) -> _Hook[Status | NodeNames]:
     """Skip the plugin in PreFilter or reject pods while a source is stale, depending on its setting."""
 
-    def guarded(*arguments: object) -> PreFilterAnswer:
+    def call_if_fresh(*arguments: object) -> PreFilterAnswer:
         if _first_stale(sources, "ignore") is not None:
             return Skip
         answer = call(*arguments)
@@ -468,16 +468,16 @@ def filter_while_stale(sources: Sequence[Source[object]], call: _Hook[Status | N
             return answer
         return _first_stale(sources, "reject") or _first_stale(sources, "gate") or answer
 
-    return guarded
+    return call_if_fresh
 
 
 def score_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
     """Skip the plugin's scores while a source with `ignore` is stale."""
 
-    def guarded(*arguments: object) -> Status | None:
+    def call_if_fresh(*arguments: object) -> Status | None:
         return call(*arguments) if _first_stale(sources, "ignore") is None else Skip
 
-    return guarded
+    return call_if_fresh
 
 
 def _first_stale(sources: Sequence[Source[object]], when_stale: WhenStale) -> Status | None:

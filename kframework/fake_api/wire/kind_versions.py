@@ -37,13 +37,13 @@ def to_v1(scaler: Data) -> Data:
         for name, (part, field) in _V2_ANNOTATIONS.items()
         if (setting := parts[part].get(field))
     }
-    converted: Data = {**scaler, "apiVersion": "autoscaling/v1", "spec": _without(spec, ("metrics", "behavior"))}
+    converted: Data = {**scaler, "apiVersion": "autoscaling/v1", "spec": _remove_fields(spec, ("metrics", "behavior"))}
     if cpu is not None:
         converted["spec"] = {**mapping(converted, "spec"), _TARGET_CPU: _cpu_utilization(cpu, "target")}
     if status:
         used = (_cpu_utilization(each, "current") for each in entries(status, "currentMetrics"))
         share = next((each for each in used if each is not None), None)
-        rest = _without(status, ("conditions", "currentMetrics"))
+        rest = _remove_fields(status, ("conditions", "currentMetrics"))
         converted["status"] = rest if share is None else {**rest, _CURRENT_CPU: share}
     if annotations:
         metadata = mapping(scaler, "metadata")
@@ -56,7 +56,7 @@ def from_v1(scaler: Data) -> Data:
     converted: Data = {**scaler, "apiVersion": "autoscaling/v2"}
     for part, field in (("spec", _TARGET_CPU), ("status", _CURRENT_CPU)):
         if part in scaler:
-            converted[part] = _without(mapping(scaler, part), (field,))
+            converted[part] = _remove_fields(mapping(scaler, part), (field,))
     for name, (part, field) in _V2_ANNOTATIONS.items():
         text_value, setting = annotations.get(name), None
         with suppress(ValueError, RecursionError):
@@ -72,7 +72,7 @@ def from_v1(scaler: Data) -> Data:
         metrics = [*metrics, cpu]
     converted["spec"] = {**mapping(converted, "spec"), "metrics": metrics}
     if annotations.keys() & _V2_ANNOTATIONS.keys():
-        converted["metadata"] = {**metadata, "annotations": _without(annotations, tuple(_V2_ANNOTATIONS))}
+        converted["metadata"] = {**metadata, "annotations": _remove_fields(annotations, tuple(_V2_ANNOTATIONS))}
     return converted
 
 
@@ -82,7 +82,7 @@ def _cpu_utilization(metric: Data, side: str) -> object:
     return value(metric, f"resource.{side}.averageUtilization")
 
 
-def _without(data: Data, fields: tuple[str, ...]) -> Data:
+def _remove_fields(data: Data, fields: tuple[str, ...]) -> Data:
     return {name: value for name, value in data.items() if name not in fields}
 
 

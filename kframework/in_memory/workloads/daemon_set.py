@@ -65,16 +65,16 @@ class _DaemonState(NamedTuple):
     now: float
 
     @property
-    def desired(self) -> int:
+    def desired_count(self) -> int:
         return sum(node.should_run for node in self.nodes)
 
     @property
     def rollout_limits(self) -> tuple[int, int]:
         """The maximum surge and the maximum number of unavailable pods; not both are 0."""
         rolling = self.owner.spec.update_strategy.rolling_update or RollingUpdate()
-        surge = resolve_count(rolling.max_surge, self.desired, up=True)
+        surge = resolve_count(rolling.max_surge, self.desired_count, up=True)
         unavailable = resolve_count(
-            1 if rolling.max_unavailable is None else rolling.max_unavailable, self.desired, up=True
+            1 if rolling.max_unavailable is None else rolling.max_unavailable, self.desired_count, up=True
         )
         return surge, (unavailable if surge or unavailable else 1)
 
@@ -191,13 +191,13 @@ class DaemonSetController(ControlLoop):
         current = [node.pods[0] for node in state.nodes if node.should_run and node.pods]
         available = sum(map(state.is_available, current))
         status = DaemonSetStatus(
-            desired_number_scheduled=state.desired,
+            desired_number_scheduled=state.desired_count,
             current_number_scheduled=len(current),
             number_misscheduled=sum(bool(node.pods) and not node.should_run for node in state.nodes),
             number_ready=sum(map(is_ready, current)),
             updated_number_scheduled=sum(map(state.is_new, current)),
             number_available=available,
-            number_unavailable=state.desired - available,
+            number_unavailable=state.desired_count - available,
             observed_generation=owner.metadata.generation,
             collision_count=collisions or owner.status.collision_count,
             conditions=owner.status.conditions,
@@ -275,7 +275,7 @@ def _plan_surge(state: _DaemonState) -> _Plan:
             candidates.append(node.name)
         else:
             unwanted.append(old)
-    plan.to_delete.extend(unwanted[: max(0, available - state.desired)])
+    plan.to_delete.extend(unwanted[: max(0, available - state.desired_count)])
     plan.to_create.extend(candidates[: max(0, state.rollout_limits[0] - surging)])
     return plan
 

@@ -41,7 +41,7 @@ class Connections:
         #: The number of requests in progress.
         self.in_progress: int = 0
 
-    def to(self, server: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
+    def protocol_factory(self, server: Callable[[], asyncio.Protocol]) -> Callable[[], asyncio.Protocol]:
         """Return a protocol factory for connections to aiohttp's server, which must report its requests."""
         return lambda: _Connection(self, server())
 
@@ -85,7 +85,9 @@ async def listen_at(
     await runner.setup()
     try:
         assert runner.server is not None
-        server = await asyncio.get_running_loop().create_server(connections.to(runner.server), address, port)
+        server = await asyncio.get_running_loop().create_server(
+            connections.protocol_factory(runner.server), address, port
+        )
         try:
             host, found, *_ = server.sockets[0].getsockname()
             yield host, found

@@ -27,17 +27,17 @@ class Subject(NamedTuple):
 NO_SUBJECT = Subject()
 
 
-def answered(data: object, status: int = 200) -> Response:
+def json_response(data: object, status: int = 200) -> Response:
     return Response(status, msgspec.json.encode(data), {"content-type": JSON})
 
 
 def success(subject: Subject, uid: str = "", status: int = 200) -> Response:
     details = _details(subject) | ({"uid": uid} if uid else {})
-    return answered(_status("Success") | ({"details": details} if details else {}), status)
+    return json_response(_status("Success") | ({"details": details} if details else {}), status)
 
 
 def failure(error: ClusterError, subject: Subject) -> Response:
-    response = answered(status_of(error, subject), error.status)
+    response = json_response(status_of(error, subject), error.status)
     if not error.retryable:
         return response
     return msgspec.structs.replace(response, headers={**response.headers, "retry-after": "1"})

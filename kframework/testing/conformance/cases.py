@@ -67,7 +67,7 @@ class Case(msgspec.Struct, frozen=True):
         try:
             return msgspec.convert(plain, struct)
         except msgspec.ValidationError as error:
-            problem = locate_decode_error(error, plain).below((part,))
+            problem = locate_decode_error(error, plain).with_prefix((part,))
             raise self.error(problem.message, format_path(problem.path)) from error
 
     def error(self, message: str, path: str = "") -> InputError:

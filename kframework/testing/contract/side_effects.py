@@ -37,7 +37,7 @@ _BLOCKING_CALLS = (
 def without_side_effects(check: Check) -> Check:
     """Return a check that also fails if a hook waits or changes something."""
 
-    def guarded(probe: PluginProbe) -> None:
+    def check_unchanged(probe: PluginProbe) -> None:
         before = dict(_snapshot(probe.nodes, probe.pods))
         with _forbid_waiting(probe):
             check(probe)
@@ -50,7 +50,7 @@ def without_side_effects(check: Check) -> Check:
             result = "a hook leaves a statement open"
             probe.fail(_HOOKS, result, "close it before the hook returns: `with handle.statement() as what_if:`")
 
-    return guarded
+    return check_unchanged
 
 
 _HOOKS = "all hooks up to permit"

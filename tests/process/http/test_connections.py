@@ -85,7 +85,7 @@ class Port:
                 return await handle(request)
 
         self.server = web.Server(answer, access_log=None, keepalive_timeout=10 * IDLE_TIMEOUT)
-        self._make = self.connections.to(self.server)
+        self._make = self.connections.protocol_factory(self.server)
 
     def connect(self) -> Wire:
         return Wire(self._make)

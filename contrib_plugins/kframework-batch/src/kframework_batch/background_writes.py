@@ -52,7 +52,7 @@ class BackgroundWrites:
         metadata = subject.metadata
         name, namespace, uid = metadata.name, metadata.namespace, metadata.uid
 
-        def refused(error: ClusterError) -> None:
+        def on_refusal(error: ClusterError) -> None:
             # An object that is gone has no status any more, though another one may have its name by now.
             if error.status not in (_NOT_FOUND, _CONFLICT):
                 what = f"{kind_of(subject).name} {namespace}/{name}" if namespace else f"{kind_of(subject).name} {name}"
@@ -62,13 +62,13 @@ class BackgroundWrites:
         def write() -> Awaitable[object]:
             return self._host.api.patch_status(type(subject), name, patch, namespace, uid=uid)
 
-        self._host.write(f"status of {uid}", write, refused)
+        self._host.write(f"status of {uid}", write, on_refusal)
 
     def delete_victim(self, pod: Pod) -> None:
         """Delete a victim, with its grace; EvictionFailed is reported if that fails."""
         metadata = pod.metadata
 
-        def refused(error: ClusterError) -> None:
+        def on_refusal(error: ClusterError) -> None:
             # A pod that is not found went by itself. A conflict may mean that, or that the pod has been changed
             # meanwhile: if it is gone, the watch reports it, else it is there as before.
             if error.status == _NOT_FOUND:
@@ -78,7 +78,7 @@ class BackgroundWrites:
             self._report(EvictionFailed(metadata.uid))
 
         name, namespace, uid = metadata.name, metadata.namespace, metadata.uid
-        self._host.write(f"eviction of {uid}", lambda: self._host.api.delete(Pod, name, namespace, uid=uid), refused)
+        self._host.write(f"eviction of {uid}", lambda: self._host.api.delete(Pod, name, namespace, uid=uid), on_refusal)
 
     def record_warning(self, subject: ApiObject, now: float, reason: str, message: str) -> None:
         """Record a warning about an object; one that cannot be written is lost. `now` is in seconds since 1970."""
@@ -105,10 +105,10 @@ class BackgroundWrites:
             type="Warning",
         )
 
-        def refused(error: ClusterError) -> None:
+        def on_refusal(error: ClusterError) -> None:
             # One that is there already was written by a try whose answer was lost.
             if error.status != _CONFLICT:
                 _log.warning("an event of %s cannot be written: %s", metadata.name, error)
 
         key = f"event {metadata.namespace}/{event.metadata.name}"
-        self._host.write(key, lambda: self._host.api.create(event), refused)
+        self._host.write(key, lambda: self._host.api.create(event), on_refusal)

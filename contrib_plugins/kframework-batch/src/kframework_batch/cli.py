@@ -43,7 +43,7 @@ from kframework.cli.process import (
 )
 from kframework.cli.rbac import FormOption, NameOption, NamespaceOption, print_objects
 from kframework.cli.recording import RecordOptions, open_recorder
-from kframework.cli.tracing import CONSOLE, Trace, traced, traced_to
+from kframework.cli.tracing import CONSOLE, Trace, trace_as_configured, traced_to
 from kframework.simulation.inputs import read_admitted, report_rejected
 from kframework_batch.compare.command import compare
 
@@ -283,7 +283,7 @@ def run(
         companions += map(controller_task, settings.controller_factories())
     with (
         deduplicated_logs(verbosity),
-        traced(configuration) as tracing,
+        trace_as_configured(configuration) as tracing,
         open_recorder(record_options, ENGINES.annotations) as recorder,
     ):
         recorders = [] if recorder is None else [recorder]

@@ -26,7 +26,7 @@ from kframework.engine import (
     raise_collected,
     read_source,
     required,
-    shown,
+    short_repr,
 )
 from kframework_batch.tiers import FLAGS, HIERARCHY, UNSUPPORTED_FLAGS
 
@@ -112,7 +112,9 @@ class _ConfigurationReader:
         kind = root / "kind"
         if kind.value is not None:
             wanted = "want actions and tiers of plugins, or a ConfigMap with them"
-            raise kind.error(Problem((), f"{shown(kind.value)} is no configuration of a batch scheduler; {wanted}"))
+            raise kind.error(
+                Problem((), f"{short_repr(kind.value)} is no configuration of a batch scheduler; {wanted}")
+            )
         self._fields(root, _FIELDS)
         read = BatchConfiguration(
             actions=self._actions(root / "actions"),
@@ -142,7 +144,7 @@ class _ConfigurationReader:
         text = self._text(location)
         names = tuple(name.strip() for name in text.split(","))
         if text and "" in names:
-            self._add_error(location, f"{shown(text)} lacks a name before or after a comma")
+            self._add_error(location, f"{short_repr(text)} lacks a name before or after a comma")
         return names
 
     def _tier(self, location: YamlLocation) -> tuple[TierPlugin, ...]:
@@ -170,7 +172,7 @@ class _ConfigurationReader:
         """Return the fields of a mapping that are not null; warn of others than the known ones, if those are given."""
         value = location.value if location.value is not None else {}
         if not isinstance(value, dict):
-            self._add_error(location, f"expected a mapping, got {shown(value)}")
+            self._add_error(location, f"expected a mapping, got {short_repr(value)}")
             return {}
         for name in value:
             if known and name not in known:
@@ -180,7 +182,7 @@ class _ConfigurationReader:
     def _items(self, location: YamlLocation) -> list[YamlLocation]:
         value = location.value if location.value is not None else []
         if not isinstance(value, list):
-            self._add_error(location, f"expected a list, got {shown(value)}")
+            self._add_error(location, f"expected a list, got {short_repr(value)}")
             return []
         return [location / index for index in range(len(value))]
 
@@ -191,7 +193,7 @@ class _ConfigurationReader:
         if value is None or value == "":
             self._errors.append(location.error(required(())))
         else:
-            self._add_error(location, f"expected a string, got {shown(value)}")
+            self._add_error(location, f"expected a string, got {short_repr(value)}")
         return ""
 
     def _flag(self, location: YamlLocation) -> bool:
@@ -199,7 +201,7 @@ class _ConfigurationReader:
         read = _BOOLEANS.get(value.lower()) if isinstance(value, str) else value
         if isinstance(read, bool):
             return read
-        self._add_error(location, f"expected true or false, got {shown(value)}")
+        self._add_error(location, f"expected true or false, got {short_repr(value)}")
         return True
 
     def _refuse_conflicts(self, tiers: Sequence[Sequence[TierPlugin]]) -> None:

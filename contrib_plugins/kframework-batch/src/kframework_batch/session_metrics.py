@@ -346,10 +346,10 @@ class LatencyMetrics(SessionObserver):
         """Begin to observe an engine that has not begun."""
         self._tasks, self._jobs = engine.cache.tasks, engine.cache.jobs
 
-        def watched(pod: Pod) -> None:
+        def observe_watch(pod: Pod) -> None:
             self._observe("Watched", pod.metadata.creation_timestamp, engine.clock.now())
 
-        engine.cache.on_new_pod = watched
+        engine.cache.on_new_pod = observe_watch
 
     def on_decision(self, decision: Decision) -> None:
         if decision.result is Result.SCHEDULED:
@@ -367,7 +367,7 @@ class LatencyMetrics(SessionObserver):
             placements = sum(bool(verdict.node) for verdict in turn.verdicts) if turn.action in _PLACING else 0
             job = self._jobs.get(turn.job)
             if placements and job is not None and job.created:
-                placed = _LastPlacement(job.group_uid, turn.at, _since(job.created, turn.at))
+                placed = _LastPlacement(job.group_uid, turn.at, _seconds_since(job.created, turn.at))
                 self._last_placements[job.uid] = placed
                 for _ in range(placements):
                     self._of_jobs[()].observe(round(placed.waited * _NANOSECONDS))
@@ -380,7 +380,7 @@ class LatencyMetrics(SessionObserver):
 
     def _observe(self, stage: str, created: str | None, at: float) -> None:
         if created:
-            self._of_tasks[stage].observe(round(_since(created, at) * _NANOSECONDS))
+            self._of_tasks[stage].observe(round(_seconds_since(created, at) * _NANOSECONDS))
 
     def _current_placements(self) -> list[tuple[JobInfo, _LastPlacement]]:
         """List the current jobs with placed tasks; a recreated pod group has none."""
@@ -388,7 +388,7 @@ class LatencyMetrics(SessionObserver):
         return [(job, placed) for job, placed in found if job.has_group and job.group_uid == placed.group_uid]
 
 
-def _since(created: str, at: float) -> float:
+def _seconds_since(created: str, at: float) -> float:
     """Return the seconds since a creation; none where the clock of who wrote it is ahead."""
     return max(at - seconds_of(created), 0.0)
 

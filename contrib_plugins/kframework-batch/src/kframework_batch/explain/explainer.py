@@ -64,12 +64,12 @@ def explain_by_name(
 def explain_routes(scheduler: Scheduler[BatchEngine], sessions: Sessions) -> list[web.RouteDef]:
     cluster = scheduler.engine.cluster
 
-    async def explained(namespace: str, name: str) -> EngineExplanation:
+    async def explain_job(namespace: str, name: str) -> EngineExplanation:
         notes = [STANDBY_NOTE] if scheduler.standing_by else []
         await wait_until_idle(cluster)  # so that the session that is open now is among them
         return await run_cooperatively(cluster, explain_by_name(scheduler.engine, sessions(), namespace, name, notes))
 
-    return [explain_route(explained)]
+    return [explain_route(explain_job)]
 
 
 def explain_steps(

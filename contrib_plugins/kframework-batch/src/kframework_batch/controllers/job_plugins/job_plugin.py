@@ -105,12 +105,12 @@ def add_to_containers(
 ) -> TemplatePodSpec:
     env, mounts = tuple(env), tuple(mounts)
 
-    def given(container: TemplateContainer) -> TemplateContainer:
+    def extend_container(container: TemplateContainer) -> TemplateContainer:
         return replace(container, env=container.env + env, volume_mounts=container.volume_mounts + mounts)
 
     return replace(
         spec,
-        containers=tuple(map(given, spec.containers)),
-        init_containers=tuple(map(given, spec.init_containers)),
+        containers=tuple(map(extend_container, spec.containers)),
+        init_containers=tuple(map(extend_container, spec.init_containers)),
         volumes=(*spec.volumes, *volumes),
     )
