@@ -94,7 +94,7 @@ class RealServer(Server):
     async def elect(self) -> AsyncIterator[Cluster]:
         """Open the client of the leader election, which nothing may slow down."""
         async with self._transport("leader-election") as transport:
-            yield self.election_client(self._observed(transport), self._clock, random=per_process_random())
+            yield self.election_client(self._observe_reachability(transport), self._clock, random=per_process_random())
 
     def _observe_reachability(self, transport: KubeTransport) -> Transport:
         observed = ReachabilityTransport(transport, self._reachability, transport.description)

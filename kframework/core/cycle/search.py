@@ -78,7 +78,7 @@ class Search:
     """One attempt to find a node for a pod; its attributes expose the result of each phase.
 
     `plan` is narrowed as it goes: from PreFilter on it holds only plugins that do not skip the pod. The search has
-    `evaluated` so many nodes; the `candidates` passed. `feasible` are the rows of the nodes to be scored, `positions`
+    `evaluated` this many nodes; the `candidates` passed. `feasible` are the rows of the nodes to be scored, `positions`
     their positions in node order: those of the candidates that extenders leave. `totals` are aligned to them.
     """
 
@@ -358,8 +358,8 @@ class Search:
         if not steps:
             return
         passed, state, pod, by_row = 0, self.state, self.pod, self.nodes.by_row
-        behind = (rejections > plugin_rejection(steps[0].order)).nonzero()[0]
-        for position, row in row_by_row(behind, node_order):
+        later = (rejections > plugin_rejection(steps[0].order)).nonzero()[0]
+        for position, row in row_by_row(later, node_order):
             node, reach = by_row[row], plugin_order(rejections.item(position))
             # `filter_node`, inlined for the same reason as in `ask_score_rows`.
             for step in steps:

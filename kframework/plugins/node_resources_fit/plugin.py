@@ -289,7 +289,7 @@ def _columns(nodes: NodeTable, resource: str) -> tuple[Column, Column]:
 class _Strategy(msgspec.Struct, frozen=True):
     """A function from the utilization of each resource to a score, and from these scores to the node's.
 
-    `scores` maps each percentage in use to a score, of which 0 does not count; None takes the share of the resource
+    `scores` maps each percentage in use to a score, and 0 does not count; None takes the share of the resource
     that is `free`, or in use.
     """
 
