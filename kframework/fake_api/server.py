@@ -34,7 +34,7 @@ from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.fake_api.wire.yaml_bodies import YAML, to_yaml_response
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.openapi.definitions import read_document
-from kframework.process.http.statuses import NO_SUBJECT, Subject, answered, failure
+from kframework.process.http.statuses import NO_SUBJECT, Subject, failure, json_response
 
 _MAX_AUDIENCES = 64
 

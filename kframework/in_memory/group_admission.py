@@ -63,7 +63,7 @@ def admit_update(old: T, new: T) -> T:
 
 
 def _check_changes(old: Group | Workload, new: Group | Workload) -> None:
-    problems = [problem.below(("spec",)) for problem in group_change_problems(old, new)]
+    problems = [problem.with_prefix(("spec",)) for problem in group_change_problems(old, new)]
     if problems:
         raise api_errors.invalid_fields(type(old), old.metadata.name, problems)
 

@@ -115,9 +115,9 @@ def object_problems(subject: ApiObject) -> Problems:
             yield from prefix_paths(("spec", "deviceSelector"), _device_selector_problems(rule.device_selector))
             yield from prefix_paths(("spec", "taint"), single_taint_problems(rule.taint, _DEVICE_EFFECTS))
         case PodDisruptionBudget():
-            yield from prefixed(("spec",), _budget_problems(subject))
+            yield from prefix_paths(("spec",), _budget_problems(subject))
         case PodGroup() | CompositePodGroup() | Workload():
-            yield from prefixed(("spec",), group_problems(subject))
+            yield from prefix_paths(("spec",), group_problems(subject))
         case _:
             yield from prefix_paths(("spec",), _workload_problems(subject))
 

@@ -19,7 +19,7 @@ from kframework.objects.pod_groups import (
     WorkloadTemplates,
 )
 from kframework.objects.problem import FieldPath, Problem, duplicate, forbidden, invalid, required
-from kframework.objects.scheduling_rules import PREEMPTION_POLICIES, choice, claim_problems, prefixed
+from kframework.objects.scheduling_rules import PREEMPTION_POLICIES, choice, claim_problems, prefix_paths
 from kframework.objects.syntax import Messages, dns_label, dns_subdomain, qualified_name
 
 #: The longest lists of templates, constraints and claims, and the deepest tree of templates.
@@ -77,7 +77,7 @@ def _scheduled_problems(spec: _Scheduled) -> Problems:
         yield from choice(("preemptionPolicy",), spec.preemption_policy, PREEMPTION_POLICIES)
     claims = _claims(spec)
     yield from _too_many(("resourceClaims",), claims, _MAX_CLAIMS)
-    yield from prefixed(("resourceClaims",), claim_problems(claims))
+    yield from prefix_paths(("resourceClaims",), claim_problems(claims))
 
 
 def _minimum(spec: _Scheduled) -> Mapping[str, int]:
@@ -126,7 +126,7 @@ def _templates_problems(path: FieldPath, templates: Sequence[_Template]) -> Prob
         if path == ("podGroupTemplates",) and template.name in names[:index]:
             yield duplicate((*path, index), to_builtins(template))
         yield from _name_problems((*path, index, "name"), template.name, dns_label)
-        yield from prefixed((*path, index), _scheduled_problems(template))
+        yield from prefix_paths((*path, index), _scheduled_problems(template))
         if isinstance(template, CompositePodGroupTemplate):
             below = (*path, index)
             yield from _templates_problems((*below, "podGroupTemplates"), template.pod_group_templates)
@@ -228,7 +228,7 @@ def _templates_changes(path: FieldPath, old: Sequence[_Template], new: Sequence[
             yield forbidden((*path, index), "item may not be added")
             continue
         was, below = before[template.name], (*path, index)
-        yield from prefixed(below, _scheduled_changes(was, template))
+        yield from prefix_paths(below, _scheduled_changes(was, template))
         if isinstance(was, CompositePodGroupTemplate) and isinstance(template, CompositePodGroupTemplate):
             lists = (
                 ("podGroupTemplates", was.pod_group_templates, template.pod_group_templates),

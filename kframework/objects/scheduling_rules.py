@@ -74,7 +74,7 @@ def pod_spec_problems(spec: PodSpec) -> Iterator[Problem]:
     if (deadline := spec.active_deadline_seconds) is not None and not 1 <= deadline < 2**31:
         yield invalid(("activeDeadlineSeconds",), deadline, "must be between 1 and 2147483647, inclusive")
     yield from negative_problems((), terminationGracePeriodSeconds=spec.termination_grace_period_seconds)
-    yield from prefixed(("resourceClaims",), claim_problems(spec.resource_claims))
+    yield from prefix_paths(("resourceClaims",), claim_problems(spec.resource_claims))
     yield from list_problems(("overhead",), spec.overhead)
     if (group := spec.scheduling_group) is not None:
         if group.pod_group_name is None:

@@ -151,7 +151,7 @@ def report_groups(manifest: Manifest) -> None:
     counts = [f"{count} {kind}" for kind, count in groups.items()]
     counts += [f"spec.schedulingGroup of {format_count(pods, 'pod')}"] if pods else []
     if counts:
-        say(
+        notify_user(
             "notice",
             f"ignored, as not supported yet: {', '.join(counts)}; the members of groups are scheduled one by one",
         )
