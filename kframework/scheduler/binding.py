@@ -32,6 +32,7 @@ from kframework.values.status import Code, Status
 
 T = TypeVar("T")
 
+_NOTHING_TO_DO = Status(Code.SKIP)
 _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound",))
 
 
@@ -98,7 +99,8 @@ class BindingCycle:
         reservation = self.reservation
         pending = self._pre_flight()
         if self.profile.original.pre_flight:
-            self._trace.end_phase("pre_bind_pre_flight", pending if isinstance(pending, Status) else None)
+            status = pending if isinstance(pending, Status) else None if pending else _NOTHING_TO_DO
+            self._trace.end_phase("pre_bind_pre_flight", status)
         if isinstance(pending, Status):
             return pending
         if pending or reservation.reserved.verdict is None:

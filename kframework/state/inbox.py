@@ -138,5 +138,8 @@ class Inbox:
         while self._messages:
             yield self._messages.popleft()
 
+    def __iter__(self) -> Iterator[Message]:
+        return iter(self._messages)
+
     def __len__(self) -> int:
         return len(self._messages)

@@ -15,8 +15,9 @@ from typing import Final, NamedTuple
 from kframework.errors import nearest_name
 from kframework.objects.problem import Problem, short_repr
 
-#: The minors of Kubernetes that can be emulated, the default last.
-MINORS: Final = ("1.36", "1.37")
+#: The release whose kube-scheduler is followed in each minor of Kubernetes that can be emulated, the default last.
+RELEASES: Final = MappingProxyType({"1.36": "v1.36.2", "1.37": "v1.37.0"})
+MINORS: Final = tuple(RELEASES)
 LATEST_MINOR: Final = MINORS[-1]
 
 
@@ -133,6 +134,10 @@ class FeatureGates:
     def is_enabled(self, name: str) -> bool:
         """Return whether a feature of the scheduler is on; a gate that the minor does not have is off."""
         return name in self._enabled
+
+    def features(self) -> Iterator[tuple[str, str, bool]]:
+        """Yield the name and the stage of each of the scheduler's features, and whether it is on."""
+        return ((name, stage.name, self.is_enabled(name)) for name, stage in self._stages.items())
 
     def problems(self) -> Iterator[Problem]:
         """Yield what is wrong with the settings, in the words of Kubernetes; paths begin with the gate."""

@@ -65,7 +65,7 @@ class QueueModel:
 
     def add(self, name: str, priority: int) -> None:
         self.pods[name] = ModelPod(name, priority, self.now)
-        self.enter(self.pods[name], "active", "PodAdd")
+        self.enter(self.pods[name], "active", "UnschedulablePodAdd")
 
     def next_pods(self) -> list[ModelPod]:
         """List the pods that may be popped next: equals in any order."""
@@ -163,8 +163,9 @@ class QueueModel:
         pod.gate = self.gates.get(pod.name, "")
         if pod.gate:
             pod.rejectors = pod.rejectors | {pod.gate}
+            if pod.place not in ("unschedulable", "gated"):
+                self.incoming["unschedulable", label] += 1
             pod.place = "gated"
-            self.incoming["unschedulable", label] += 1
         else:
             self.go(pod, place, label)
 

@@ -122,7 +122,7 @@ class RunBinding(EngineMessage, frozen=True, eq=False):
 
 
 #: Steps of a binding in which there was nothing to do.
-_PRE_FLIGHT = (("pre_bind_pre_flight", 0, Code.SUCCESS),)
+_PRE_FLIGHT = (("pre_bind_pre_flight", 0, Code.SKIP),)
 _POST_BIND = (("post_bind", 0, Code.SUCCESS),)
 
 

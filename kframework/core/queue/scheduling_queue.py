@@ -30,6 +30,7 @@ log: logging.Logger = logging.getLogger(__name__)
 #: How often the unschedulable pool is searched for pods that have waited too long, in seconds.
 FLUSH_INTERVAL = 30.0
 
+_ADDED = ObservedEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD).label
 _TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, name="UnschedulableTimeout")
 
 #: How often a pod may skip its backoff within a second. kube-scheduler has no limit: where the attempts of a pod cause
@@ -88,7 +89,7 @@ class SchedulingQueue:
     # -- in and out ------------------------------------------------------------------------------------------------
 
     def add(self, pod: PendingPod) -> None:
-        self._enter_active(QueuedPod(pod, self._now()), "PodAdd")
+        self._enter_active(QueuedPod(pod, self._now()), _ADDED)
 
     def pop(self) -> QueuedPod | None:
         """Return the next pod, None if there is none; `done` or `put_back` must follow exactly once.
@@ -182,6 +183,9 @@ class SchedulingQueue:
     def delete(self, uid: str) -> None:
         for heap in (self._active, self._backing_off, self._backing_off_after_error):
             heap.remove(uid)
+        self._drop_held(uid)
+
+    def _drop_held(self, uid: str) -> None:
         self._unschedulable.pop(uid)
         self._gated.pop(uid)
 
@@ -224,9 +228,8 @@ class SchedulingQueue:
                 self._gated.pop(queued.pod.uid)
                 queued.gating_plugin = ""
                 self._push_active(queued)
-                self._record_move("active", queued, "PodAdd")
+                self._record_move("active", queued, _ADDED)
             elif status.plugin != queued.gating_plugin:
-                self._gated.pop(queued.pod.uid)
                 self._gate_pod(queued, status)
             else:
                 self._note_gate(queued, status)
@@ -236,21 +239,23 @@ class SchedulingQueue:
         strategy = self._queueing_strategy(event, queued)
         if strategy is QueueingStrategy.SKIP:
             return False
-        self._unschedulable.pop(queued.pod.uid)
-        self._gated.pop(queued.pod.uid)
         if strategy is QueueingStrategy.IMMEDIATELY and self._may_skip_backoff(queued):
             queued.skips += 1
-            self._enter_active(queued, event.label)
+            is_admitted = self._enter_active(queued, event.label)
         else:
-            self._requeue(queued, event.label)
-        return True
+            is_admitted = self._requeue(queued, event.label)
+        if is_admitted:
+            self._drop_held(queued.pod.uid)
+        return is_admitted
 
     def activate(self, uid: str) -> None:
         """Make a pod active, whatever it waits for; a pod in flight is retried after its backoff."""
         queued = self.get(uid)
         if queued is not None and uid not in self._active:
-            self.delete(uid)
-            self._enter_active(queued, "ForceActivate")
+            for heap in (self._backing_off, self._backing_off_after_error):
+                heap.remove(uid)
+            if self._enter_active(queued, "ForceActivate"):
+                self._drop_held(uid)
         elif uid in self.in_flight:
             self.in_flight.add(ObservedEvent(EventResource.ANY, ActionType.ALL, new=uid, name="ForceActivate"))
 
@@ -302,24 +307,28 @@ class SchedulingQueue:
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:
             for queued in [queued for queued in self._unschedulable if self.flush_time(queued) <= now]:
-                self._unschedulable.pop(queued.pod.uid)
-                self._requeue(queued, _TIMEOUT.label)
+                if self._requeue(queued, _TIMEOUT.label):
+                    self._unschedulable.pop(queued.pod.uid)
             self.in_flight.add(_TIMEOUT)
 
     # -- moves between queues --------------------------------------------------------------------------------------
 
-    def _requeue(self, queued: QueuedPod, reason: str) -> None:
-        """Put a pod into the backoff or active queue, depending on its backoff."""
+    def _requeue(self, queued: QueuedPod, reason: str) -> bool:
+        """Put a pod into the backoff or active queue, depending on its backoff; return whether the gates let it in."""
         if not self._backoff.is_backing_off(queued, self._now()):
-            self._enter_active(queued, reason)
-        elif self._run_gates(queued, reason):
+            return self._enter_active(queued, reason)
+        is_admitted = self._run_gates(queued, reason)
+        if is_admitted:
             self._push_backing_off(queued)
             self._record_move("backoff", queued, reason)
+        return is_admitted
 
-    def _enter_active(self, queued: QueuedPod, reason: str) -> None:
-        if self._run_gates(queued, reason):
+    def _enter_active(self, queued: QueuedPod, reason: str) -> bool:
+        is_admitted = self._run_gates(queued, reason)
+        if is_admitted:
             self._push_active(queued)
             self._record_move("active", queued, reason)
+        return is_admitted
 
     def _push_backing_off(self, queued: QueuedPod) -> None:
         expiry = self._backoff.expiry(queued)
@@ -341,14 +350,18 @@ class SchedulingQueue:
         if status is None:
             queued.gating_plugin = ""
             return True
-        self._gate_pod(queued, status)
-        self._record_move("unschedulable", queued, reason)
+        if not self._gate_pod(queued, status):
+            self._record_move("unschedulable", queued, reason)
         return False
 
-    def _gate_pod(self, queued: QueuedPod, status: Status) -> None:
+    def _gate_pod(self, queued: QueuedPod, status: Status) -> bool:
+        """Let a gate hold a pod back; return whether the pod was held back before, and so entered no queue."""
+        uid = queued.pod.uid
+        held = self._unschedulable.pop(uid) or self._gated.pop(uid)
         queued.unschedulable_plugins |= {status.plugin}
         self._gated.put(queued, (status.plugin,))
         self._note_gate(queued, status)
+        return held is not None
 
     def _note_gate(self, queued: QueuedPod, status: Status) -> None:
         queued.gating_plugin, queued.gate_message = status.plugin, status.message

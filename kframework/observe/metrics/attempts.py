@@ -34,6 +34,9 @@ EXTENSION_POINTS: dict[str, str] = {
 _AFTER_SEARCH = frozenset({"assume", "reserve", "permit", "unreserve"})
 _AFTER_BINDING = frozenset({"post_bind"})
 
+#: Points that kube-scheduler runs, and counts, before another, though no plugin has work there; here they are left out.
+_IMPLIED = {"score": "pre_score", "bind": "pre_bind"}
+
 #: The number of attempts after which pending values are sorted into buckets, which takes about a millisecond.
 _FLUSH_ATTEMPTS = 1000
 
@@ -136,8 +139,12 @@ class AttemptMetrics(Observer):
     def _observe_points(
         self, profile: str, timings: tuple[PointTiming, ...], later_points: frozenset[str]
     ) -> tuple[int, int]:
-        usual, total, later_total = self._success_observers[profile], 0, 0
+        usual, total, later_total, previous = self._success_observers[profile], 0, 0, ""
         for point, spent, code in timings:
+            implied = _IMPLIED.get(point, previous)
+            if implied != previous:
+                usual[implied](0)
+            previous = point
             observe = usual[point] if code is _SUCCESS else usual.observer_for(point, code)
             observe(spent)
             total += spent

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kframework.observe.metrics import families
 from kframework.observe.metrics.engine_metrics import pod_resources
-from kframework.observe.metrics.metrics import HealthMetrics
-from kframework.observe.metrics.series import ScrapedSeries, Series, format_series
+from kframework.observe.metrics.metrics import HealthMetrics, build_info, enabled_features
+from kframework.observe.metrics.series import ScrapedSeries, Series, format_series, select_minor
 from kframework.scheduler.cooperative import wait_until_idle
 from kframework.scheduler.scheduler import E, Scheduler
 
@@ -29,8 +29,8 @@ _SLICE = 0.001
 
 
 def metrics_routes(scheduler: Scheduler[E], series: Iterable[Series], health: HealthMetrics) -> list[web.RouteDef]:
-    election = scheduler.configuration.settings.leader_election
-    own = tuple(series)
+    election, gates = scheduler.configuration.settings.leader_election, scheduler.configuration.options.gates
+    own = (*select_minor(series, gates.minor), build_info(gates.minor), enabled_features(gates))
     if election.leader_elect:
         name = election.resource_name
         leads = ScrapedSeries(families.LEADER_ELECTION_MASTER_STATUS, lambda: {(name,): int(not scheduler.standing_by)})

@@ -58,7 +58,14 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         ScrapedSeries(
             families.PENDING_PODS, lambda: {(name,): count for name, count in queue.count_by_queue().items()}
         ),
+        ScrapedSeries(
+            families.QUEUED_ENTITIES, lambda: {(name, "pod"): count for name, count in queue.count_by_queue().items()}
+        ),
         ScrapedSeries(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
+        ScrapedSeries(
+            families.QUEUE_INCOMING_ENTITIES,
+            lambda: {(*labels, "pod"): count for labels, count in queue.incoming.items()},
+        ),
         ScrapedSeries(
             families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.count_by_plugin().items()}
         ),

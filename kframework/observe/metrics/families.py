@@ -5,11 +5,16 @@ A histogram of seconds is observed in nanoseconds. `docs/reference/metrics.md` d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import accumulate, repeat
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
+
+from kframework.values.feature_gates import MINORS
 
 Type = Literal["counter", "gauge", "histogram"]
 
@@ -52,7 +57,7 @@ SCHEDULING_ATTEMPT_DURATION = _histogram(
 )
 SCHEDULING_ALGORITHM_DURATION = _histogram(
     "scheduler_scheduling_algorithm_duration_seconds",
-    "[ALPHA] Duration of the search for a node, with PostFilter if no node fits.",
+    "[BETA] Duration of the search for a node, with PostFilter if no node fits.",
     buckets=_FROM_1MS,
 )
 POD_SCHEDULING_ATTEMPTS = _histogram(
@@ -78,7 +83,7 @@ FRAMEWORK_EXTENSION_POINT_DURATION = _histogram(
 )
 PLUGIN_EXECUTION_DURATION = _histogram(
     "scheduler_plugin_execution_duration_seconds",
-    "[ALPHA] Duration of one plugin at an extension point, in a sample of the attempts.",
+    "[BETA] Duration of one plugin at an extension point, in a sample of the attempts.",
     ("plugin", "extension_point", "status"),
     buckets=_FROM_10US,
 )
@@ -109,10 +114,20 @@ PENDING_PODS = _gauge(
     "[STABLE] Pending pods by queue: active, backoff, unschedulable, gated.",
     ("queue",),
 )
+QUEUED_ENTITIES = _gauge(
+    "scheduler_queued_entities",
+    "[ALPHA] What is queued, by queue and type: pods that are scheduled one by one.",
+    ("queue", "type"),
+)
 QUEUE_INCOMING_PODS = _counter(
     "scheduler_queue_incoming_pods_total",
     "[STABLE] Pods added to a queue, by the event.",
     ("queue", "event"),
+)
+QUEUE_INCOMING_ENTITIES = _counter(
+    "scheduler_queue_incoming_entities_total",
+    "[ALPHA] What was added to a queue, by the event and type: pods that are scheduled one by one.",
+    ("queue", "event", "type"),
 )
 UNSCHEDULABLE_PODS = _gauge(
     "scheduler_unschedulable_pods",
@@ -139,12 +154,31 @@ EVENT_HANDLING_DURATION = _histogram(
 CACHE_SIZE = _gauge("scheduler_cache_size", "[ALPHA] Nodes, pods on nodes, and assumed pods.", ("type",))
 GOROUTINES = _gauge("scheduler_goroutines", "[BETA] Running binding cycles.", ("operation",))
 
+_INFORMER = ("name", "group", "version", "resource")
+INFORMER_STORE_RESOURCE_VERSION = _gauge(
+    "informer_store_resource_version",
+    "[ALPHA] The last 15 digits of the resource version of the last change that was applied.",
+    _INFORMER,
+)
+INFORMER_QUEUED_ITEMS = _gauge("informer_queued_items", "[ALPHA] Changes that are not applied yet.", _INFORMER)
+INFORMER_PROCESSING_LATENCY = _histogram(
+    "informer_processing_latency_seconds",
+    "[ALPHA] Duration of applying a change of the cluster, by resource.",
+    _INFORMER,
+    buckets=(0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0),
+)
+
 # -- devices ---------------------------------------------------------------------------------------------------------
 
-RESOURCECLAIM_CREATES = _counter(
+SCHEDULER_RESOURCECLAIM_CREATES = _counter(
     "scheduler_resourceclaim_creates_total",
     "[ALPHA] Requests to create claims for pods with extended resources that are devices.",
     ("status",),
+)
+RESOURCECLAIM_CREATES = _counter(
+    "dynamic_resource_allocation_resourceclaim_creates_total",
+    "[ALPHA] Requests to create claims for pods with extended resources that are devices.",
+    ("status", "owner_api_group", "owner_api_kind"),
 )
 _BINDING_CONDITIONS = ("profile", "driver", "status")
 DRA_BINDINGCONDITIONS_ALLOCATIONS = _counter(
@@ -230,6 +264,11 @@ BUILD_INFO = _gauge(
     "[BETA] Always 1; the labels name the version of kube-scheduler that is followed, and the platform.",
     tuple("major minor git_version git_commit git_tree_state build_date go_version compiler platform".split()),
 )
+FEATURE_ENABLED = _gauge(
+    "kubernetes_feature_enabled",
+    "[BETA] 1 if a feature gate of the scheduler is on, else 0; the stage of a stable feature is empty.",
+    ("name", "stage"),
+)
 HEALTHCHECK = _gauge(
     "kubernetes_healthcheck", "[STABLE] Whether the last run of a health check passed.", ("name", "type")
 )
@@ -249,5 +288,30 @@ POD_RESOURCE_LIMIT = _gauge(
     "kube_pod_resource_limit", "[STABLE] Limit of a resource of a pod, as the scheduler counts it.", _POD_LABELS
 )
 
-#: All of them.
+#: What differs between the MINORS: the stability in each, None in one that does not have the metric.
+_STABILITIES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType(
+    {
+        SCHEDULING_ALGORITHM_DURATION.name: ("ALPHA", "BETA"),
+        PLUGIN_EXECUTION_DURATION.name: ("ALPHA", "BETA"),
+        QUEUED_ENTITIES.name: (None, "ALPHA"),
+        QUEUE_INCOMING_ENTITIES.name: (None, "ALPHA"),
+        INFORMER_STORE_RESOURCE_VERSION.name: (None, "ALPHA"),
+        INFORMER_QUEUED_ITEMS.name: (None, "ALPHA"),
+        INFORMER_PROCESSING_LATENCY.name: (None, "ALPHA"),
+        SCHEDULER_RESOURCECLAIM_CREATES.name: ("ALPHA", None),
+        RESOURCECLAIM_CREATES.name: (None, "ALPHA"),
+    }
+)
+
+
+def in_minor(family: Family, minor: str) -> Family | None:
+    """Return a family with the stability that it has in a minor of Kubernetes; None if it does not exist there."""
+    stabilities = _STABILITIES.get(family.name)
+    if stabilities is None:
+        return family
+    stability, text = stabilities[MINORS.index(minor)], family.help.partition("] ")[2]
+    return None if stability is None else replace(family, help=f"[{stability}] {text}")
+
+
+#: All of them, those of one minor included.
 FAMILIES: tuple[Family, ...] = tuple(family for family in list(globals().values()) if isinstance(family, Family))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from time import perf_counter_ns
 
@@ -13,7 +14,7 @@ from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import QueuePolicy
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
-from kframework.objects import ApiObject, Pod, ResourceClaim
+from kframework.objects import ApiObject, Kind, Pod, ResourceClaim, kind_of
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import AttemptMetrics
 from kframework.observe.metrics.engine_metrics import engine_series
@@ -30,11 +31,13 @@ from kframework.plugins.dynamic_resources.allocated import results_of
 from kframework.plugins.dynamic_resources.binding_conditions import devices_with_conditions
 from kframework.plugins.dynamic_resources.errors import WaitResult
 from kframework.plugins.dynamic_resources.writes import CreationResult, DeviceObserver
+from kframework.state.inbox import Deleted, Inbox, Upserted
 from kframework.state.pods import PendingPod, QueuedPod
+from kframework.values.feature_gates import RELEASES, FeatureGates
 from kframework.values.status import Code, Status
 
-#: The release of Kubernetes whose scheduler is followed.
-_KUBERNETES = ("1", "36", "v1.36.2")
+#: The name of the scheduler's informers in kube-scheduler.
+_INFORMER = "kube-scheduler"
 
 #: Go's names of processors that Python names differently.
 _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -55,6 +58,7 @@ class Metrics:
             lambda key: (*key[:2], "Queue" if key[2] else "QueueSkip"),
             scale=NANOSECONDS,
         )
+        self.informers: InformerMetrics = InformerMetrics()
         self.requests: RequestMetrics = RequestMetrics()
         self.health: HealthMetrics = HealthMetrics()
         #: Counted in the watchdog's thread; readers copy it at once.
@@ -67,7 +71,6 @@ class Metrics:
             *self.devices.series,
             *self.requests.series,
             ScrapedSeries(families.SLOW_HOOKS, self.slow_hooks.copy),
-            build_info(),
         )
 
     def count_slow_hook(self, plugin: str, hook: str) -> None:
@@ -77,8 +80,9 @@ class Metrics:
         """Begin to count in an engine that has not started yet; return all series of `/metrics`."""
         self.devices.attach(engine.profiles)
         engine.queue.policy = _TimedPolicy(engine.queue.policy, self.hints, self.attempts)
-        engine.handlers = _TimedHandlers(engine, self.handling)
-        return (*self.series, self.handling, self.hints, *engine_series(engine))
+        engine.handlers = _TimedHandlers(engine, self.handling, self.informers)
+        informers = (*self.informers.series, self.informers.queued_items(engine.inbox))
+        return (*self.series, self.handling, self.hints, *informers, *engine_series(engine))
 
 
 class HealthMetrics:
@@ -96,21 +100,69 @@ class HealthMetrics:
         self._counts[check, endpoint, "success" if problem is None else "error"] += 1
 
 
-def build_info() -> Series:
+def build_info(minor: str) -> Series:
     system, machine = platform.system().lower(), platform.machine()
-    major, minor, version = _KUBERNETES
     compiler = f"{platform.python_implementation().lower()}-{platform.python_version()}"
     of_go = ("", "", "", "")  # the commit, its tree, the date of the build, and the version of Go
-    release = (major, minor, f"{version}+kframework.{__version__}")
+    release = (*minor.split("."), f"{RELEASES[minor]}+kframework.{__version__}")
     labels = (*release, *of_go, compiler, f"{system}/{_GO_MACHINES.get(machine, machine)}")
     return ScrapedSeries(families.BUILD_INFO, lambda: {labels: 1})
+
+
+def enabled_features(gates: FeatureGates) -> Series:
+    values = {(name, "" if stage == "GA" else stage.upper()): int(is_on) for name, stage, is_on in gates.features()}
+    return ScrapedSeries(families.FEATURE_ENABLED, lambda: values)
+
+
+class InformerMetrics:
+    """Metrics of the changes of each resource, named as those of client-go's informers."""
+
+    def __init__(self) -> None:
+        self.latency: HistogramSeries[Kind[ApiObject]] = HistogramSeries(
+            families.INFORMER_PROCESSING_LATENCY, _informer_labels, scale=NANOSECONDS
+        )
+        #: The resource version of the last applied change.
+        self.versions: dict[Kind[ApiObject], str] = {}
+        #: All that is counted here.
+        self.series: tuple[Series, ...] = (
+            self.latency,
+            ScrapedSeries(families.INFORMER_STORE_RESOURCE_VERSION, self._read_versions),
+        )
+
+    def observe(self, obj: ApiObject, took: int) -> None:
+        """Observe that the change of an object was applied, in nanoseconds."""
+        kind = kind_of(obj)
+        self.latency[kind].observe(took)
+        self.versions[kind] = obj.metadata.resource_version
+
+    def queued_items(self, inbox: Inbox) -> Series:
+        def read() -> dict[tuple[str, ...], int]:
+            waiting = Counter(kind_of(message.obj) for message in inbox if isinstance(message, Upserted | Deleted))
+            return {_informer_labels(kind): waiting[kind] for kind in (*self.versions, *waiting)}
+
+        return ScrapedSeries(families.INFORMER_QUEUED_ITEMS, read)
+
+    def _read_versions(self) -> dict[tuple[str, ...], int]:
+        return {
+            _informer_labels(kind): int(version[-15:])
+            for kind, version in self.versions.items()
+            if version.isdecimal()
+        }
+
+
+def _informer_labels(kind: Kind[ApiObject]) -> tuple[str, ...]:
+    group, _, version = kind.api_version.rpartition("/")
+    return _INFORMER, group, version, kind.plural
 
 
 class DeviceMetrics:
     """The counts of kube-scheduler's metrics about claims."""
 
     def __init__(self) -> None:
-        self.created: CounterSeries[tuple[str]] = CounterSeries(families.RESOURCECLAIM_CREATES, as_labels)
+        self.created: CounterSeries[tuple[str]] = CounterSeries(families.SCHEDULER_RESOURCECLAIM_CREATES, as_labels)
+        created = ScrapedSeries(
+            families.RESOURCECLAIM_CREATES, lambda: {(*key, "", "Pod"): count for key, count in self.created.items()}
+        )
         self.allocations: CounterSeries[tuple[str, str, str]] = CounterSeries(
             families.DRA_BINDINGCONDITIONS_ALLOCATIONS, as_labels
         )
@@ -118,7 +170,7 @@ class DeviceMetrics:
             families.DRA_BINDINGCONDITIONS_WAIT_DURATION, as_labels, scale=NANOSECONDS
         )
         #: All that is counted here.
-        self.series: tuple[Series, ...] = (self.created, self.allocations, self.waits)
+        self.series: tuple[Series, ...] = (self.created, created, self.allocations, self.waits)
 
     def attach(self, profiles: Profiles) -> None:
         from kframework.plugins.dynamic_resources.plugin import DynamicResources
@@ -147,9 +199,10 @@ class _ProfileDeviceObserver(DeviceObserver):
 class _TimedHandlers(EventHandlers):
     """Event handlers that observe how long each took, under the labels of the events that came of it."""
 
-    def __init__(self, engine: PodEngine, times: HistogramSeries[str]) -> None:
+    def __init__(self, engine: PodEngine, times: HistogramSeries[str], informers: InformerMetrics) -> None:
         super().__init__(engine.cluster, engine.queue, engine.profiles)
         self._times = times
+        self._informers = informers
         self._labels: list[str] = []
 
     def upsert(self, obj: ApiObject) -> None:
@@ -158,14 +211,14 @@ class _TimedHandlers(EventHandlers):
         super().upsert(obj)
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_UPDATED if known else _ADDED)
-        self._observe(start)
+        self._observe(obj, start)
 
     def delete(self, obj: ApiObject) -> None:
         start = self._start_event()
         if isinstance(obj, Pod) and not obj.spec.node_name:
             self._labels.append(_DELETED)
         super().delete(obj)
-        self._observe(start)
+        self._observe(obj, start)
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         self._labels.append(event.label)
@@ -176,8 +229,9 @@ class _TimedHandlers(EventHandlers):
         self._labels.clear()
         return perf_counter_ns()
 
-    def _observe(self, start: int) -> None:
+    def _observe(self, obj: ApiObject, start: int) -> None:
         took = perf_counter_ns() - start
+        self._informers.observe(obj, took)
         for label in self._labels:
             self._times[label].observe(took)
 

@@ -12,7 +12,7 @@ from typing import Final, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kframework.observe.metrics.families import Family
+from kframework.observe.metrics.families import Family, in_minor
 
 K = TypeVar("K", bound=Hashable)
 L = TypeVar("L", bound=tuple[str, ...])
@@ -170,6 +170,15 @@ class ScrapedSeries(Series, Generic[L]):
 def as_labels(key: L) -> L:
     """Return the labels of a series whose key they are."""
     return key
+
+
+def select_minor(series: Iterable[Series], minor: str) -> Iterator[Series]:
+    """Yield the series that a minor of Kubernetes has, with the stability that they have there."""
+    for each in series:
+        family = in_minor(each.family, minor)
+        if family is not None:
+            each.family = family
+            yield each
 
 
 def format_series(series: Series) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -55,7 +56,7 @@ def decision(**changes: Any) -> Decision:
         "initial_attempt_at": 100.0,
         "queued_at": 100.0,
         "popped_at": 101.0,
-        "requeued_by": "PodAdd",
+        "requeued_by": "UnschedulablePodAdd",
         "result": Result.SCHEDULED,
         "node": "n1",
         "sample_value": 0.5,
@@ -167,17 +168,20 @@ def test_algorithm_duration_ends_with_the_choice_of_a_node(record: Decision, mic
 
 
 def test_extension_points_are_timed_by_status() -> None:
+    """PreScore and PreBind count though no plugin has work there, as in kube-scheduler."""
     attempts = told(decision(), binding(), failed(attempt=8))
     observed = {(point, status): count for (point, _, status), count in count_of(attempts.series, POINTS).items()}
     assert observed == {
         ("Bind", "Success"): 1,
         ("Filter", "Success"): 2,
         ("Permit", "Success"): 1,
+        ("PreBind", "Success"): 1,
         ("PostBind", "Success"): 1,
         ("PostFilter", "Unschedulable"): 1,
         ("PreBindPreFlight", "Success"): 1,
         ("PreFilter", "Success"): 2,
         ("Reserve", "Success"): 1,
+        ("PreScore", "Success"): 1,
         ("Score", "Success"): 1,
     }
     assert sum_of(attempts.series, POINTS)["Bind", "default-scheduler", "Success"] == pytest.approx(900e-6)
@@ -295,5 +299,9 @@ def test_every_timing_is_observed_once(records: list[tuple[str, list[tuple[str, 
         expected.update(
             (EXTENSION_POINTS[point], profile, code.title) for point, _, code in timings if point in EXTENSION_POINTS
         )
+        for (before, _, _), (point, _, _) in pairwise([("", 0, OK), *timings]):
+            idle = {"score": "pre_score", "bind": "pre_bind"}.get(point, before)
+            if idle != before:
+                expected[EXTENSION_POINTS[idle], profile, "Success"] += 1
     assert count_of(attempts.series, POINTS) == expected
     assert sum(sum_of(attempts.series, SEARCH).values()) <= sum(sum_of(attempts.series, DURATION).values()) + 1e-6

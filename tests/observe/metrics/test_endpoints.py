@@ -101,6 +101,16 @@ async def test_metrics_endpoint_shows_attempts_queue_process_and_build() -> None
     assert [value for name, value in shown.items() if name.startswith("kubernetes_build_info")] == [1]
 
 
+@pytest.mark.parametrize(("minor", "stability"), [("1.36", "ALPHA"), ("1.37", "BETA")])
+async def test_metrics_endpoint_shows_the_metrics_of_the_emulated_minor(minor: str, stability: str) -> None:
+    emulated = parse(f"apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nemulatedVersion: '{minor}'\n")
+    async with served(configuration=emulated) as scheduler:
+        shown = await scheduler.get("/metrics")
+    assert f"# HELP scheduler_scheduling_algorithm_duration_seconds [{stability}] " in shown
+    assert ("scheduler_queued_entities" in shown) == (minor == "1.37")
+    assert f'minor="{minor.removeprefix("1.")}"' in shown
+
+
 @pytest.mark.tool("promtool")
 @pytest.mark.parametrize("path", ["/metrics", "/metrics/resources", "/metrics/slis"])
 async def test_metrics_pass_promtool(path: str) -> None:
@@ -148,7 +158,7 @@ async def test_delete_request_resets_metrics() -> None:
         shown = await scheduler.samples()
     assert [name for name in shown if name.startswith("scheduler_schedule_attempts_total")] == []
     assert shown["scheduler_scheduling_algorithm_duration_seconds_count"] == 0
-    assert shown['scheduler_queue_incoming_pods_total{event="PodAdd",queue="active"}'] == 0
+    assert shown['scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"}'] == 0
     # What a gauge shows is still so.
     assert shown['scheduler_pending_pods{queue="unschedulable"}'] == 1
 

@@ -91,9 +91,19 @@ def test_gated_pod_has_no_attempt() -> None:
     assert rig.place() == "gated"
     assert queued.gating_plugin == "Labels" and queued.rejectors == {"Labels"}
     assert (queued.initial_attempt, queued.unschedulable_count) == (None, 0)
-    assert rig.queue.incoming == {("unschedulable", "PodAdd"): 1}
+    assert rig.queue.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
     assert rig.pop() is None
     assert rig.deadline is None
+
+
+def test_pod_that_is_gated_again_has_not_entered_a_queue() -> None:
+    """As in kube-scheduler, whose gated and rejected pods are in one place."""
+    rig = gated(by="Fit")
+    before = rig.queue.incoming.copy()
+    rig.queue.move_on_event(NODE_ADD)
+    rig.queue.activate(pending().uid)
+    assert rig.place() == "gated"
+    assert rig.queue.incoming == before
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
 import kframework
-from kframework.observe.metrics.metrics import HealthMetrics, build_info
+from kframework.objects import Node
+from kframework.observe.metrics.metrics import HealthMetrics, build_info, enabled_features
+from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
+from kframework.values.feature_gates import RELEASES, FeatureGates
 from kframework.values.status import Code
 from tests.observe.metrics.exposition import samples, text
 from tests.observe.metrics.rig import Rig, ran
@@ -86,8 +91,28 @@ def test_health_reset_clears_counts_but_keeps_the_last_result() -> None:
     assert samples(text(health.series)) == {'kubernetes_healthcheck{name="ping",type="livez"}': 1}
 
 
-def test_build_info_names_the_followed_kubernetes_version() -> None:
-    ((name, value),) = samples(text([build_info()])).items()
-    version = f'git_version="v1.36.2+kframework.{kframework.__version__}"'
+@pytest.mark.parametrize(("minor", "release"), RELEASES.items())
+def test_build_info_names_the_followed_release_of_the_minor(minor: str, release: str) -> None:
+    ((name, value),) = samples(text([build_info(minor)])).items()
+    version = f'git_version="{release}+kframework.{kframework.__version__}"'
+    number = f'minor="{minor.removeprefix("1.")}"'
     assert value == 1
-    assert [label for label in ('major="1"', 'minor="36"', version, 'go_version=""') if label not in name] == []
+    assert [label for label in ('major="1"', number, version, 'go_version=""') if label not in name] == []
+
+
+def test_feature_metric_shows_stage_and_value_of_each_gate() -> None:
+    shown = samples(text([enabled_features(FeatureGates("1.36", {"StorageCapacityScoring": True}))]))
+    assert shown['kubernetes_feature_enabled{name="StorageCapacityScoring",stage="ALPHA"}'] == 1
+    assert shown['kubernetes_feature_enabled{name="DRADeviceTaintRules",stage="BETA"}'] == 0
+    assert shown['kubernetes_feature_enabled{name="SidecarContainers",stage=""}'] == 1
+
+
+def test_informer_metrics_show_the_last_applied_version_and_what_waits() -> None:
+    rig = ran(*CLUSTER)
+    node = ("", "kube-scheduler", "nodes", "v1")
+    assert rig.count_of("informer_processing_latency_seconds")[node] == 3
+    versions = [int(each.metadata.resource_version) for each in rig.cluster.objects(Node)]
+    assert rig.values("informer_store_resource_version")[node] == max(versions)
+    assert rig.values("informer_queued_items")[node] == 0
+    rig.scheduler.engine.inbox.offer(Upserted(make_node("late")))
+    assert rig.values("informer_queued_items")[node] == 1
