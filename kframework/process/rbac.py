@@ -20,10 +20,10 @@ from kframework.framework.plugin import Verb, Watch
 from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, Pod, ResourceClaim, kind_of
 
 #: The verbs to watch a kind.
-_READ_VERBS = ("get", "list", "watch")
+_WATCH_VERBS = ("list", "watch")
 
 #: The order in which verbs are written.
-_VERBS = (*_READ_VERBS, *get_args(Verb))
+_VERBS = ("get", *_WATCH_VERBS, *get_args(Verb))
 
 
 def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[PolicyRule]:
@@ -46,12 +46,14 @@ def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iter
 def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[ApiObject], str, Iterable[str]]]:
     yield kind_of(Pod), "binding", ("create",)
     yield kind_of(Pod), "status", ("patch",)
-    yield kind_of(Pod), "", _READ_VERBS
-    yield kind_of(Node), "", _READ_VERBS
+    yield kind_of(Pod), "", ("get", *_WATCH_VERBS)  # to learn what became of a binding or an eviction
+    yield kind_of(Node), "", _WATCH_VERBS
     yield kind_of(Event), "", ("create", "patch")  # a series grows by patches
     for watch in (*(watch for _, watch in profiles.watches()), *watches):
         kind = kind_of(watch.kind)
-        yield kind, "", [*_READ_VERBS, *(verb for verb in watch.verbs if verb != "patch_status")]
+        # A write may need the current object: to repeat it after a conflict, or for a dry run.
+        reads = ("get", *_WATCH_VERBS) if watch.verbs else _WATCH_VERBS
+        yield kind, "", [*reads, *(verb for verb in watch.verbs if verb != "patch_status")]
         if "patch_status" in watch.verbs:
             yield kind, "status", ("patch",)
             if watch.kind is ResourceClaim:

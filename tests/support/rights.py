@@ -98,7 +98,7 @@ def _wanted(request: Request) -> Iterator[Attributes]:
 
 
 def _right(grant: Grant, group: str, resource: str, verb: str) -> Right:
-    seen = "see" if verb in ("get", "list", "watch") else verb
+    seen = "see" if verb in ("list", "watch") else verb
     return grant.namespace, group, resource, seen, grant.rule.resource_names
 
 

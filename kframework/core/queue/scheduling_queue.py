@@ -183,9 +183,6 @@ class SchedulingQueue:
     def delete(self, uid: str) -> None:
         for heap in (self._active, self._backing_off, self._backing_off_after_error):
             heap.remove(uid)
-        self._drop_held(uid)
-
-    def _drop_held(self, uid: str) -> None:
         self._unschedulable.pop(uid)
         self._gated.pop(uid)
 
@@ -245,7 +242,8 @@ class SchedulingQueue:
         else:
             is_admitted = self._requeue(queued, event.label)
         if is_admitted:
-            self._drop_held(queued.pod.uid)
+            self._unschedulable.pop(queued.pod.uid)
+            self._gated.pop(queued.pod.uid)
         return is_admitted
 
     def activate(self, uid: str) -> None:
@@ -255,7 +253,8 @@ class SchedulingQueue:
             for heap in (self._backing_off, self._backing_off_after_error):
                 heap.remove(uid)
             if self._enter_active(queued, "ForceActivate"):
-                self._drop_held(uid)
+                self._unschedulable.pop(uid)
+                self._gated.pop(uid)
         elif uid in self.in_flight:
             self.in_flight.add(ObservedEvent(EventResource.ANY, ActionType.ALL, new=uid, name="ForceActivate"))
 

@@ -290,7 +290,7 @@ def _check_watch(plugin: Plugin, watch: Watch) -> None:
         raise ConfigError(f"plugin {plugin.name!r} watches {name}, which is not a kind: {remedy}") from None
     for verb in watch.verbs:
         if verb not in _VERBS:
-            known = f"supported besides get, list and watch: {', '.join(_VERBS)}"
+            known = f"supported besides list and watch: {', '.join(_VERBS)}"
             message = f"plugin {plugin.name!r} watches {name} with the verb {verb!r}; {known}"
             raise ConfigError(message, nearest=nearest_name(verb, _VERBS))
 

@@ -90,7 +90,7 @@ def test_watch_of_an_unknown_kind_is_a_config_error(kind: type[ApiObject], named
 def test_watch_with_an_unknown_verb_is_a_config_error(verb: Any, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
         run(watching("A", Watch(Team, verbs=(verb,))))
-    known = "supported besides get, list and watch: create, patch, patch_status, delete"
+    known = "supported besides list and watch: get, create, patch, patch_status, delete"
     assert str(refused.value) == f"plugin 'A' watches Team with the verb {verb!r}; {known}{hint}"
 
 
