@@ -13,9 +13,7 @@ from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_ki
 from kframework.fake_api.wire.documents import Data
 from kframework.process.http.health import PING, Check, check_health, health_of, plain
 from kframework.process.http.statuses import NO_SUBJECT, failure, json_response
-
-#: The releases whose APIs are served, by minor.
-_RELEASES = {"1.36": "v1.36.2", "1.37": "v1.37.0"}
+from kframework.values.feature_gates import RELEASES
 
 
 def server_version(minor: str) -> Data:
@@ -28,7 +26,7 @@ def server_version(minor: str) -> Data:
         "emulationMinor": number,
         "minCompatibilityMajor": major,
         "minCompatibilityMinor": str(int(number) - 1),
-        "gitVersion": f"{_RELEASES[minor]}+kframework",
+        "gitVersion": f"{RELEASES[minor]}+kframework",
         "gitCommit": "",
         "gitTreeState": "clean",
         "buildDate": "2026-01-01T00:00:00Z",

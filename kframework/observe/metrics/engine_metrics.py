@@ -11,7 +11,7 @@ from kframework.objects import PodSpec
 from kframework.objects.requests import fit_requests, limits
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
-from kframework.observe.metrics.families import Family
+from kframework.observe.metrics.families import Family, event_label
 from kframework.observe.metrics.series import ScrapedSeries, Series, format_labels
 from kframework.state.pods import PodInfo
 
@@ -20,10 +20,15 @@ _UNITS = {"cpu": "cores", "memory": "bytes", "storage": "bytes", "ephemeral-stor
 
 def engine_series(engine: PodEngine) -> tuple[Series, ...]:
     queue, cluster = engine.queue, engine.cluster
+    minor = cluster.feature_gates.minor
 
     def inflight_events() -> Mapping[tuple[str, ...], int]:
         in_flight = queue.in_flight
-        return {("PodPopped",): len(in_flight), **{(label,): count for label, count in in_flight.event_counts.items()}}
+        counts: dict[tuple[str, ...], int] = {("PodPopped",): len(in_flight)}
+        return counts | {(event_label(label, minor),): count for label, count in in_flight.event_counts.items()}
+
+    def incoming_pods() -> Mapping[tuple[str, ...], int]:
+        return {(name, event_label(label, minor)): count for (name, label), count in queue.incoming.items()}
 
     def cache_size() -> Mapping[tuple[str, ...], int]:
         sizes = {"nodes": len(cluster.nodes), "pods": len(cluster.pods), "assumed_pods": len(cluster.assumed)}
@@ -61,10 +66,10 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         ScrapedSeries(
             families.QUEUED_ENTITIES, lambda: {(name, "pod"): count for name, count in queue.count_by_queue().items()}
         ),
-        ScrapedSeries(families.QUEUE_INCOMING_PODS, lambda: queue.incoming),
+        ScrapedSeries(families.QUEUE_INCOMING_PODS, incoming_pods),
         ScrapedSeries(
             families.QUEUE_INCOMING_ENTITIES,
-            lambda: {(*labels, "pod"): count for labels, count in queue.incoming.items()},
+            lambda: {(*labels, "pod"): count for labels, count in incoming_pods().items()},
         ),
         ScrapedSeries(
             families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.count_by_plugin().items()}

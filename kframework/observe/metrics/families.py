@@ -313,5 +313,12 @@ def in_minor(family: Family, minor: str) -> Family | None:
     return None if stability is None else replace(family, help=f"[{stability}] {text}")
 
 
+def event_label(label: str, minor: str) -> str:
+    """Return the label of an event in a minor of Kubernetes: 1.37 renamed those of pending pods."""
+    if minor == "1.36":
+        return label
+    return label.replace("UnschedulablePodUpdate", "TargetPodUpdate").replace("UnschedulablePod", "UnscheduledPod")
+
+
 #: All of them, those of one minor included.
 FAMILIES: tuple[Family, ...] = tuple(family for family in list(globals().values()) if isinstance(family, Family))

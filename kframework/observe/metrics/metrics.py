@@ -18,6 +18,7 @@ from kframework.objects import ApiObject, Kind, Pod, ResourceClaim, kind_of
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import AttemptMetrics
 from kframework.observe.metrics.engine_metrics import engine_series
+from kframework.observe.metrics.families import event_label
 from kframework.observe.metrics.requests import RequestMetrics
 from kframework.observe.metrics.series import (
     NANOSECONDS,
@@ -33,7 +34,7 @@ from kframework.plugins.dynamic_resources.errors import WaitResult
 from kframework.plugins.dynamic_resources.writes import CreationResult, DeviceObserver
 from kframework.state.inbox import Deleted, Inbox, Upserted
 from kframework.state.pods import PendingPod, QueuedPod
-from kframework.values.feature_gates import RELEASES, FeatureGates
+from kframework.values.feature_gates import LATEST_MINOR, RELEASES, FeatureGates
 from kframework.values.status import Code, Status
 
 #: The name of the scheduler's informers in kube-scheduler.
@@ -51,11 +52,11 @@ class Metrics:
         self.devices: DeviceMetrics = DeviceMetrics()
         #: The durations of handling events, and of calling queueing hints.
         self.handling: HistogramSeries[str] = HistogramSeries(
-            families.EVENT_HANDLING_DURATION, lambda label: (label,), scale=NANOSECONDS
+            families.EVENT_HANDLING_DURATION, lambda label: (event_label(label, self._minor),), scale=NANOSECONDS
         )
         self.hints: HistogramSeries[tuple[str, str, bool]] = HistogramSeries(
             families.QUEUEING_HINT_EXECUTION_DURATION,
-            lambda key: (*key[:2], "Queue" if key[2] else "QueueSkip"),
+            lambda key: (key[0], event_label(key[1], self._minor), "Queue" if key[2] else "QueueSkip"),
             scale=NANOSECONDS,
         )
         self.informers: InformerMetrics = InformerMetrics()
@@ -63,6 +64,7 @@ class Metrics:
         self.health: HealthMetrics = HealthMetrics()
         #: Counted in the watchdog's thread; readers copy it at once.
         self.slow_hooks: dict[tuple[str, ...], int] = {}
+        self._minor = LATEST_MINOR
 
     @property
     def series(self) -> tuple[Series, ...]:
@@ -78,6 +80,7 @@ class Metrics:
 
     def attach(self, engine: PodEngine) -> tuple[Series, ...]:
         """Begin to count in an engine that has not started yet; return all series of `/metrics`."""
+        self._minor = engine.cluster.feature_gates.minor
         self.devices.attach(engine.profiles)
         engine.queue.policy = _TimedPolicy(engine.queue.policy, self.hints, self.attempts)
         engine.handlers = _TimedHandlers(engine, self.handling, self.informers)
@@ -144,9 +147,7 @@ class InformerMetrics:
 
     def _read_versions(self) -> dict[tuple[str, ...], int]:
         return {
-            _informer_labels(kind): int(version[-15:])
-            for kind, version in self.versions.items()
-            if version.isdecimal()
+            _informer_labels(kind): int(version[-15:]) for kind, version in self.versions.items() if version.isdecimal()
         }
 
 

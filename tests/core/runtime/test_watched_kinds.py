@@ -86,7 +86,7 @@ def test_watch_of_an_unknown_kind_is_a_config_error(kind: type[ApiObject], named
     )
 
 
-@pytest.mark.parametrize(("verb", "hint"), [("delet", " (did you mean 'delete'?)"), ("get", "")])
+@pytest.mark.parametrize(("verb", "hint"), [("delet", " (did you mean 'delete'?)"), ("list", "")])
 def test_watch_with_an_unknown_verb_is_a_config_error(verb: Any, hint: str) -> None:
     with pytest.raises(ConfigError) as refused:
         run(watching("A", Watch(Team, verbs=(verb,))))

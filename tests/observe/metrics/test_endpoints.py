@@ -158,7 +158,7 @@ async def test_delete_request_resets_metrics() -> None:
         shown = await scheduler.samples()
     assert [name for name in shown if name.startswith("scheduler_schedule_attempts_total")] == []
     assert shown["scheduler_scheduling_algorithm_duration_seconds_count"] == 0
-    assert shown['scheduler_queue_incoming_pods_total{event="UnschedulablePodAdd",queue="active"}'] == 0
+    assert shown['scheduler_queue_incoming_pods_total{event="UnscheduledPodAdd",queue="active"}'] == 0
     # What a gauge shows is still so.
     assert shown['scheduler_pending_pods{queue="unschedulable"}'] == 1
 

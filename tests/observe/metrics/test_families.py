@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kframework.observe.metrics.families import FAMILIES, Family, exponential, in_minor
+from kframework.observe.metrics.families import FAMILIES, Family, event_label, exponential, in_minor
 from kframework.observe.metrics.series import format_go_float
 from kframework.values.feature_gates import MINORS
 
@@ -123,3 +123,16 @@ def test_metric_names_are_unique() -> None:
 def test_exponential_bounds_are_multiplied_step_by_step() -> None:
     assert exponential(1, 2, 5) == (1, 2, 4, 8, 16)
     assert exponential(0.00001, 1.5, 3)[1:] == (0.00001 * 1.5, 0.00001 * 1.5 * 1.5)
+
+
+@pytest.mark.parametrize(
+    ("label", "renamed"),
+    [
+        ("UnschedulablePodAdd", "UnscheduledPodAdd"),
+        ("UnschedulablePodUpdatePodLabel", "TargetPodUpdatePodLabel"),
+        ("AssignedPodUpdatePodLabel", "AssignedPodUpdatePodLabel"),
+        ("NodeAdd", "NodeAdd"),
+    ],
+)
+def test_events_of_pending_pods_have_new_labels_since_1_37(label: str, renamed: str) -> None:
+    assert (event_label(label, "1.36"), event_label(label, "1.37")) == (label, renamed)

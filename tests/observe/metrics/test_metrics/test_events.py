@@ -27,10 +27,10 @@ def test_events_are_timed_under_their_labels() -> None:
     rig = ran(make_node("a"), make_pod("small"), make_pod("big", cpu=99), then=then)
     counts = rig.count_of(HANDLING)
     assert counts["NodeAdd",] == 2
-    assert counts["UnschedulablePodAdd",] == 2
+    assert counts["UnscheduledPodAdd",] == 2
     assert counts["AssignedPodAdd",] == 1
-    assert counts["UnschedulablePodUpdate",] >= 1  # its condition
-    assert counts["UnschedulablePodDelete",] == 1
+    assert counts["TargetPodUpdate",] >= 1  # its condition
+    assert counts["UnscheduledPodDelete",] == 1
     assert all(took > 0 for took in rig.sum_of(HANDLING).values())
 
 
