@@ -26,6 +26,7 @@ from kframework.objects.read_only import read_only
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing.builders import make_container, make_node, make_pod
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 T = TypeVar("T")
 Object = TypeVar("Object", bound=ApiObject)
@@ -181,9 +182,10 @@ class RandomCluster:
         nodes: Iterable[Node] = (),
         pods: Iterable[Pod] = (),
         objects: Iterable[ApiObject] = (),
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         self.random = random
-        self.state: ClusterState = ClusterState()
+        self.state: ClusterState = ClusterState(gates)
         self._nodes = {node.metadata.name: node for node in nodes}
         self._pods = tuple(pods)
         self._objects = tuple(objects)

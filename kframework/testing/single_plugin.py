@@ -11,6 +11,7 @@ import yaml
 from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH, Clock
+from kframework.config.configuration import OPTIONS_API_VERSION, OPTIONS_KIND
 from kframework.config.load import parse
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.engine import Engine
@@ -23,6 +24,7 @@ from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.state.cluster import ClusterState
+from kframework.values.feature_gates import LATEST_MINOR, FeatureGates
 
 T = TypeVar("T")
 
@@ -44,6 +46,11 @@ class StoppedClock(Clock):
 
     def now(self) -> float:
         return self._moment
+
+
+def emulated_gates(minors: Sequence[str], seed: int, example: int) -> FeatureGates:
+    """Return the feature gates of an example: the minors of Kubernetes take turns."""
+    return FeatureGates(minors[(seed + example) % len(minors)])
 
 
 def build_profile(
@@ -74,14 +81,18 @@ def build_profiles(
     return profiles
 
 
-def format_configuration(plugin: type[Plugin], args: Mapping[str, object], other_plugins: Sequence[str] = ()) -> str:
+def format_configuration(
+    plugin: type[Plugin], args: Mapping[str, object], other_plugins: Sequence[str] = (), minor: str = LATEST_MINOR
+) -> str:
     """Return a configuration of this plugin, the `other_plugins` and what every profile must have, as YAML."""
     required = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
     names = [name for point, name in required.items() if point not in extension_points(plugin)]
     names += [name for name in other_plugins if name not in (*names, plugin.name)] + [plugin.name]
     enabled = [{"name": name} for name in names]
     multi_point = {"enabled": enabled, "disabled": [{"name": "*"}]}
-    return format_profile({"multiPoint": multi_point}, {plugin.name: args} if args else {})
+    profile = format_profile({"multiPoint": multi_point}, {plugin.name: args} if args else {})
+    options = {"apiVersion": OPTIONS_API_VERSION, "kind": OPTIONS_KIND, "emulatedVersion": minor}
+    return f"{profile}---\n{yaml.safe_dump(options)}"
 
 
 def format_profile(plugin_sets: Mapping[str, object], args: Mapping[str, Mapping[str, object]]) -> str:

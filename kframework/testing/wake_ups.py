@@ -32,7 +32,8 @@ from kframework.state.inbox import Deleted, Synced, Upserted
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing.contract.probe import ContractViolation
 from kframework.testing.random_events import RandomEvents, RandomHost
-from kframework.testing.single_plugin import PROFILE, SourceValues, StoppedClock, build_profiles
+from kframework.testing.single_plugin import PROFILE, SourceValues, StoppedClock, build_profiles, emulated_gates
+from kframework.values.feature_gates import MINORS, FeatureGates
 
 #: The number of events of a cluster, and the most attempts after one.
 _EVENTS, _ATTEMPTS = 100, 50
@@ -69,6 +70,7 @@ def check_wake_ups(
     pods: Iterable[Pod] = (),
     objects: Iterable[ApiObject] = (),
     sources: SourceValues | None = None,
+    minors: Sequence[str] = MINORS,
     examples: int = 20,
     seed: int = 0,
 ) -> WakeUps:
@@ -76,9 +78,10 @@ def check_wake_ups(
 
     `args` are spelled as in YAML; `other_plugins` names other plugins of the profile. `nodes`, `pods` and `objects` (of
     all other kinds) are mixed into the events: give some that matter to the plugin. `sources` is what the plugin's
-    sources hold, by their names; it does not change. The result shows whether the hints answered both Queue and Skip.
-    Pods that Reserve or Permit rejects are not checked: only an attempt can show whether they fit. The same seed makes
-    the same events. Raises ConfigError for a plugin that cannot be loaded.
+    sources hold, by their names; it does not change. The emulated `minors` of Kubernetes take turns. The result shows
+    whether the hints answered both Queue and Skip. Pods that Reserve or Permit rejects are not checked: only an attempt
+    can show whether they fit. The same seed makes the same events. Raises ConfigError for a plugin that cannot be
+    loaded.
     """
     nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
     for example in range(examples):
@@ -86,7 +89,9 @@ def check_wake_ups(
         profiles = functools.partial(
             build_profiles, plugin, args or {}, other_plugins=other_plugins, sources=sources or {}
         )
-        _WakeUpCheck(plugin, events, wake_ups, f"example {example} of seed {seed}", profiles).run()
+        gates = emulated_gates(minors, seed, example)
+        source = f"example {example} of seed {seed}, {gates.minor}"
+        _WakeUpCheck(plugin, events, wake_ups, source, profiles, gates).run()
     return wake_ups
 
 
@@ -120,7 +125,13 @@ class _WakeUpCheck(RandomHost):
     """One random cluster and the host of its engine; its clock does not move, so only events wake pods."""
 
     def __init__(
-        self, plugin: type[Plugin], events: RandomEvents, wake_ups: WakeUps, source: str, profiles: ProfilesFactory
+        self,
+        plugin: type[Plugin],
+        events: RandomEvents,
+        wake_ups: WakeUps,
+        source: str,
+        profiles: ProfilesFactory,
+        gates: FeatureGates,
     ) -> None:
         self.plugin = plugin
         super().__init__(events)
@@ -131,7 +142,7 @@ class _WakeUpCheck(RandomHost):
             self.profiles: _ObservedProfiles = _ObservedProfiles(profiles(engine), self.wake_ups)
             return self.profiles
 
-        self.engine = PodEngine(ClusterState(), StoppedClock(), self, observe_profiles, verifying=False)
+        self.engine = PodEngine(ClusterState(gates), StoppedClock(), self, observe_profiles, verifying=False)
         self.engine.inbox = ReadOnlyInbox()
         #: The pods that wait and that are known to be unschedulable.
         self.stuck: set[str] = set()

@@ -17,6 +17,7 @@ import typer
 
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_lines
+from kframework.values.feature_gates import MINORS
 
 
 def command(
@@ -152,6 +153,8 @@ def _render_template(template: str, names: Names, example: Example) -> str:
         name=names.distribution,
         module=names.module,
         plugin=names.plugin,
+        minors="({})".format(", ".join(map('"{}"'.format, MINORS))),
+        kubernetes=" and ".join(MINORS),
         summary=example.summary,
         Summary=example.summary.capitalize(),
         numpy=example.numpy,

@@ -19,6 +19,7 @@ from kframework.testing.contract.probe import ContractViolation, PluginUnderTest
 from kframework.testing.contract.promises import PROMISES
 from kframework.testing.contract.side_effects import skip_sleep
 from kframework.testing.single_plugin import SourceValues
+from kframework.values.feature_gates import MINORS
 
 
 class PluginContract:
@@ -26,8 +27,8 @@ class PluginContract:
 
     `args` are spelled as in YAML; `other_plugins` names other plugins of the profile where wake-ups are checked.
     `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give some that matter to the plugin.
-    `sources` is what the plugin's sources hold, by their names. The same `seed` makes the same calls. TypeError for a
-    class of tests that names no plugin.
+    `sources` is what the plugin's sources hold, by their names. The emulated `minors` of Kubernetes take turns. The
+    same `seed` makes the same calls. TypeError for a class of tests that names no plugin.
     """
 
     plugin: ClassVar[type[Plugin[Any]]]
@@ -37,6 +38,7 @@ class PluginContract:
     pods: ClassVar[Sequence[Pod]] = ()
     objects: ClassVar[Sequence[ApiObject]] = ()
     sources: ClassVar[SourceValues] = {}
+    minors: ClassVar[Sequence[str]] = MINORS
     examples: ClassVar[int] = 12
     seed: ClassVar[int] = 0
 

@@ -24,7 +24,8 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.testing.clusters import RandomCluster
-from kframework.testing.single_plugin import SourceValues, build_profile
+from kframework.testing.single_plugin import SourceValues, build_profile, emulated_gates
+from kframework.values.feature_gates import MINORS, FeatureGates
 from kframework.values.scores import Rows
 from kframework.values.status import Code, Status
 
@@ -45,13 +46,15 @@ class PluginUnderTest(msgspec.Struct, frozen=True, kw_only=True):
     pods: Sequence[Pod] = ()
     objects: Sequence[ApiObject] = ()
     sources: SourceValues = {}
+    minors: Sequence[str] = MINORS
     examples: int = 12
     seed: int = 0
 
-    def generators(self) -> Iterator[tuple[Random, str]]:
-        """List the generators of the examples, each with its name."""
+    def generators(self) -> Iterator[tuple[Random, FeatureGates, str]]:
+        """List the generators of the examples, each with the gates and the name of its example."""
         for example in range(self.examples):
-            yield Random(f"{self.seed}/{example}"), f"example {example} of seed {self.seed}"
+            gates = emulated_gates(self.minors, self.seed, example)
+            yield Random(f"{self.seed}/{example}"), gates, f"example {example} of seed {self.seed}, {gates.minor}"
 
 
 class Coverage(msgspec.Struct):
@@ -95,12 +98,14 @@ Check = Callable[["PluginProbe"], None]
 class PluginProbe:
     """A plugin on a cluster, which changes, with pods to evaluate, which stay the same."""
 
-    def __init__(self, subject: PluginUnderTest, random: Random, example: str, coverage: Coverage) -> None:
+    def __init__(
+        self, subject: PluginUnderTest, random: Random, gates: FeatureGates, example: str, coverage: Coverage
+    ) -> None:
         self.subject = subject
         self.random = random
         self.coverage = coverage
         self.cluster: RandomCluster = RandomCluster(
-            random, nodes=subject.nodes, pods=subject.pods, objects=subject.objects
+            random, nodes=subject.nodes, pods=subject.pods, objects=subject.objects, gates=gates
         )
         self._build_profile()
         self.pods: list[PendingPod] = self.cluster.pending(PODS)
@@ -336,8 +341,8 @@ def run_check(
     ContractViolation, and ConfigError for a plugin that cannot be loaded.
     """
     coverage = Coverage()
-    for random, example in subject.generators():
-        probe = PluginProbe(subject, random, example, coverage)
+    for random, gates, example in subject.generators():
+        probe = PluginProbe(subject, random, gates, example, coverage)
         for _ in range(CHANGES):
             check(probe)
             probe.change(in_what_if)

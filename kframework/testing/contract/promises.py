@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import combinations, permutations
 from random import Random
@@ -37,6 +37,7 @@ from kframework.testing.contract.reversal import check_remove_pod, check_unreser
 from kframework.testing.contract.side_effects import call_all_hooks, without_side_effects
 from kframework.testing.single_plugin import SourceValues
 from kframework.testing.wake_ups import check_wake_ups
+from kframework.values.feature_gates import MINORS
 from kframework.values.scores import MAX_SCORE
 
 
@@ -265,6 +266,7 @@ def check_plugin(
     pods: Iterable[Pod] = (),
     objects: Iterable[ApiObject] = (),
     sources: SourceValues | None = None,
+    minors: Sequence[str] = MINORS,
     examples: int = 12,
     seed: int = 0,
 ) -> Coverage:
@@ -272,9 +274,9 @@ def check_plugin(
 
     `args` are spelled as in YAML. `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give
     some that the plugin is about, and of an object that changes several versions. `sources` is what its sources hold,
-    by their names. The coverage shows whether every branch of the plugin was reached. The same seed makes the same
-    calls. Wake-ups have a check of their own, `check_wake_ups`. Raises ConfigError for a plugin that cannot be
-    loaded.
+    by their names. The emulated `minors` of Kubernetes take turns. The coverage shows whether every branch of the
+    plugin was reached. The same seed makes the same calls. Wake-ups have a check of their own, `check_wake_ups`. Raises
+    ConfigError for a plugin that cannot be loaded.
     """
     subject = PluginUnderTest(
         plugin=plugin,
@@ -283,6 +285,7 @@ def check_plugin(
         pods=tuple(pods),
         objects=tuple(objects),
         sources=sources or {},
+        minors=minors,
         examples=examples,
         seed=seed,
     )

@@ -72,8 +72,8 @@ def _close(probe: PluginProbe) -> None:
 
 def check_replay(subject: PluginUnderTest) -> None:
     """Record an engine on random clusters, and expect the same decisions of a replay."""
-    for random, example in subject.generators():
-        difference = _find_difference(subject, random)
+    for random, gates, example in subject.generators():
+        difference = _find_difference(subject, random, gates.minor)
         if difference:
             raise ContractViolation(
                 subject.plugin,
@@ -85,12 +85,12 @@ def check_replay(subject: PluginUnderTest) -> None:
             )
 
 
-def _find_difference(subject: PluginUnderTest, random: Random) -> str:
+def _find_difference(subject: PluginUnderTest, random: Random, minor: str) -> str:
     """Return where a replay differs from its recording; "" if it does not."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "run.jsonl.gz"
         try:
-            _RecordedRun(subject, random).write_to(file)
+            _RecordedRun(subject, random).write_to(file, minor)
             result = replay(file, Registry.with_plugins(subject.plugin))
         except VerificationError as error:  # under KFRAMEWORK_VERIFY every hook is called twice already
             return str(error)
@@ -106,9 +106,10 @@ class _RecordedRun(RandomHost):
         super().__init__(RandomEvents(random, nodes=subject.nodes, pods=subject.pods, objects=subject.objects))
         self._clock = StubClock()
 
-    def write_to(self, file: Path) -> None:
+    def write_to(self, file: Path, minor: str) -> None:
         subject = self._subject
-        configuration = parse(format_configuration(subject.plugin, subject.args, subject.other_plugins), "args")
+        text = format_configuration(subject.plugin, subject.args, subject.other_plugins, minor)
+        configuration = parse(text, "args")
         recorder = Recorder(file, annotations=("*",))
         profiles = profiles_factory(configuration, Registry.with_plugins(subject.plugin), self)
         create = recording_pod_engine_factory(recorder)
