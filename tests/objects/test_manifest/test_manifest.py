@@ -236,6 +236,15 @@ CPU_4X = """
         ("apiVersion: v1\n", 1, "kind is missing"),
         ("apiVersion: v1\nkind: 5\n", 2, "kind: expected a string"),
         ("apiVersion: v1\nkind: List\nitems:\n- 5\n", 4, "expected an object with apiVersion and kind"),
+        ("apiVersion: v1\nkind: PodList\nitems: 5\n", 3, "items: expected a list"),
+        ("apiVersion: v1\nkind: PodList\nitems: {a: b}\n", 3, "items: expected a list"),
+        ('{"a":' * 100_000, 1, ""),  # nested too deeply for JSON and YAML
+        ("apiVersion: v1\nkind: \0\n", 2, "control characters are not allowed: U+0000"),
+        (
+            "apiVersion: v1\nkind: Node\nmetadata: {name: yes}\n",
+            3,
+            "Node: metadata.name: expected a string, got true or false; put it in quotes",
+        ),
         ("apiVersion: v1\nkind: Node\nmetadata:\n  labels: {}\n", 3, "Node: metadata.name: is missing"),
         (
             "---\n---\napiVersion: v1\nkind: Node\nmetadata: [name]\n",
