@@ -6,7 +6,7 @@ An object that does not fit its struct becomes UndecodableObject; the rest of it
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Generic, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ import msgspec
 from kframework.client.rest import object_path, parse_status, send_with_retries
 from kframework.client.transport import Request, Transport
 from kframework.errors import ClusterError, InputError
-from kframework.objects import ApiObject, Kind, ObjectMeta
+from kframework.objects import ApiObject, Kind, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.objects.codec import decode
 from kframework.objects.kinds import T
 
@@ -22,6 +22,9 @@ Item = TypeVar("Item")
 
 #: How long a list may take, in seconds: API servers abandon a request after as long.
 LIST_TIMEOUT = 60.0
+
+#: The number of specs and statuses of pods that the reader of a list remembers.
+_MAX_PARTS = 1024
 
 Query = tuple[tuple[str, str], ...]
 
@@ -51,6 +54,12 @@ class _List(msgspec.Struct, Generic[Item]):
     items: list[Item] | None = None
 
 
+class _PodParts(msgspec.Struct):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: msgspec.Raw = msgspec.Raw(b"{}")
+    status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
 class _WatchEvent(msgspec.Struct, Generic[Item]):
     type: str
     object: Item
@@ -63,16 +72,15 @@ async def list_pages(
 
     Status 410 invalidates the pages before it: the server has expired their version.
     """
-    path, continue_token = object_path(kind, namespace), ""
+    path, continue_token, reader = object_path(kind, namespace), "", PageReader(kind)
     while True:
         query = selection
         if limit:
             query = (*query, ("limit", str(limit)))
         if continue_token:
             query = (*query, ("continue", continue_token))
-        page = read_page(
-            await send_with_retries(transport, Request(method="GET", path=path, query=query, timeout=LIST_TIMEOUT)),
-            kind,
+        page = reader.read(
+            await send_with_retries(transport, Request(method="GET", path=path, query=query, timeout=LIST_TIMEOUT))
         )
         yield page
         continue_token = page.continue_token
@@ -80,20 +88,32 @@ async def list_pages(
             return
 
 
-def read_page(body: bytes, kind: Kind[T]) -> Page[T]:
-    """Decode a page of a list; raises ClusterError."""
-    items: list[T | UndecodableObject]
-    try:
-        page = _page_decoder(kind.struct).decode(body)
-        items = [*(page.items or ())]
-        metadata = page.metadata
-    except msgspec.ValidationError:
-        raw = _decode_with(_RAW_PAGES, body)
-        items = [read_object(item, kind) for item in raw.items or ()]
-        metadata = raw.metadata
-    except (ValueError, RecursionError) as error:
-        raise _decode_error(error) from error
-    return Page(items, metadata.resource_version, metadata.continue_)
+class PageReader(Generic[T]):
+    """A decoder of the pages of a list. Equal specs and statuses of pods become one struct."""
+
+    def __init__(self, kind: Kind[T]) -> None:
+        self._kind = kind
+        self._decode_spec = lru_cache(maxsize=_MAX_PARTS)(msgspec.json.Decoder(PodSpec).decode)
+        self._decode_status = lru_cache(maxsize=_MAX_PARTS)(msgspec.json.Decoder(PodStatus).decode)
+
+    def read(self, body: bytes) -> Page[T]:
+        """Decode a page; raises ClusterError."""
+        items: list[T | UndecodableObject]
+        try:
+            page = _page_decoder(self._kind.struct).decode(body)
+            items = [self._join(each) if isinstance(each, _PodParts) else each for each in page.items or ()]  # type: ignore[misc]  # T is Pod where there are parts
+            metadata = page.metadata
+        except msgspec.ValidationError:
+            raw = _decode_with(_RAW_PAGES, body)
+            items = [read_object(item, self._kind) for item in raw.items or ()]
+            metadata = raw.metadata
+        except (ValueError, RecursionError) as error:
+            raise _decode_error(error) from error
+        return Page(items, metadata.resource_version, metadata.continue_)
+
+    def _join(self, parts: _PodParts) -> Pod:
+        spec, status = self._decode_spec(bytes(parts.spec)), self._decode_status(bytes(parts.status))
+        return Pod(metadata=parts.metadata, spec=spec, status=status)
 
 
 def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | UndecodableObject]:
@@ -142,8 +162,9 @@ _RAW_EVENTS: msgspec.json.Decoder[_WatchEvent[msgspec.Raw]] = msgspec.json.Decod
 
 
 @cache
-def _page_decoder(struct: type[T]) -> msgspec.json.Decoder[_List[T]]:
-    return msgspec.json.Decoder(_List[struct])  # type: ignore[valid-type]  # the type is only known at runtime
+def _page_decoder(struct: type[T]) -> msgspec.json.Decoder[_List[T | _PodParts]]:
+    item = _PodParts if struct is Pod else struct
+    return msgspec.json.Decoder(_List[item])  # type: ignore[valid-type]  # the type is only known at runtime
 
 
 @cache

@@ -29,8 +29,8 @@ def table(
     colours: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[str]:
     """Lay out a table: columns two spaces apart, the last one wrapped into `width`, never cut."""
-    rows = [[escape_text(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headers[:-1], *(row[:-1] for row in rows), strict=True)]
+    rows = [tuple(map(escape_text, row)) for row in rows]
+    widths = [max(map(len, column)) for column in zip(headers, *rows, strict=True)][:-1]
     offset = sum(widths) + 2 * len(widths)
     status = headers.index("STATUS") if "STATUS" in headers else None
     for row in (headers, *rows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.client.wire import UndecodableObject, list_pages, read_event, read_object, read_page
+from kframework.client.wire import PageReader, UndecodableObject, list_pages, read_event, read_object
 from kframework.clock import run_virtual
 from kframework.errors import ClusterError
 from kframework.objects import Node, Pod, StorageClass, kind_of
@@ -20,27 +20,36 @@ def names(items: list[Pod | UndecodableObject]) -> list[str]:
 
 
 def test_page_is_decoded() -> None:
-    page = read_page(listed(9, some("a", 3), some("b", 4), following="more").body, PODS)
+    page = PageReader(PODS).read(listed(9, some("a", 3), some("b", 4), following="more").body)
     assert (names(page.items), page.version, page.continue_token) == (["a", "b"], "9", "more")
 
 
 @pytest.mark.parametrize("body", [b"{}", b'{"metadata": {}, "items": null}', b'{"items": []}'])
 def test_empty_page_decodes(body: bytes) -> None:
-    page = read_page(body, PODS)
+    page = PageReader(PODS).read(body)
     assert (page.items, page.version, page.continue_token) == ([], "", "")
 
 
 def test_page_with_nulls() -> None:
-    page = read_page(listed(9, some("a", 3, spec=None, status={"conditions": None})).body, PODS)
+    page = PageReader(PODS).read(listed(9, some("a", 3, spec=None, status={"conditions": None})).body)
     assert names(page.items) == ["a"]
 
 
 def test_page_with_an_undecodable_object_decodes_the_others() -> None:
-    page = read_page(listed(9, some("a", 3), BROKEN, some("c", 4), following="more").body, PODS)
+    page = PageReader(PODS).read(listed(9, some("a", 3), BROKEN, some("c", 4), following="more").body)
     assert (names(page.items), page.version, page.continue_token) == (["a", "!broken", "c"], "9", "more")
     undecodable = page.items[1]
     assert isinstance(undecodable, UndecodableObject)
     assert (undecodable.metadata.uid, undecodable.problem) == ("broken-uid", WHY)
+
+
+def test_equal_parts_of_pods_are_one_struct() -> None:
+    reader = PageReader(PODS)
+    specs = [{"containers": [{"name": name}]} for name in ("x", "y", "x")]
+    pages = [reader.read(listed(9, some(f"a-{number}", 3, spec=spec)).body) for number, spec in enumerate(specs)]
+    first, other, second = (pod for page in pages for pod in page.items if isinstance(pod, Pod))
+    assert first.spec is second.spec and first.spec != other.spec
+    assert first.status is other.status
 
 
 NOT_UTF_8 = b'{"metadata": {"resourceVersion": "\xff"}}'
@@ -49,7 +58,7 @@ NOT_UTF_8 = b'{"metadata": {"resourceVersion": "\xff"}}'
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"items": {}}', b'{"items": [], "metadata": 5}', NOT_UTF_8])
 def test_invalid_page_is_an_error(body: bytes) -> None:
     with pytest.raises(ClusterError, match="cannot decode the API server's response: "):
-        read_page(body, PODS)
+        PageReader(PODS).read(body)
 
 
 @pytest.mark.parametrize("event", ["ADDED", "MODIFIED", "DELETED"])
