@@ -57,6 +57,10 @@ class StateFile:
         try:
             lines = self._path.read_bytes().splitlines()
         except FileNotFoundError:
+            if not self._path.parent.is_dir():
+                raise self._error(
+                    "its folder does not exist: create it, or name another file with --state-file"
+                ) from None
             return None
         except OSError as error:
             raise self._error(error.strerror or str(error)) from error

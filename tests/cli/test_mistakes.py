@@ -163,7 +163,7 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
     [
         (
             "score(self, state, pod, node):\n        pass\n",
-            'score: answered None, which is not an integer; return one, from 0 to 100 place="{file}:11"',
+            'score: answered None, which is not an integer; return one, from 0 to 100 location="{file}:11"',
         ),
         (
             (
@@ -172,19 +172,19 @@ def test_args_of_a_misspelt_plugin_are_a_warning(run: Command, install: Install,
             ),
             (
                 "normalize_score: TypeError: answered None for 2 rows; return an integer for each, in their order"
-                ' place="{file}:15"'
+                ' location="{file}:15"'
             ),
         ),
         (
             "score(self, state, pod, node):\n        return 1000\n",
             (
                 "score: the final score is 1000; keep it within 0 and 100, or scale the scores of all nodes in "
-                'normalize_score place="{file}:11"'
+                'normalize_score location="{file}:11"'
             ),
         ),
         (
             "filter(self, state, pod, node):\n        return 1 / 0\n",
-            'filter: ZeroDivisionError: division by zero place="{file}:13"',
+            'filter: ZeroDivisionError: division by zero location="{file}:13"',
         ),
         (
             "filter(self, state, pod, node):\n        pod.labels['a'] = 'b'\n",

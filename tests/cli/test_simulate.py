@@ -300,7 +300,7 @@ def test_plugin_that_always_fails_is_reported_once(run: Command, cluster: Path, 
     counted = {"rejectedBy": [], "attempts": web["attempts"]}
     assert web == {"pod": "shop/web", "node": None, "phase": "Pending", "message": fault, **counted}
     first, gave_up, _, last = result.errors
-    assert first.startswith(f"error: {fault} place=")
+    assert first.startswith(f"error: {fault} location=")
     assert gave_up.startswith("warning: gave up on pods that were retried without success: shop/web")
     assert last == f"error: plugin 'Odd', hook reserve: failed {web['attempts'] - 1} more times (-v 4 shows each)"
 

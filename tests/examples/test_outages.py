@@ -32,7 +32,7 @@ FAULT = f"plugin 'Quota' (from kframework-quota 0.1.0), hook pre_bind: {WHY}"
             "Quota",
             [
                 f"warning: source 'free' of plugin Quota (profile default-scheduler) failed: {WHY}",
-                f'error: {FAULT} place="{ROOT}/examples/quota/quota/quota.py:93"',
+                f'error: {FAULT} location="{ROOT}/examples/quota/quota/quota.py:93"',
                 f"error: plugin 'Quota': coroutine Quota.give_back failed: {WHY}",
                 f"warning: gave up on default/small, default/medium: {FAULT}",
                 "0 of 3 pods bound, 3 pending; 1321 scheduling cycles in 1h0m0s of virtual time",

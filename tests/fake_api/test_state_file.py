@@ -127,6 +127,11 @@ def test_invalid_file_is_an_error_with_its_line(tmp_path: Path, text: bytes, lin
     assert "--state-file" in str(refused.value)
 
 
+def test_file_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="its folder does not exist: create it"):
+        StateFile(tmp_path / "none" / "state")
+
+
 def test_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="Is a directory"):
         StateFile(tmp_path)

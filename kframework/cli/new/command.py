@@ -29,7 +29,7 @@ def command(
     ],
     all_points: Annotated[
         bool,
-        typer.Option("--all-points", help="Write every hook, to delete from, instead of only filter and score."),
+        typer.Option("--all-points", help="Write all hooks, not only filter and score; delete those you do not need."),
     ] = False,
     verbosity: Verbosity = 0,
 ) -> None:

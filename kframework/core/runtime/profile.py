@@ -300,7 +300,7 @@ class Profile:
         """
         problem = self.fault_error(plugin, hook, error)
         location = source_location(type(self.plugins[plugin]), hook, error) if plugin in self.plugins else ""
-        fields = {"place": location} if location and location not in str(problem) else None
+        fields = {"location": location} if location and location not in str(problem) else None
         if isinstance(error, BaseException):
             _log.error("%s", problem, exc_info=error, extra=fields)
             self.original.on_fault(error)

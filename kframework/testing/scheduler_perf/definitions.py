@@ -426,7 +426,7 @@ def _definitions(file: Path) -> Iterator[Definition]:
         cases = msgspec.convert(data, list[TestCase])
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else None
-        raise InputError(error.problem or "broken YAML", file=str(file), line=line) from error
+        raise InputError(", ".join(filter(None, (error.context, error.problem))), file=str(file), line=line) from error
     except msgspec.ValidationError as error:
         problem = locate_decode_error(error, data)
         line, path = find_line(text, 0, problem.path), format_path(problem.path)

@@ -69,7 +69,7 @@ def compare(
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
-    """Run a trace of jobs with the pod engine and in sessions, and compare the results.
+    """Compare the pod engine and sessions on a trace of jobs.
 
     Both runs have the same nodes, queues, jobs and controllers. The annotation kframework.dev/arrives-seconds of a Job
     is the second at which it is created. Everything happens in memory, on virtual time.
