@@ -33,9 +33,9 @@ def merge_plugins(defaults: Plugins, custom: Plugins) -> Plugins:
 
 
 def merge_sets(default: PluginSet, custom: PluginSet) -> PluginSet:
-    """Merge one key: a default plugin that is named again is replaced in its place, other names are appended.
+    """Merge one key: a default plugin named again is replaced at its position, other names are appended.
 
-    "Enabled" beats "disabled": a default plugin that is both leaves its place and comes back at the end.
+    "Enabled" beats "disabled": a default plugin that is both moves to the end.
     """
     chosen = {entry.name: index for index, entry in enumerate(custom.enabled)}  # of duplicates the last
     enabled: list[PluginEntry] = []

@@ -95,7 +95,7 @@ class PluginSet(ApiModel):
     """The enabled and disabled plugins of one extension point; `*` under `disabled` means every default plugin."""
 
     enabled: tuple[Annotated[PluginEntry, schema_type(properties={"weight": {"minimum": 0}})], ...] = ()
-    """Plugins after the default ones; one with the name of a default plugin replaces it in its place."""
+    """Plugins after the default ones; one with the name of a default plugin replaces it at its position."""
     disabled: tuple[PluginEntry, ...] = ()
     """Default plugins that do not run here; `*` means all."""
 

@@ -24,7 +24,7 @@ ApiArgsByPlugin = Mapping[str, type[ApiArgs]]
 
 
 def effective(configuration: Configuration, models: ApiArgsByPlugin) -> dict[str, Json]:
-    """Return the KubeSchedulerConfiguration in v1 form with every default and merged plugin in its place."""
+    """Return the KubeSchedulerConfiguration in v1 form with every default and merged plugin."""
     settings: _Block = configuration.settings.model_dump(mode="json", by_alias=True, exclude={"extenders"})
     if not configuration.settings.delay_cache_until_active:
         del settings["delayCacheUntilActive"]

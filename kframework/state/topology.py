@@ -48,7 +48,7 @@ class LabelKeys(dict[str, int]):
         self.version: int = 0
 
     def replace(self, old: Iterable[str], new: Iterable[str]) -> None:
-        """Note that a node has these labels in place of those."""
+        """Replace the labels of a node."""
         for key in new:
             self[key] = self.get(key, 0) + 1
             self.version += self[key] == 1

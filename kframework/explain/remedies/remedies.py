@@ -202,7 +202,7 @@ class _RemedySearch:
         self.proposals = [changes for changes in self.proposals if len(changes) <= max(shortest, base + 1)]
 
     def _drop_unneeded(self, changes: Proposal) -> Generator[None, None, Proposal]:
-        """Leave out the changes that are not needed, and the units of the others that are not."""
+        """Leave out unneeded changes, and reduce the others to the units that are needed."""
         for position, change in enumerate(changes):
             before, after = changes[:position], changes[position + 1 :]
             others = (*before, *after)
@@ -306,7 +306,7 @@ class NodeRanking:
         return self._best_rows(np.arange(len(self.rows)), self.effort, each)
 
     def only_rejected_by(self, plugin: str) -> int | None:
-        """Return the row that only this plugin rejects, and least; None if there is none."""
+        """Return the row, of those that only this plugin rejects, with the fewest changes; None if there is none."""
         changes, size = self.changes_by_plugin[plugin]
         positions = np.flatnonzero(self.pattern == 1 << list(self.changes_by_plugin).index(plugin))
         order = np.lexsort((changes[positions], size[positions]))

@@ -252,7 +252,7 @@ def kube_group_status(job: JobInfo, now: str, old: KubePodGroupStatus) -> KubePo
 
 
 def _set_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
-    """Put a condition in the place of the one of its type, or at the end."""
+    """Replace the condition of the same type, or append this one."""
     by_type = {condition.type: condition for condition in conditions}
     return tuple({**by_type, new.type: new}.values())
 

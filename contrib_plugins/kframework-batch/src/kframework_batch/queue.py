@@ -74,7 +74,7 @@ class QueueTree:
             paths[step] = (*paths[self._parents[step]], step)
 
     def is_leaf(self, name: str) -> bool:
-        """Return whether there is no queue below this one, so that it may have jobs."""
+        """Return whether the queue has no queues below it; only such queues have jobs."""
         return name not in self._inner
 
 

@@ -46,7 +46,7 @@ class GangState(msgspec.Struct):
 
     @property
     def is_complete(self) -> bool:
-        """Whether it runs with its minimum; who has run to the end counts."""
+        """Whether its minimum runs or has run to the end."""
         return len(self.bound) + self.succeeded >= self.gang.minimum
 
     def waited(self, until: float) -> float:

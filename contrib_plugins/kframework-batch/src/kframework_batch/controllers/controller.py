@@ -269,7 +269,7 @@ class Reconciler(ABC):
         self._retrying.discard(subject)
 
     def _describe(self, subject: str) -> str:
-        """Write a subject for a log: the objects that it is about."""
+        """Name the objects of a subject for a log."""
         objects = [obj for kind in self.kinds for obj in self.mirror.for_subject(subject, kind)]
         if not objects:
             return subject
