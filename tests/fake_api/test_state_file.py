@@ -60,7 +60,7 @@ class Life:
 
 
 async def test_saved_cluster_is_restored(tmp_path: Path) -> None:
-    state = StateFile(tmp_path / "state")
+    state = await asyncio.to_thread(StateFile, tmp_path / "state")
     async with Life(state, Manifest([make_node("n1")])) as life:
         await life.call("POST", DEFINITIONS, DEFINITION)
         before = [

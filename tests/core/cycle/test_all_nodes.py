@@ -1,4 +1,4 @@
-"""A survey asks about all nodes, draws nothing, and scores what it is told to.
+"""AllNodesSearch filters all nodes, draws no random numbers, and scores the given rows.
 
 That it says what an evaluation says is tried on random clusters: properties/test_survey.py.
 """
@@ -51,7 +51,7 @@ def test_all_nodes_are_asked_about(reading: Reads) -> None:
     assert (survey.rejected, scene.rotation.next_start_index) == (None, start)
 
 
-def test_a_pod_that_can_go_nowhere_is_rejected_on_all_nodes() -> None:
+def test_pod_that_can_go_nowhere_is_rejected_on_all_nodes() -> None:
     scene = surveying(plugin("P", pre_filter=unresolvable("never")))
     survey = scene.survey()
     survey.filter_all()
@@ -114,7 +114,7 @@ def test_only_the_rows_that_are_picked_are_scored_against_each_other() -> None:
     assert not isinstance(nothing, Status) and not len(nothing)
 
 
-def test_what_a_score_plugin_does_wrong_is_its_status() -> None:
+def test_fault_of_a_score_plugin_is_its_status() -> None:
     scene = surveying(plugin("S", score=error("broken")))
     survey = scene.survey()
     survey.filter_all()

@@ -34,7 +34,7 @@ def tried(*plugins: type[Plugin]) -> Stage:
         (plugin("A", permit=ValueError("x")), Result.ERROR, Code.ERROR),
     ],
 )
-def test_a_failed_attempt_leaves_nothing_behind(failing: type[Plugin], result: Result, code: Code) -> None:
+def test_failed_attempt_leaves_nothing_behind(failing: type[Plugin], result: Result, code: Code) -> None:
     stage = tried(failing)
     (decision,) = stage.decisions
     assert (decision.result, decision.code, decision.node, decision.nominated) == (result, code, "", "")
@@ -67,13 +67,13 @@ def test_a_failed_attempt_leaves_nothing_behind(failing: type[Plugin], result: R
         ({"permit": Wait(5)}, "sign pre_filter filter assume reserve permit:Wait"),
     ],
 )
-def test_the_decision_says_how_each_lap_ended(scripted: dict[str, Any], laps: str) -> None:
+def test_decision_says_how_each_lap_ended(scripted: dict[str, Any], laps: str) -> None:
     (decision,) = tried(plugin("A", **scripted)).decisions
     told = (point if code == Code.SUCCESS else f"{point}:{code.title}" for point, _, code in decision.timings)
     assert " ".join(told) == laps
 
 
-def test_the_lots_are_drawn_evenly_and_by_the_seed() -> None:
+def test_lots_are_drawn_evenly_and_by_the_seed() -> None:
     def draws(seed: int) -> list[float]:
         profiles = Profiles({"default-scheduler": profile()})
         engine = PodEngine(ClusterState(), Stage(), Stage(), lambda engine: profiles, seed=seed)
@@ -86,7 +86,7 @@ def test_the_lots_are_drawn_evenly_and_by_the_seed() -> None:
 
 
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
-def test_a_share_of_the_attempts_is_timed(share: float) -> None:
+def test_share_of_the_attempts_is_timed(share: float) -> None:
     stage = Stage(objects=[make_node("a"), *(make_pod(f"p{number}") for number in range(50))])
     stage.engine.timed_share = share
     stage.steps()
@@ -109,7 +109,7 @@ def test_one_attempt_a_second_is_timed_at_least(share: float, timed: list[int]) 
     assert [place for place, reservation in enumerate(stage.bound) if reservation.trace.is_timed] == timed
 
 
-def test_a_pod_is_ready_before_it_is_queued_again() -> None:
+def test_pod_is_ready_before_it_is_queued_again() -> None:
     stage = Stage(plugin("A", filter=unschedulable("x")), objects=[make_node("a"), make_pod()])
     ready = stage.time
     stage.steps()
@@ -122,7 +122,7 @@ def test_a_pod_is_ready_before_it_is_queued_again() -> None:
 
 
 @pytest.mark.parametrize("hook", ["sign", "post_filter", "reserve", "permit"])
-def test_a_what_if_left_open_is_undone_with_the_cycle(hook: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_what_if_left_open_is_undone_with_the_cycle(hook: str, caplog: pytest.LogCaptureFixture) -> None:
     def leave_open(*args: object) -> None:
         held(leaking).statement()
         raise ValueError("broken")
@@ -135,7 +135,7 @@ def test_a_what_if_left_open_is_undone_with_the_cycle(hook: str, caplog: pytest.
     assert "left a statement open" in caplog.text
 
 
-def test_a_pod_is_assumed_before_its_plugins_reserve() -> None:
+def test_pod_is_assumed_before_its_plugins_reserve() -> None:
     seen: list[tuple[bool, int]] = []
 
     def reserve(state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -148,7 +148,7 @@ def test_a_pod_is_assumed_before_its_plugins_reserve() -> None:
     assert seen == [(True, 1)]
 
 
-def test_a_pod_that_waits_is_reserved_with_its_deadlines() -> None:
+def test_pod_that_waits_is_reserved_with_its_deadlines() -> None:
     stage = tried(plugin("A", permit=Wait(5)), plugin("B", permit=Wait(9)))
     reserved = stage.engine.cluster.waiting.get(UID)
     assert reserved is not None
@@ -156,7 +156,7 @@ def test_a_pod_that_waits_is_reserved_with_its_deadlines() -> None:
     assert stage.bound[0].reserved is reserved
 
 
-def test_an_assumed_pod_is_no_longer_nominated() -> None:
+def test_assumed_pod_is_no_longer_nominated() -> None:
     stage = Stage(objects=[make_node("a"), make_pod(nominated_node_name="a")])
     stage.engine.step()
     assert len(stage.engine.cluster.nominator) == 0

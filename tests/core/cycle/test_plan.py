@@ -54,7 +54,7 @@ def names(plan: Plan, field: str) -> list[str]:
     return [step.name for step in getattr(plan, field)]
 
 
-def test_what_signs_is_remembered_and_the_rest_asked() -> None:
+def test_answers_of_signing_plugins_are_cached_and_the_others_called() -> None:
     plan = planned(Signed, Fresh)
     assert plan.cache is not None and [step.name for step in plan.cache.filters] == ["Signed"]
     assert names(plan, "filters") == ["Signed", "Fresh"]
@@ -65,7 +65,7 @@ def test_what_signs_is_remembered_and_the_rest_asked() -> None:
     )
 
 
-def test_a_plan_that_remembers_nothing_asks_all() -> None:
+def test_plan_that_remembers_nothing_asks_all() -> None:
     plan = planned(Signed, Fresh)
     bare = plan.uncached
     assert bare.cache is None and bare.fresh_scalar == ()
@@ -116,7 +116,7 @@ class Silent(Plugin):
 
 
 @pytest.mark.parametrize("order", [("shut", "open"), ("open", "shut")])
-def test_what_a_rejected_pod_left_unasked_is_not_shared_with_others(order: tuple[str, str]) -> None:
+def test_answers_missing_for_a_rejected_pod_are_not_shared(order: tuple[str, str]) -> None:
     """What reads the Node alone is remembered for both, but in one of them it was not asked whether to skip it."""
     searching = SearchFixture(build_profile(First, Silent), map(make_node, "ab"))
     outcomes = {app: searching.run(make_pod(app, labels={"app": app})) for app in order}
@@ -133,7 +133,7 @@ def test_plugins_that_have_nothing_to_say_are_left_out(skipped: set[str]) -> Non
     assert rest.cache is plan.cache and plan.skipping(frozenset(skipped)) is rest
 
 
-def test_the_plan_of_a_timed_profile_has_its_steps_and_the_same_memory() -> None:
+def test_plan_of_a_timed_profile_has_its_steps_and_the_same_memory() -> None:
     plan = planned(Signed, Fresh)
     twin = plan.profile.timed
     timed = plan.for_profile(twin)

@@ -36,12 +36,14 @@ from kframework.values.status import Code
         (1, {}, "", "preemption: none", "0/1 nodes are available: preemption: none"),
     ],
 )
-def test_why_a_pod_fits_nowhere(nodes: int, reasons: Mapping[str, int], pre: str, post: str, text: str) -> None:
+def test_fit_error_has_the_text_of_kube_scheduler(
+    nodes: int, reasons: Mapping[str, int], pre: str, post: str, text: str
+) -> None:
     assert fit_error(nodes, reasons, pre_filter_message=pre, post_filter_message=post) == text
 
 
 @given(st.dictionaries(st.text("ab ", min_size=1), st.integers(1, 200), max_size=5))
-def test_the_order_of_the_reasons_does_not_matter(reasons: dict[str, int]) -> None:
+def test_order_of_the_reasons_does_not_matter(reasons: dict[str, int]) -> None:
     backwards = dict(reversed(reasons.items()))
     assert fit_error(9, reasons) == fit_error(9, backwards)
 

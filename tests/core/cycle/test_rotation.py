@@ -17,12 +17,12 @@ from kframework.core.cycle.rotation import find_first_passing, nodes_to_find
         *[(1000, 5, 100), (1000, 40, 400), (1000, 100, 1000), (5000, 0, 500), (5625, 0, 281), (15_000, 0, 750)],
     ],
 )
-def test_how_many_feasible_nodes_are_enough(nodes: int, percentage: int, enough: int) -> None:
+def test_number_of_feasible_nodes_to_find_follows_the_percentage(nodes: int, percentage: int, enough: int) -> None:
     assert nodes_to_find(nodes, percentage) == enough
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=60), st.integers(0, 80), st.integers(1, 20))
-def test_the_first_that_pass_are_those_of_a_walk(passing: list[bool], start: int, enough: int) -> None:
+def test_first_that_pass_are_those_of_a_walk(passing: list[bool], start: int, enough: int) -> None:
     walked: list[int] = []
     looked_at = 0
     for step in range(len(passing)):

@@ -1,4 +1,4 @@
-"""A run is a sequence of Decisions that are made when somebody looks, and its pods are bound at once or one by one."""
+"""A run is a sequence of Decisions that are created on access, and its pods are bound at once or one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODES = [make_node(f"n{number}", cpu=2) for number in range(4)]
 
 
 class Whole(RunObserver):
-    """Keeps what it is told."""
+    """Keeps the records it gets."""
 
     def __init__(self) -> None:
         self.runs: list[Run] = []
@@ -59,7 +59,7 @@ def test_pods_are_placed_in_runs_and_bound_at_once() -> None:
     assert whole.single == []
 
 
-def test_a_decision_of_a_run_is_made_once_and_has_the_phases_of_others() -> None:
+def test_decision_of_a_run_is_made_once_and_has_the_phases_of_others() -> None:
     _, whole = simulated(alike(6))
     run = whole.runs[-1]
     assert len(run) > 2 and run[1] is run[1] and run[0:2] == [run[0], run[1]]
@@ -67,7 +67,7 @@ def test_a_decision_of_a_run_is_made_once_and_has_the_phases_of_others() -> None
     assert phases == {("sign", "pre_filter", "filter", "score", "assume", "reserve", "permit")}
 
 
-def test_a_pod_that_fits_nowhere_ends_a_run_and_is_told_of_by_itself() -> None:
+def test_pod_that_fits_nowhere_ends_a_run_and_is_told_of_by_itself() -> None:
     simulation, whole = simulated(alike(40))
     assert sum(map(len, whole.runs)) == 32
     assert len(whole.single) == 8
@@ -118,7 +118,7 @@ class Reserving(Plugin):
 
 
 class Scoring(Plugin):
-    """Is asked afresh about each pod."""
+    """Is called for each pod, without a cache."""
 
     name = "Scoring"
 
@@ -127,7 +127,7 @@ class Scoring(Plugin):
         return len(node.pods)
 
 
-def test_where_plugins_have_their_say_in_between_there_are_no_runs() -> None:
+def test_runs_are_not_formed_if_plugins_act_between_pods() -> None:
     _, whole = simulated(alike(5), plugins=[Reserving])
     assert whole.runs == []
 
@@ -138,7 +138,7 @@ def test_pods_of_different_kinds_share_a_run() -> None:
     assert max(len(run) for run in whole.runs) > 2
 
 
-def test_a_plugin_that_is_asked_about_each_pod_does_not_keep_pods_single() -> None:
+def test_plugin_that_is_asked_about_each_pod_does_not_keep_pods_single() -> None:
     _, whole = simulated(alike(5), plugins=[Scoring])
     assert max(len(run) for run in whole.runs) > 2
     assert sorted(decision.node for run in whole.runs for decision in run)[:4] == ["n0", "n1", "n2", "n3"]
@@ -149,7 +149,7 @@ def test_plugins_that_are_timed_are_asked_about_one_pod_alone() -> None:
     assert whole.runs == []
 
 
-def test_who_is_refused_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refused_pod_is_requeued(monkeypatch: pytest.MonkeyPatch) -> None:
     assign, refusing = MemoryCluster.bind_run, [True]
 
     def refuse(self: MemoryCluster, run: Run) -> dict[int, ClusterError]:

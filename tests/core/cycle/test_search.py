@@ -117,7 +117,7 @@ def test_without_score_plugins_the_first_feasible_node_is_enough() -> None:
     assert searching.rotation.next_start_index == 6
 
 
-def test_a_sample_of_the_nodes_is_scored_and_the_next_search_goes_on_behind_it() -> None:
+def test_sample_of_the_nodes_is_scored_and_the_next_search_goes_on_behind_it() -> None:
     nodes = [make_node(f"n{n}", labels={"score": str(n % 100)}) for n in range(300)]
     searching = SearchFixture(build_profile(Likes, percentage=40), nodes)
     first, second, third = (searching.run(make_pod()) for _ in range(3))
@@ -151,7 +151,7 @@ class EveryThird(Plugin):
 
 
 @pytest.mark.parametrize(("passing", "asked"), [(True, [202, 372]), (False, [202, 1000])])
-def test_a_search_that_finds_too_few_looks_as_far_as_is_likely_to_do(passing: bool, asked: list[int]) -> None:
+def test_search_that_finds_too_few_looks_as_far_as_is_likely_to_do(passing: bool, asked: list[int]) -> None:
     plugin = EveryThird(passing)
     searching = SearchFixture(
         build_profile(plugin, Likes, percentage=10), (make_node(f"n{n}", labels={"score": "1"}) for n in range(1000))
@@ -162,7 +162,7 @@ def test_a_search_that_finds_too_few_looks_as_far_as_is_likely_to_do(passing: bo
 
 
 @pytest.mark.parametrize("plugin", [Says, Remembers])
-def test_a_search_that_meets_a_fault_ends_there(plugin: type[Says]) -> None:
+def test_search_that_meets_a_fault_ends_there(plugin: type[Says]) -> None:
     searching = SearchFixture(build_profile(Likes, plugin("A", broken("c"))), map(make_node, "abcde"))
     outcome = searching.run(make_pod())
     assert isinstance(outcome, ScheduleError)
@@ -172,7 +172,7 @@ def test_a_search_that_meets_a_fault_ends_there(plugin: type[Says]) -> None:
 
 
 @pytest.mark.parametrize("plugin", [Says, Remembers])
-def test_a_fault_that_the_search_does_not_reach_is_none(plugin: type[Says]) -> None:
+def test_fault_that_the_search_does_not_reach_is_none(plugin: type[Says]) -> None:
     searching = SearchFixture(build_profile(plugin("A", broken("d"))), map(make_node, "abcd"))
     assert [searching.run(make_pod()) for _ in range(2)] == [
         ScheduleResult("a", 0, 1, 1, 1),
@@ -183,18 +183,18 @@ def test_a_fault_that_the_search_does_not_reach_is_none(plugin: type[Says]) -> N
     assert searching.rotation.next_start_index == 3
 
 
-def test_a_fault_behind_an_earlier_rejection_is_none() -> None:
+def test_fault_behind_an_earlier_rejection_is_none() -> None:
     searching = SearchFixture(build_profile(Says("A", on("a", no)), Remembers("B", broken("a"))), map(make_node, "abc"))
     assert searching.run(make_pod()) == ScheduleResult("b", 0, 1, 2, 1)
 
 
-def test_the_next_search_starts_behind_the_nominated_node_too() -> None:
+def test_next_search_starts_behind_the_nominated_node_too() -> None:
     searching = SearchFixture(build_profile(Remembers("A", on("d", no))), map(make_node, "abcd"))
     searching.run(make_pod(nominated_node_name="d"))
     assert searching.rotation.next_start_index == 2  # `a`, and `d` which was tried first
 
 
-def test_the_nominated_node_is_taken_without_a_look_at_the_others() -> None:
+def test_nominated_node_is_taken_without_a_look_at_the_others() -> None:
     searching = SearchFixture(build_profile(Remembers("A", lambda pod, node: None), Likes), scored(a=9, b=1))
     assert searching.run(make_pod(nominated_node_name="b")) == ScheduleResult("b", 0, 1, 1, 1)
     assert searching.rotation.next_start_index == 0
@@ -211,7 +211,7 @@ def test_room_is_kept_for_a_nominated_pod_unless_it_is_less_important() -> None:
 
 
 @pytest.mark.parametrize("plugin", [Says, Remembers])
-def test_what_nominated_pods_rule_out_stands_whatever_is_said_without_them(plugin: type[Says]) -> None:
+def test_rejection_with_nominated_pods_holds_whatever_the_answer_without_them(plugin: type[Says]) -> None:
     lonely = plugin("A", lambda pod, node: never if not node.pods else None)
     full = Remembers("B", lambda pod, node: no if node.pods else None)
     searching = SearchFixture(build_profile(lonely, full), [make_node("a")])
@@ -222,7 +222,7 @@ def test_what_nominated_pods_rule_out_stands_whatever_is_said_without_them(plugi
 
 
 @pytest.mark.parametrize("kinds", [(a, b) for a in (Says, Remembers) for b in (Says, Remembers)])
-def test_the_first_rejection_in_order_is_the_reason(kinds: tuple[type[Says], type[Says]]) -> None:
+def test_first_rejection_in_order_is_the_reason(kinds: tuple[type[Says], type[Says]]) -> None:
     profile = build_profile(kinds[0]("A", on("ab", no)), kinds[1]("B", on("bcd", never)))
     outcome = SearchFixture(profile, map(make_node, "abcd")).run(make_pod())
     assert isinstance(outcome, FitError)
@@ -231,7 +231,7 @@ def test_the_first_rejection_in_order_is_the_reason(kinds: tuple[type[Says], typ
     assert [outcome.diagnosis[row].plugin for row in range(4)] == ["A", "A", "B", "B"]
 
 
-def test_a_plugin_asked_along_the_way_is_asked_once_about_a_node() -> None:
+def test_plugin_asked_along_the_way_is_asked_once_about_a_node() -> None:
     first, second = Says("A", on("ab", no)), Says("C", on("bcd", never))
     searching = SearchFixture(build_profile(first, Remembers("B", on("c", no)), second), map(make_node, "abcd"))
     assert isinstance(searching.run(make_pod()), FitError)
@@ -246,7 +246,7 @@ def test_nodes_that_plugins_leave_out_have_a_reason_of_their_own() -> None:
     assert (outcome.rejectors, outcome.evaluated) == (frozenset({"A", "Narrows"}), 2)
 
 
-def test_a_nominated_node_that_plugins_leave_out_keeps_its_reason() -> None:
+def test_nominated_node_that_plugins_leave_out_keeps_its_reason() -> None:
     profile = build_profile(Narrows("a"), Remembers("A", on("ad", no)))
     searching = SearchFixture(profile, map(make_node, "abcd"))
     outcome = searching.run(make_pod(nominated_node_name="d"))
@@ -255,7 +255,7 @@ def test_a_nominated_node_that_plugins_leave_out_keeps_its_reason() -> None:
     assert (outcome.evaluated, searching.rotation.next_start_index) == (2, 2)
 
 
-def test_a_pending_answer_is_known_as_such() -> None:
+def test_pending_answer_is_known_as_such() -> None:
     pending = Status(Code.PENDING, ("wait for the claim",))
     outcome = SearchFixture(build_profile(Remembers("A", on("a", pending))), [make_node("a")]).run(make_pod())
     assert isinstance(outcome, FitError)
@@ -269,7 +269,7 @@ def test_without_nodes_the_attempt_fails() -> None:
 
 
 class Codes(Plugin):
-    """Objects to every node with one bit, and puts it into words as it is told."""
+    """Rejects every node with one bit, and formats it as given."""
 
     name = "Codes"
     reads = "node"
@@ -293,7 +293,7 @@ def test_reason_bits_without_words_are_a_fault(words: Callable[[], object]) -> N
     assert outcome.status.message.startswith("plugin 'Codes', hook filter_status: ")
 
 
-def test_the_best_node_is_chosen_and_the_three_best_are_named() -> None:
+def test_best_node_is_chosen_and_the_three_best_are_named() -> None:
     searching = SearchFixture(build_profile(Likes, Stretches, weights={"Stretches": 2}), scored(a=10, b=30, c=20, d=0))
     assert searching.run(make_pod()) == ScheduleResult("b", 230, 1, 4, 4, (("b", 230), ("c", 152), ("a", 76)))
 
@@ -320,13 +320,13 @@ def test_only_feasible_nodes_are_normalised_together() -> None:
         ({"a": 1, "b": "x"}, "plugin 'Likes', hook score: ValueError: invalid literal for int()"),
     ],
 )
-def test_a_score_that_is_none_is_a_fault(scores: dict[str, object], message: str) -> None:
+def test_score_that_is_none_is_a_fault(scores: dict[str, object], message: str) -> None:
     outcome = SearchFixture(build_profile(Likes), scored(**scores)).run(make_pod())
     assert isinstance(outcome, ScheduleError)
     assert message in outcome.status.message
 
 
-def test_a_score_of_a_node_that_is_not_feasible_is_no_fault() -> None:
+def test_score_of_a_node_that_is_not_feasible_is_no_fault() -> None:
     profile = build_profile(Remembers("A", on("b", no)), Likes)
     searching = SearchFixture(profile, scored(a=1, b="x", c=2))
     searching.cluster.put_node(make_node("b", labels={"score": "y"}))
@@ -366,7 +366,7 @@ class AddsUp(Plugin):
         return unschedulable(f"cannot add {other.name}")
 
 
-def test_a_nominated_pod_that_cannot_be_added_is_a_fault() -> None:
+def test_nominated_pod_that_cannot_be_added_is_a_fault() -> None:
     searching = SearchFixture(build_profile(AddsUp), map(make_node, "ab"))
     searching.cluster.nominator.nominate(searching.pending(make_pod("rival")), "a")
     outcome = searching.run(make_pod())
@@ -374,7 +374,7 @@ def test_a_nominated_pod_that_cannot_be_added_is_a_fault() -> None:
     assert outcome.status.message == 'running AddPod on PreFilter plugin "AddsUp": cannot add rival'
 
 
-def test_a_pod_pinned_to_few_nodes_asks_only_those() -> None:
+def test_pod_pinned_to_few_nodes_asks_only_those() -> None:
     remembering = Remembers("A", on("a", no))
     nodes: Sequence[Node] = [*map(make_node, "abc"), *(make_node(f"n{n}") for n in range(40))]
     searching = SearchFixture(build_profile(Narrows("a", "b"), remembering, Likes), nodes)

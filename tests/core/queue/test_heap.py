@@ -87,7 +87,7 @@ def test_heap_behaves_like_a_sorted_list(steps: list[tuple[str, int, int]]) -> N
 
 
 class Watched(QueuedPod):
-    """A queued pod of which can be told whether anybody still holds it."""
+    """A queued pod with a weak reference, to see whether it is still referenced."""
 
     __slots__ = ("__weakref__",)
 

@@ -194,7 +194,7 @@ async def test_health_checks_are_counted_until_a_reset() -> None:
 
 @pytest.mark.slow
 async def test_metrics_response_yields_to_other_tasks_and_can_be_aborted(caplog: pytest.LogCaptureFixture) -> None:
-    """Thousands of pods are shown piece by piece; whoever goes away meanwhile disturbs nobody."""
+    """Thousands of pods are shown piece by piece; a client that leaves meanwhile does not disturb others."""
     pods = [make_pod(f"pod-{number}", node_name="a") for number in range(20_000)]
     async with served(make_node("a"), *pods) as scheduler:
         turns = 0

@@ -1,4 +1,4 @@
-"""Gauges are what the queue, the cache and the pods say when somebody asks."""
+"""Gauges have the values of the queue, the cache and the pods at the time of the scrape."""
 
 from __future__ import annotations
 

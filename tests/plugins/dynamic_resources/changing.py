@@ -1,4 +1,4 @@
-"""Clusters with devices to which one thing after another happens, and what a search made anew says of each node."""
+"""Clusters with devices that change step by step, and the answers of an uncached search for each node."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def devices_in(state: ClusterState) -> Devices:
 
 
 class Held(Allocations):
-    """What these results take, counted each time that somebody asks."""
+    """What these results take, counted again at each access."""
 
     def __init__(self, results: Sequence[DeviceRequestAllocationResult]) -> None:
         self._results = [each for each in results if not each.admin_access]

@@ -1,4 +1,4 @@
-"""Nodes with devices, and an API for one plugin on which somebody else may be at work."""
+"""Nodes with devices, and an API for one plugin with another client at work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DRIVER = "gpu.example.com"
 
 
 def gpus(node_name: str, *names: str, pool: str = "", device: Mapping[str, Any] = {}) -> ResourceSlice:
-    """Make a slice of a node, which is a pool: these devices, each of which is otherwise like `device`."""
+    """Make a slice of a node, which is a pool: these devices, otherwise all like `device`."""
     devices = [{"name": name, **device} for name in names]
     about = {"name": pool or node_name, "generation": 1, "resourceSliceCount": 1}
     spec = {"driver": DRIVER, "nodeName": node_name, "pool": about, "devices": devices}
@@ -43,7 +43,7 @@ def wanting(
     constraints: Sequence[Mapping[str, Any]] = (),
     **status: Any,
 ) -> ResourceClaim:
-    """Make a claim to so many devices."""
+    """Make a claim to this number of devices."""
     exactly = {"deviceClassName": device_class, "allocationMode": "ExactCount", "count": count}
     spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}], "constraints": constraints}}
     metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
@@ -55,7 +55,7 @@ GPUS = a_class(extended="example.com/gpu")
 
 
 class Calls:
-    """Notes what is written, and lets a call fail, or somebody be quicker, the first so many times."""
+    """Notes what is written, and lets a call fail, or another client be quicker, a given number of times at first."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self.cluster = cluster

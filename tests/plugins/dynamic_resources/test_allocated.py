@@ -53,7 +53,7 @@ def test_devices_come_and_go_with_allocations() -> None:
     assert (in_use(found), found.is_in_use(Y)) == ((False, {}), False)
 
 
-def test_what_is_assumed_counts_until_it_is_restored() -> None:
+def test_assumed_allocation_counts_until_it_is_restored() -> None:
     store = ObjectStore[ResourceClaim]()
     free = claim("a")
     store.put(free.metadata, free)
@@ -65,7 +65,7 @@ def test_what_is_assumed_counts_until_it_is_restored() -> None:
     assert not found.is_in_use(X)
 
 
-def test_whoever_administers_a_device_does_not_have_it() -> None:
+def test_admin_access_does_not_allocate_the_device() -> None:
     store = ObjectStore[ResourceClaim]()
     found = AllocatedDevices(store)
     admin = claim("a", {"device": "x", "adminAccess": True})
@@ -73,7 +73,7 @@ def test_whoever_administers_a_device_does_not_have_it() -> None:
     assert not found.is_in_use(X)
 
 
-def test_a_share_of_nothing_is_in_use_all_the_same() -> None:
+def test_share_of_nothing_is_in_use_all_the_same() -> None:
     store = ObjectStore[ResourceClaim]()
     found = AllocatedDevices(store)
     empty = claim("a", share())
@@ -81,7 +81,7 @@ def test_a_share_of_nothing_is_in_use_all_the_same() -> None:
     assert (found.is_in_use(Y), in_use(found)) == (True, (False, {}))
 
 
-def test_a_device_that_others_gave_twice_is_given_back_twice() -> None:
+def test_device_that_others_gave_twice_is_given_back_twice() -> None:
     store = ObjectStore[ResourceClaim]()
     found = AllocatedDevices(store)
     both = [claim(name, {"device": "x"}) for name in "ab"]
@@ -165,7 +165,7 @@ def test_devices_are_held_from_reserve_on(steps: list[Step], in_use_then: InUse,
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_a_claim_that_is_still_to_be_made_holds_its_devices_until_the_cluster_tells_of_them(is_told: bool) -> None:
+def test_claim_that_is_still_to_be_made_holds_its_devices_until_the_cluster_tells_of_them(is_told: bool) -> None:
     """Under its name, as one for extended resources has no uid before it is made."""
     store = ObjectStore[ResourceClaim]()
     found = AllocatedDevices(store)
@@ -184,7 +184,7 @@ def test_a_claim_that_is_still_to_be_made_holds_its_devices_until_the_cluster_te
     assert not found.is_in_use(X)
 
 
-def test_the_devices_are_named_that_come_and_go() -> None:
+def test_devices_are_named_that_come_and_go() -> None:
     store = ObjectStore[ResourceClaim]()
     found = AllocatedDevices(store)
     reader = found.log.reader()
@@ -210,7 +210,7 @@ def test_the_devices_are_named_that_come_and_go() -> None:
         ([{"device": "x", "adminAccess": True}], True, (True, {"memory": 3 * 10**9})),
     ],
 )
-def test_what_would_be_in_use_without_some(freed: list[dict[str, Any]], whole: bool, shared: InUse) -> None:
+def test_devices_in_use_without_some_claims_are_known(freed: list[dict[str, Any]], whole: bool, shared: InUse) -> None:
     store = ObjectStore[ResourceClaim]()
     for each in (claim("a", {"device": "x"}, share("1")), claim("b", share("2"))):
         store.put(each.metadata, each)

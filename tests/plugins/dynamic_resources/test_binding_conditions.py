@@ -19,7 +19,7 @@ CONDITIONS = {"bindingConditions": ["one", "two"], "bindingFailureConditions": [
 
 
 def a_claim(*told: tuple[str, dict[str, str]], time: str | None = ALLOCATED, plain: bool = False) -> ResourceClaim:
-    """Make a claim that has x and y, which are to be made ready unless `plain`, and z; told: device, and conditions."""
+    """Make a claim with x and y, to be made ready unless `plain`, and z; `told` are devices and their conditions."""
     made_ready = {} if plain else CONDITIONS
     results = [
         {"request": "r", "driver": "d", "pool": "p", "device": name, **(made_ready if name in "xy" else {})}
@@ -66,11 +66,11 @@ LOST = 'device binding failed: claim=c, reason=Why, message="a \\"b\\""'
         (ResourceClaim(), False, ""),
     ],
 )
-def test_what_drivers_say(claim: ResourceClaim, ready: bool, problem: str) -> None:
+def test_conditions_of_drivers_decide_readiness(claim: ResourceClaim, ready: bool, problem: str) -> None:
     assert (is_ready(claim), find_failure(claim)) == (ready, problem)
 
 
-def test_which_devices_have_to_be_made_ready() -> None:
+def test_devices_with_conditions_must_become_ready() -> None:
     assert [result.device for result in devices_with_conditions(a_claim())] == ["x", "y"]
     assert devices_with_conditions(a_claim(plain=True)) == []
     assert devices_with_conditions(ResourceClaim()) == []
@@ -86,5 +86,5 @@ def test_which_devices_have_to_be_made_ready() -> None:
         (ResourceClaim(), 1e9, False),
     ],
 )
-def test_who_is_late(claim: ResourceClaim, after: float, late: bool) -> None:
+def test_claim_times_out_after_its_limit(claim: ResourceClaim, after: float, late: bool) -> None:
     assert has_timed_out(claim, seconds_of(ALLOCATED) + after, 600) is late

@@ -41,7 +41,7 @@ def capacity(**policy: object) -> dict[str, DeviceCapacity]:
         ({"default": "1Gi", "validRange": {"min": "1Gi", "step": "0"}}, "1500Mi", "1500Mi"),
     ],
 )
-def test_what_is_consumed(policy: dict[str, object], asked: str | None, amount: str | None) -> None:
+def test_consumed_amount_follows_the_policy(policy: dict[str, object], asked: str | None, amount: str | None) -> None:
     found = consumed_amounts(capacity(**policy), {} if asked is None else {"memory": asked})
     assert found == (None if amount is None else {"memory": Quantity.parse(amount)})
 
@@ -76,13 +76,13 @@ def test_steps_may_be_fractions_of_a_unit(
         assert (None if found is None else str(found["memory"])) == amount
 
 
-def test_what_a_device_has_not_cannot_be_asked_for() -> None:
+def test_missing_capacity_cannot_be_requested() -> None:
     assert consumed_amounts(capacity(), {"cores": "1"}) is None
     assert consumed_amounts({}, {}) == {}
 
 
 @pytest.mark.parametrize(("in_use", "room"), [("0", True), ("7Gi", True), ("8Gi", False)])
-def test_what_is_left(in_use: str, room: bool) -> None:
+def test_remaining_capacity_limits_requests(in_use: str, room: bool) -> None:
     assert (
         fits(
             {name: nano(each.value) for name, each in capacity().items()},

@@ -41,14 +41,14 @@ LIST = device(a={"ints": [1]})
         (YES, ONE, False),
     ],
 )
-def test_values(first: PoolDevice, second: PoolDevice, same: bool) -> None:
+def test_values_match_or_differ_as_constrained(first: PoolDevice, second: PoolDevice, same: bool) -> None:
     match, distinct = constraint(matchAttribute="d/a"), constraint(distinctAttribute="d/a")
     assert match.add("r", "", first) and distinct.add("r", "", first)
     assert (match.add("r", "", second), distinct.add("r", "", second)) == (same, not same)
 
 
 @pytest.mark.parametrize("kind", ["matchAttribute", "distinctAttribute"])
-def test_who_has_not_the_attribute_is_refused(kind: str) -> None:
+def test_device_without_the_attribute_is_rejected(kind: str) -> None:
     assert not constraint(**{kind: "d/a"}).add("r", "", FOREIGN)
     assert not constraint(**{kind: "d/b"}).add("r", "", ONE)
 
@@ -59,7 +59,7 @@ def test_lists_have_nothing_in_common() -> None:
     assert not match.add("r", "", LIST)
 
 
-def test_what_is_taken_out_does_not_count() -> None:
+def test_removed_device_does_not_count() -> None:
     match, distinct = constraint(matchAttribute="d/a"), constraint(distinctAttribute="d/a")
     for each in (match, distinct):
         assert each.add("r", "", ONE)
@@ -81,12 +81,14 @@ def test_what_is_taken_out_does_not_count() -> None:
         (["r/t"], "r", "s", False),
     ],
 )
-def test_whom_it_concerns(requests: list[str], request_: str, subrequest: str, concerned: bool) -> None:
+def test_constraint_applies_to_its_requests(
+    requests: list[str], request_: str, subrequest: str, concerned: bool
+) -> None:
     match = constraint(matchAttribute="d/a", requests=requests)
     assert match.add(request_, subrequest, FOREIGN) is not concerned
     if not concerned:
         match.remove(request_, subrequest)
 
 
-def test_a_constraint_of_another_kind_is_none() -> None:
+def test_constraint_of_another_kind_is_none() -> None:
     assert create_constraint(DeviceConstraint()) is None

@@ -1,4 +1,4 @@
-"""What stands against each node, what claims get there, and what would be if pods were gone."""
+"""The rejection of each node, the devices that claims get there, and what both would be without some pods."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Cluster:
         ([], [], {"a": FITS, "b": FITS}),
     ],
 )
-def test_what_stands_against_nodes(
+def test_rejections_of_nodes_name_the_reason(
     slices: Sequence[ApiObject], claims: Sequence[ResourceClaim], answers: Mapping[str, int]
 ) -> None:
     here = Cluster(*slices, *claims)
@@ -98,7 +98,7 @@ def test_claims_whose_devices_are_not_ready_are_of_use_nowhere() -> None:
     assert cycle.unusable_claims(here.nodes, here.nodes.order) == [other]
 
 
-def test_which_claims_could_not_be_used() -> None:
+def test_unusable_claims_are_named() -> None:
     tied, free = having(), having("d", "y", anywhere=True)
     here = Cluster(tied, free)
     cycle = here.cycle(tied, free, wanting("e"))
@@ -106,7 +106,7 @@ def test_which_claims_could_not_be_used() -> None:
     assert (cycle.unusable_claims(here.nodes, rows["a"]), cycle.unusable_claims(here.nodes, rows["b"])) == ([], [tied])
 
 
-def test_what_makes_no_sense_is_told() -> None:
+def test_invalid_claim_is_an_error() -> None:
     here, claim = Cluster(gpus("a", "x")), wanting(device_class="none")
     with pytest.raises(AllocationError, match="could not retrieve device class none"):
         here.answers(here.cycle(claim))
@@ -127,7 +127,7 @@ def asking(**requests: int) -> PendingPod:
         (asking(gpu=1, fpga=1), ExtendedResources((GPU,), (FPGA,))),
     ],
 )
-def test_which_extended_resources_may_be_devices(pod: PendingPod, found: ExtendedResources) -> None:
+def test_extended_resources_backed_by_devices_are_known(pod: PendingPod, found: ExtendedResources) -> None:
     assert extended_resources(pod, Cluster().backed) == found
 
 
@@ -147,7 +147,7 @@ def test_extended_resources_are_devices_where_no_node_offers_them(pod: PendingPo
     assert set(here.answers(leftover).values()) == {LEFTOVER}
 
 
-def test_a_claim_is_thought_of_for_extended_resources() -> None:
+def test_claim_is_thought_of_for_extended_resources() -> None:
     here, pod = Cluster(gpus("a", "x", "y")), asking(gpu=1)
     own = wanting()
     cycle = here.cycle(own, pod=pod)
@@ -163,7 +163,7 @@ def test_a_claim_is_thought_of_for_extended_resources() -> None:
     assert names == [mapping.request_name for mapping in cycle.mappings(here.nodes[0])] == ["container-0-request-1"]
 
 
-def test_what_claims_get() -> None:
+def test_claims_get_free_devices() -> None:
     taken, free = having(device="x"), wanting("d")
     here = Cluster(gpus("a", "x", "y"), taken)
     cycle = here.cycle(taken, free)
@@ -178,13 +178,13 @@ def test_what_claims_get() -> None:
     assert cycle.allocate(here.nodes[1], lambda: "share") is None
 
 
-def test_a_finalizer_is_not_added_twice() -> None:
+def test_finalizer_is_not_added_twice() -> None:
     claim = wanting()
     claim = replace(claim, metadata=replace(claim.metadata, finalizers=(DELETE_PROTECTION, "other")))
     assert ClaimAllocation(claim, None).allocated_claim.metadata.finalizers == (DELETE_PROTECTION, "other")
 
 
-def test_the_first_of_several_ways_ranks_highest() -> None:
+def test_first_of_several_ways_ranks_highest() -> None:
     ways = [
         {"name": name, "deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
         for name, count in (("two", 2), ("one", 1))
@@ -231,7 +231,7 @@ def test_on_each_node_they_get_what_a_search_made_anew_finds(seed: int) -> None:
         cluster.change()
 
 
-def test_a_pod_that_would_be_gone_gives_its_devices_back() -> None:
+def test_pod_that_would_be_gone_gives_its_devices_back() -> None:
     victim, friend = make_pod("victim"), make_pod("friend")
     own, shared = having("own", "x", victim), having("shared", "y", victim, friend)
     here = Cluster(gpus("a", "x", "y"), own, shared)
@@ -249,7 +249,7 @@ def test_a_pod_that_would_be_gone_gives_its_devices_back() -> None:
     assert here.answers(twin) == {"a": TOO_FEW, "b": TOO_FEW}
 
 
-def test_a_pool_is_invalid_in_a_what_if_too() -> None:
+def test_pool_is_invalid_in_a_what_if_too() -> None:
     victim = make_pod("victim")
     own = having("own", "x", victim)
     here = Cluster(gpus("a", "x"), gpus("b", "y", "y"), own)
@@ -259,7 +259,7 @@ def test_a_pool_is_invalid_in_a_what_if_too() -> None:
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_a_what_if_is_a_search_without_what_is_given_back(seed: int) -> None:
+def test_what_if_is_a_search_without_what_is_given_back(seed: int) -> None:
     random, victim = Random(seed), make_pod("victim")
     cluster = ChangingCluster(random)
     backed: BackedResources = cluster.devices.classes.index(BackedResources)

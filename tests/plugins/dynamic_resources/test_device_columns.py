@@ -141,7 +141,7 @@ def test_after_any_changes_they_are_as_if_counted_anew(seed: int) -> None:
     assert {(0, 0), (1, 0), (1, 1), (2, 1)} <= met
 
 
-def test_a_crowd_of_changes_is_not_lost() -> None:
+def test_crowd_of_changes_is_not_lost() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("a"))
     put(cluster, device_class("gpu", GPU), resource_slice("p", {"x": "", "y": ""}, nodeName="a"))
@@ -155,7 +155,7 @@ def test_a_crowd_of_changes_is_not_lost() -> None:
     assert counts(columns, cluster) == {"a": (2, 2)}
 
 
-def test_a_resource_behind_which_no_class_stands_is_as_the_table_has_it() -> None:
+def test_resource_behind_which_no_class_stands_is_as_the_table_has_it() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("a", allocatable={GPU: 2}))
     put(cluster, device_class("gpu"), resource_slice("p", {"x": ""}, allNodes=True))
@@ -179,7 +179,7 @@ def test_another_class_behind_the_resource_counts_other_devices() -> None:
     assert counts(columns, cluster) == {"a": (0, 0)}
 
 
-def test_a_node_that_reaches_a_device_on_which_the_class_fails_has_none() -> None:
+def test_node_that_reaches_a_device_on_which_the_class_fails_has_none() -> None:
     cluster = ClusterState()
     for name in "ab":
         cluster.put_node(make_node(name))
@@ -203,7 +203,7 @@ def test_every_slice_counts_whatever_its_pool_and_its_taints() -> None:
     assert counts(DeviceColumns(cluster), cluster) == {"a": (2, 2)}
 
 
-def test_nobody_reaches_what_a_broken_selector_chooses() -> None:
+def test_devices_with_an_invalid_node_selector_are_not_counted() -> None:
     cluster = ClusterState()
     cluster.put_node(make_node("a"))
     put(cluster, device_class("gpu", GPU), resource_slice("p", {"x": ""}, nodeSelector=BROKEN))

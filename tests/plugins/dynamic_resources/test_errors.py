@@ -6,6 +6,6 @@ from kframework.errors import KFrameworkError
 from kframework.plugins.dynamic_resources.errors import AllocationError, InvalidPools
 
 
-def test_who_catches_one_catches_all() -> None:
+def test_errors_share_a_base_class() -> None:
     assert issubclass(InvalidPools, AllocationError) and issubclass(AllocationError, KFrameworkError)
     assert str(InvalidPools()) == "invalid resource pools were encountered"

@@ -42,7 +42,7 @@ def name(backed: BackedResources, resource: str = GPU) -> str | None:
         ([a_class("a", "other.com/gpu")], None),
     ],
 )
-def test_which_class_is_behind_a_resource(classes: list[DeviceClass], behind: str | None) -> None:
+def test_resource_is_backed_by_its_class(classes: list[DeviceClass], behind: str | None) -> None:
     for order in (classes, classes[::-1]):
         assert name(BackedResources(store(*order))) == behind
 
@@ -52,7 +52,7 @@ def test_every_class_is_behind_its_own_name() -> None:
     assert (name(backed, NIC), name(backed, "deviceclass.resource.kubernetes.io/gpu")) == ("nic", "gpu")
 
 
-def test_classes_come_change_and_go() -> None:
+def test_classes_are_followed() -> None:
     classes = store(a_class("a", GPU), a_class("b", GPU, made=2))
     backed = BackedResources(classes)
     make_twin = a_class("b", "other.com/gpu", made=2, version=2)
@@ -131,13 +131,13 @@ def asked(init: list[dict[str, Any]], containers: list[dict[str, Any]], *resourc
         ),
     ],
 )
-def test_requests(
+def test_requests_for_a_resource_become_requests_for_devices(
     init: list[dict[str, Any]], containers: list[dict[str, Any]], requests: list[str], mappings: list[str]
 ) -> None:
     assert asked(init, containers) == (requests, mappings)
 
 
-def test_several_resources() -> None:
+def test_several_resources_become_several_requests() -> None:
     both: dict[str, Any] = {"name": "a", "resources": {"requests": {"cpu": "1", GPU: 1, NIC: 2}}}
     requests = ["container-0-request-1: 2", "container-0-request-2: 1"]
     assert asked([], [both], NIC, GPU)[0] == requests

@@ -75,7 +75,7 @@ def test_after_any_changes_it_is_as_if_searched_anew(seed: int) -> None:
     assert_as_searched_anew(Random(seed), 40)
 
 
-def test_the_changes_come_by_all_answers() -> None:
+def test_changes_come_by_all_answers() -> None:
     met = Counter[object]()
     for seed in range(15):
         met += assert_as_searched_anew(Random(f"met {seed}"), 20)
@@ -136,7 +136,7 @@ def mixed(node_name: str) -> list[ResourceSlice]:
     ]
 
 
-def test_a_pod_waits_for_one_long_search_at_most() -> None:
+def test_pod_waits_for_one_long_search_at_most() -> None:
     """Nine devices of one sort are to be found among those of two nodes, and the third has none at all."""
     state = cluster(*mixed("a"), *mixed("b"), nodes="abc")
     alike = wanting(count=9, constraints=[{"matchAttribute": "gpu.example.com/numa"}])
@@ -221,7 +221,7 @@ def test_nodes_that_reach_the_same_are_searched_once(monkeypatch: pytest.MonkeyP
     assert searched == ["a", "b", "c"]
 
 
-def test_a_node_is_measured_once_until_its_devices_come_or_go() -> None:
+def test_node_is_measured_once_until_its_devices_come_or_go() -> None:
     state = cluster(gpus("a", "x", "y"), gpus("b", "x"))
     known, seen = Feasibilities(devices_in(state), None).for_claims([wanting()]), list[str]()
 

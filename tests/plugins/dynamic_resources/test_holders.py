@@ -45,11 +45,11 @@ def test_holders_are_kept_current() -> None:
     assert holders.without_users({"x", "z"}) == []
 
 
-def test_who_only_administers_a_device_does_not_have_it() -> None:
+def test_admin_access_does_not_hold_the_device() -> None:
     assert store(claim("a", "x", adminAccess=True)).index(DeviceHolders).holders_of(GPU) == []
 
 
-def test_a_claim_that_is_about_to_get_a_device_has_it() -> None:
+def test_claim_that_is_about_to_get_a_device_has_it() -> None:
     claims = store(claim_with_devices("soon"))
     holders = claims.index(DeviceHolders)
     claims.index(AllocatedDevices).reserve(claim_with_devices("soon", "p/gpu-0"))
@@ -59,7 +59,7 @@ def test_a_claim_that_is_about_to_get_a_device_has_it() -> None:
     assert [each.text for each in holders.holders_of(GPU)] == ["default/x"]
 
 
-def test_a_claim_gives_its_devices_back_once_nobody_uses_it() -> None:
+def test_claim_gives_its_devices_back_once_nobody_uses_it() -> None:
     holders = store(claim("a", "x", "y"), claim("b", "x")).index(DeviceHolders)
     shared, own = holders.without_users({"x"})
     assert ([user.name for user in shared.status.reserved_for], shared.status.allocation is None) == (["y"], False)

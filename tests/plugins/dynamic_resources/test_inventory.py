@@ -39,7 +39,7 @@ def devices(inventory: Inventory, node_name: str = "n1") -> list[str]:
     return [str(each.id) for pool in inventory.pools(node(node_name)) for each in pool.devices]
 
 
-def test_slices_come_change_and_go() -> None:
+def test_slices_are_followed() -> None:
     store = ObjectStore[ResourceSlice]()
     here = a_slice("a", "x", nodeName="n1")
     store.put(here.metadata, here)

@@ -35,7 +35,7 @@ def free(placement: DevicePlacement) -> int:
     return len(every) - sum(placement.allocated.is_in_use(device.id) for device in every) - len(placement.chosen)
 
 
-def test_what_claims_would_get_is_measured() -> None:
+def test_devices_that_claims_would_get_are_measured() -> None:
     state, nodes = asked(using(make_pod(), "c"), wanting("c"))
     assert requests_devices(state)
     assert measure_rows(free, state, nodes, nodes.order).tolist() == [1, 2, 0]
@@ -48,7 +48,7 @@ def test_so_is_what_stands_for_extended_resources() -> None:
     assert measure_rows(free, state, nodes, nodes.order).tolist() == [0, 1, 0]
 
 
-def test_who_needs_no_devices_asks_for_none() -> None:
+def test_pod_without_claims_requests_no_devices() -> None:
     assert not requests_devices(CycleState())
     assert not requests_devices(asked(make_pod())[0])
     assert not requests_devices(asked(using(make_pod(), "had"), wanting("had", allocation=HAS_ONE))[0])

@@ -21,7 +21,7 @@ from kframework.testing import make_pod, pending_pod, stub_handle
 
 
 def a_pod(*claims: dict[str, Any], told: dict[str, str | None] | None = None, name: str = "web") -> Pod:
-    """Make a pod of these claims, told what those are called that templates make."""
+    """Make a pod of these claims, with the names of those that templates make."""
     pod = msgspec.to_builtins(make_pod(name))
     pod["spec"]["resourceClaims"] = [{"name": f"r{number}", **each} for number, each in enumerate(claims)]
     statuses = [{"name": each, "resourceClaimName": called} for each, called in (told or {}).items()]
@@ -73,7 +73,7 @@ DELETED = "2026-01-01T00:00:00Z"
         (a_pod(MADE, NAMED), [], 'pod "default/web": ResourceClaim not created yet'),
     ],
 )
-def test_the_claims_of_a_pod(pod: Pod, claims: Sequence[ResourceClaim], found: list[str] | str) -> None:
+def test_claims_of_a_pod(pod: Pod, claims: Sequence[ResourceClaim], found: list[str] | str) -> None:
     try:
         names: list[str] | str = [each.metadata.name for each in claims_of(pending_pod(pod), store(*claims))]
     except ClaimProblem as problem:
@@ -81,14 +81,14 @@ def test_the_claims_of_a_pod(pod: Pod, claims: Sequence[ResourceClaim], found: l
     assert names == found
 
 
-def test_whom_a_claim_is_reserved_for() -> None:
+def test_claim_is_reserved_for_the_pods_in_its_status() -> None:
     reserved = [{"resource": "pods", "name": "web", "uid": WEB}]
     claim = msgspec.convert({"metadata": {"name": "c"}, "status": {"reservedFor": reserved}}, ResourceClaim)
     assert is_reserved_for(claim, pending_pod(make_pod("web")))
     assert not is_reserved_for(claim, pending_pod(make_pod("other")))
 
 
-def test_the_claims_that_schedulers_made() -> None:
+def test_claims_that_schedulers_made() -> None:
     annotations = {"resource.kubernetes.io/extended-resource-claim": "true"}
     first, second = (a_claim(name, WEB, annotations=annotations) for name in ("first", "second"))
     claims, web = store(first, a_claim("c", WEB)), pending_pod(make_pod("web"))
@@ -101,7 +101,7 @@ def test_the_claims_that_schedulers_made() -> None:
     assert made.claim_of(web) is None
 
 
-def test_the_pods_that_wait_for_a_claim() -> None:
+def test_pods_that_wait_for_a_claim() -> None:
     pods = [a_pod(NAMED, name=f"web-{number}") for number in range(3)]
     users = ClaimUsers(stub_handle(pods=pods))
     for each in (*pods, make_pod("plain")):

@@ -61,7 +61,7 @@ def devices(*found: Pool) -> list[str]:
         ({}, False),
     ],
 )
-def test_where_devices_can_be_reached_from(said: dict[str, Any], reached: bool) -> None:
+def test_devices_are_accessible_from_the_nodes_of_their_slice(said: dict[str, Any], reached: bool) -> None:
     assert devices(*pools(a_slice("s", "x", **said))) == ["d/p/x"] * reached
 
 
@@ -73,7 +73,7 @@ def test_each_device_may_say_it_itself() -> None:
     assert [device.access.matches for device in pool.devices] and devices(pool) == ["d/p/x", "d/p/y"]
 
 
-def test_a_selector_that_cannot_be_read_is_an_error() -> None:
+def test_selector_that_cannot_be_read_is_an_error() -> None:
     with pytest.raises(AllocationError, match="failed to perform node selection for slice s: "):
         pools(a_slice("s", "x", nodeSelector={"nodeSelectorTerms": [BAD]}))
 
@@ -96,7 +96,7 @@ def test_only_the_latest_generation_counts() -> None:
         assert devices(*pools(*slices)) == ["d/p/new"]
 
 
-def test_a_pool_of_which_slices_are_missing_is_incomplete() -> None:
+def test_pool_of_which_slices_are_missing_is_incomplete() -> None:
     (pool,) = pools(a_slice("a", "x", count=2, **HERE))
     assert (pool.incomplete, pool.is_usable) == (True, False)
 
@@ -106,7 +106,7 @@ def test_slices_for_other_nodes_complete_a_pool() -> None:
     assert devices(*pools(a_slice("a", "x", count=2, **HERE), there)) == ["d/p/x"]
 
 
-def test_a_pool_that_is_being_replaced_elsewhere_is_left_out() -> None:
+def test_pool_that_is_being_replaced_elsewhere_is_left_out() -> None:
     newer = a_slice("b", "y", count=2, generation=2, nodeName="n2")
     assert pools(a_slice("a", "x", count=2, **HERE), newer) == []
 
@@ -128,12 +128,12 @@ COUNTERS = {"name": "c", "counters": {"k": {"value": "2"}}}
         ({"devices": [takes()], "sharedCounters": [COUNTERS]}, ""),
     ],
 )
-def test_what_may_be_wrong_with_a_pool(spec: dict[str, Any], wrong: str) -> None:
+def test_problem_makes_a_pool_unusable(spec: dict[str, Any], wrong: str) -> None:
     (pool,) = pools(a_slice("s", **{**HERE, **spec}))
     assert (pool.error, pool.is_usable) == (wrong, not wrong)
 
 
-def test_whoever_takes_of_the_counters_counts_wherever_it_is() -> None:
+def test_devices_of_other_nodes_consume_shared_counters_too() -> None:
     counters = a_slice("c", count=3, sharedCounters=[COUNTERS], nodeName="n2")
     here = a_slice("a", count=3, **{**HERE, "devices": [takes()]})
     there = a_slice("b", count=3, nodeName="n2", devices=[takes(name="y")])

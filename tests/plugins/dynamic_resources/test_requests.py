@@ -21,7 +21,7 @@ def ways(request: dict[str, Any]) -> tuple[RequestOption, ...]:
     return request_options(claim, claim.spec.devices.requests[0], CLASSES)
 
 
-def test_one_way_and_several() -> None:
+def test_request_has_one_or_several_alternatives() -> None:
     (only,) = ways({"exactly": {**WELL, "count": 2, "adminAccess": True}})
     assert (only.name, only.count, only.admin, only.all) == ("r", 2, True, False)
     first, second = ways({"firstAvailable": [{"name": "a", **WELL}, {"name": "b", **WELL, "allocationMode": "All"}]})
@@ -54,7 +54,7 @@ def test_one_way_and_several() -> None:
         ),
     ],
 )
-def test_what_makes_no_sense(request_: dict[str, Any], text: str) -> None:
+def test_invalid_request_is_an_error(request_: dict[str, Any], text: str) -> None:
     with pytest.raises(AllocationError) as refused:
         ways(request_)
     assert str(refused.value) == text

@@ -132,7 +132,7 @@ def test_claims_are_written_one_after_the_other() -> None:
         ("tell web-made", 8, "xyz", ["first", "second", "web-made"]),
     ],
 )
-def test_what_is_not_written_is_given_back(refused: str, calls: int, held: str, left: list[str]) -> None:
+def test_unwritten_allocation_is_released(refused: str, calls: int, held: str, left: list[str]) -> None:
     here = World(refused)
     assert here.write() == f"{refused} is refused"
     assert (len(here.writes.calls), here.held()) == (calls, "xyz")
@@ -143,13 +143,13 @@ def test_what_is_not_written_is_given_back(refused: str, calls: int, held: str, 
     assert here.held() == held
 
 
-def test_what_was_never_written_is_given_back() -> None:
+def test_allocation_that_was_never_written_is_released() -> None:
     here = World()
     assert len(here.reservation.undo()) == 2
     assert here.held() == ""
 
 
-def test_what_is_written_stays_allocated_until_the_cluster_says_otherwise() -> None:
+def test_written_allocation_stays_until_the_cluster_changes_it() -> None:
     here = World("bind second")
     here.write()
     here.reservation.undo()
@@ -158,7 +158,7 @@ def test_what_is_written_stays_allocated_until_the_cluster_says_otherwise() -> N
     assert here.held() == ""
 
 
-def test_what_was_given_back_before_the_cluster_told_of_it_fails_the_pod() -> None:
+def test_allocation_released_before_the_watch_confirms_it_fails_the_pod() -> None:
     here = World()
     here.writes.instead = replace(wanting("first"), metadata=replace(wanting("first").metadata, resource_version="6"))
     assert here.write() == "claim default/first got deallocated elsewhere in the meantime"
@@ -167,7 +167,7 @@ def test_what_was_given_back_before_the_cluster_told_of_it_fails_the_pod() -> No
     assert here.held() == ""
 
 
-def test_the_name_of_a_claim_that_is_made_is_as_long_as_those_that_the_api_makes() -> None:
+def test_name_of_a_claim_that_is_made_is_as_long_as_those_that_the_api_makes() -> None:
     thought_of = wanting(UNCREATED)
     thought_of = replace(thought_of, metadata=replace(thought_of.metadata, generate_name="x" * 100))
     allocated = AllocatedDevices(ObjectStore[ResourceClaim]())
@@ -175,7 +175,7 @@ def test_the_name_of_a_claim_that_is_made_is_as_long_as_those_that_the_api_makes
     assert (len(claim.metadata.name), claim.metadata.name[-11:], claim.metadata.uid) == (63, "x0123456789", "")
 
 
-def test_a_claim_that_is_reserved_already_is_made_certain_of() -> None:
+def test_claim_that_is_reserved_already_is_made_certain_of() -> None:
     store = ObjectStore[ResourceClaim]()
     user = ResourceClaimConsumerReference(resource="pods", name="web", uid=POD.uid)
     taken = replace(wanting(), status=replace(wanting().status, allocation=got("x"), reserved_for=(user,)))

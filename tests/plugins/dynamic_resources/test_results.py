@@ -60,7 +60,7 @@ def plain(result: AllocationResult) -> dict[str, Any]:
     return written
 
 
-def test_a_device_as_it_was_asked_for() -> None:
+def test_device_as_it_was_asked_for() -> None:
     tolerations = [{"key": "broken", "operator": "Exists"}]
     conditions = {"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]}
     request = {"name": "r", "exactly": {**ONE, "adminAccess": True, "tolerations": tolerations}}
@@ -76,7 +76,7 @@ def test_a_device_as_it_was_asked_for() -> None:
     }
 
 
-def test_a_share_has_an_id_and_what_it_consumes() -> None:
+def test_share_has_an_id_and_what_it_consumes() -> None:
     shared = {"allowMultipleAllocations": True, "capacity": {"memory": {"value": "4Gi"}}}
     request = {"name": "r", "firstAvailable": [{"name": "s", **ONE, "capacity": {"requests": {"memory": "1024Mi"}}}]}
     (result,) = plain(allocated([request], device=shared))["devices"]["results"]
@@ -116,7 +116,7 @@ def test_configuration_for_all_requests_names_none_since_1_37() -> None:
 
 
 @pytest.mark.parametrize("named", ["r", "r/s"])
-def test_a_way_is_meant_by_its_name_and_its_parents(named: str) -> None:
+def test_way_is_meant_by_its_name_and_its_parents(named: str) -> None:
     request = {"name": "r", "firstAvailable": [{"name": "s", **ONE}, {"name": "t", **ONE}]}
     config = [{**CONFIG, "requests": [named]}, {**CONFIG, "requests": ["r/t"]}]
     written = plain(allocated([request], config=config, minor="1.36"))
@@ -149,7 +149,7 @@ def test_from_where_it_can_be_used(spec: dict[str, Any], device: dict[str, Any],
     assert plain(allocated([request], spec=spec, device=device)).get("nodeSelector") == selector
 
 
-def test_a_selector_of_two_terms_cannot_be_passed_on() -> None:
+def test_selector_of_two_terms_cannot_be_passed_on() -> None:
     spec = {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [ZONE]}, {"matchExpressions": [RACK]}]}}
     with pytest.raises(AllocationError) as refused:
         allocated([{"name": "r", "exactly": ONE}], spec=spec)

@@ -11,7 +11,7 @@ from kframework.objects import DeviceTaintRule, ResourceSlice
 from kframework.plugins.dynamic_resources.slices import SliceView
 
 
-def test_a_slice_understood() -> None:
+def test_slice_is_compiled() -> None:
     taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "None"}, {"key": "c", "effect": "NoExecute"}]
     device = {
         "name": "x",

@@ -136,13 +136,13 @@ DROP = "drop the pod's claim gpu"
         ([], claim(request()), [], {DROP}),
     ],
 )
-def test_what_would_help(
+def test_suggestions_give_the_pod_its_devices(
     devices: list[dict[str, Any]], asked: ResourceClaim, in_use: list[ResourceClaim], helps: set[str]
 ) -> None:
     assert of(POD, *cluster(devices, asked, in_use)) == helps
 
 
-def test_who_uses_the_counters_of_a_card_may_go() -> None:
+def test_pods_that_use_the_counters_of_a_card_are_suggested() -> None:
     pool = {"name": "n1", "generation": 1, "resourceSliceCount": 2}
     slices = [
         slice_of_n1(partition("whole", 40), partition("half", 20), pool=pool),
@@ -153,7 +153,7 @@ def test_who_uses_the_counters_of_a_card_may_go() -> None:
     assert "delete pod default/holder on n1" in found
 
 
-def test_a_claim_that_has_its_devices_elsewhere_may_be_given_up() -> None:
+def test_claim_that_has_its_devices_elsewhere_may_be_given_up() -> None:
     only = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]}
     selector = msgspec.convert({"nodeSelectorTerms": [only]}, NodeSelector)
     had = give_devices("d0", by="other").status
@@ -172,7 +172,7 @@ def test_extended_resources_are_asked_for_less() -> None:
     assert found == {"lower the pod's example.com/gpu request from 3 to 2"}
 
 
-def test_a_claim_that_is_missing_may_be_dropped() -> None:
+def test_claim_that_is_missing_may_be_dropped() -> None:
     assert of(POD, make_node("n1")) == {DROP}
 
 

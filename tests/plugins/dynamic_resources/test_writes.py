@@ -51,7 +51,7 @@ def reserved_for(*pods: Pod, allocation: AllocationResult = GOT) -> dict[str, An
 
 
 def changed(**status: Any) -> Callable[[MemoryCluster], object]:
-    """Let somebody else write the status."""
+    """Let another client write the status."""
     return lambda cluster: cluster.merge(ResourceClaim, "c", {"status": status}, "default")
 
 
@@ -105,7 +105,7 @@ class Written(msgspec.Struct):
 def written(
     write: Write, *befalls: tuple[str, Fault | Callable[[MemoryCluster], object], int], **status: Any
 ) -> Written:
-    """Write a claim whose status is this while these befall the calls, each so many times."""
+    """Write a claim with this status while these befall the calls, each a number of times."""
 
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> Written:
         claim, problem = stored(cluster), None
@@ -121,7 +121,7 @@ def written(
     return replace(found, seconds=seconds)
 
 
-def test_a_claim_gets_its_devices_for_a_pod() -> None:
+def test_claim_gets_its_devices_for_a_pod() -> None:
     found = written(bind)
     assert found.claim is not None and found.claim.status.allocation is not None
     assert found.claim.metadata.finalizers == (DELETE_PROTECTION,)
@@ -132,7 +132,7 @@ def test_a_claim_gets_its_devices_for_a_pod() -> None:
     assert (found.calls, found.seconds, found.text) == (["patch", "patch_status"], 0.0, "")
 
 
-def test_a_claim_that_has_devices_is_reserved_for_one_more() -> None:
+def test_claim_that_has_devices_is_reserved_for_one_more() -> None:
     found = written(reserve, **reserved_for(OTHER))
     assert found.claim is not None
     assert users(found.claim) == ["other", "web"]
@@ -149,12 +149,12 @@ def test_a_claim_that_has_devices_is_reserved_for_one_more() -> None:
         ("patch_status", failing(404), "add allocation and reservation to claim default/c: no"),
     ],
 )
-def test_what_the_api_refuses_is_not_tried_again(method: str, fault: Fault, text: str) -> None:
+def test_refused_write_is_not_retried(method: str, fault: Fault, text: str) -> None:
     found = written(bind, (method, fault, 1))
     assert (found.text, found.calls.count(method), found.seconds) == (text, 1, 0.0)
 
 
-def test_a_reservation_that_is_refused_says_so() -> None:
+def test_reservation_that_is_refused_says_so() -> None:
     found = written(reserve, ("patch_status", failing(422), 1), **reserved_for(OTHER))
     assert found.text == "add reservation to claim default/c: no"
 
@@ -166,7 +166,7 @@ def test_a_reservation_that_is_refused_says_so() -> None:
         (reserve, {}, "claim default/c got deallocated elsewhere in the meantime"),
     ],
 )
-def test_a_claim_that_is_not_what_it_was_is_left_alone(write: Write, status: dict[str, Any], text: str) -> None:
+def test_claim_that_is_not_what_it_was_is_left_alone(write: Write, status: dict[str, Any], text: str) -> None:
     found = written(write, **status)
     assert (found.text, found.calls) == (text, [])
 
@@ -196,7 +196,7 @@ def test_a_claim_that_is_not_what_it_was_is_left_alone(write: Write, status: dic
         (bind, {}, recreated, "claim default/c got deleted in the meantime"),
     ],
 )
-def test_what_has_become_of_a_claim_is_seen_after_a_conflict(
+def test_claim_is_read_again_after_a_conflict(
     write: Write, before: dict[str, Any], meanwhile: Callable[[MemoryCluster], object], text: str
 ) -> None:
     found = written(write, ("patch_status", meanwhile, 1), **before)
@@ -206,14 +206,14 @@ def test_what_has_become_of_a_claim_is_seen_after_a_conflict(
     assert found.calls.count("get") == 1
 
 
-def test_a_claim_that_is_gone_after_a_conflict() -> None:
+def test_claim_that_is_gone_after_a_conflict() -> None:
     found = written(bind, ("patch", failing(409), 1), ("get", removed, 1))
     assert found.text.startswith("get updated claim default/c after conflict: ")
     assert found.problem is not None and found.problem.status == 404
 
 
 @pytest.mark.parametrize(("times", "done"), [(1, True), (4, True), (5, False)])
-def test_whoever_is_in_each_other_s_way_tries_five_times(times: int, done: bool) -> None:
+def test_conflicting_write_is_tried_five_times(times: int, done: bool) -> None:
     found = written(reserve, ("patch_status", labelled, times), **reserved_for(OTHER))
     assert found.claim is not None
     assert users(found.claim) == (["other", "web"] if done else ["other"])
@@ -225,7 +225,7 @@ def test_whoever_is_in_each_other_s_way_tries_five_times(times: int, done: bool)
 @pytest.mark.parametrize("status", [0, 429, 500, 503, 504])
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("method", ["patch", "patch_status"])
-def test_what_gets_no_answer_is_asked_again_and_done_once(method: str, done: bool, status: int) -> None:
+def test_write_without_an_answer_is_retried_and_done_once(method: str, done: bool, status: int) -> None:
     found = written(bind, (method, failing(status, done=done), 1))
     assert found.text == ""
     assert found.claim is not None and found.claim.status.allocation is not None
@@ -236,28 +236,28 @@ def test_what_gets_no_answer_is_asked_again_and_done_once(method: str, done: boo
     assert found.calls.count("get") == done
 
 
-def test_it_is_asked_until_there_is_an_answer() -> None:
+def test_write_is_retried_until_there_is_an_answer() -> None:
     found = written(bind, ("patch_status", failing(0), 8))
     assert found.claim is not None and users(found.claim) == ["web"]
     assert found.seconds == pytest.approx(0.01 + 0.05 + 0.25 + 1.25 + 6.25 + 10 + 10 + 10)
 
 
-def test_what_was_done_without_an_answer_is_known_even_if_it_cannot_be_read_at_once() -> None:
+def test_write_done_without_an_answer_is_known_even_if_reading_fails_at_first() -> None:
     found = written(bind, ("patch_status", failing(0, done=True), 1), ("get", failing(504), 3))
     assert found.text == ""
     assert found.claim is not None and users(found.claim) == ["web"]
     assert found.calls.count("get") == 4
 
 
-def test_what_was_done_without_an_answer_at_the_last_try_is_known() -> None:
+def test_write_done_without_an_answer_at_the_last_try_is_known() -> None:
     found = written(bind, ("patch_status", labelled, 4), ("patch_status", failing(504, done=True), 1))
     assert found.text == ""
     assert found.claim is not None and users(found.claim) == ["web"]
     assert found.calls.count("get") == 5
 
 
-def test_an_unanswered_write_that_comes_too_late_is_not_done() -> None:
-    """Somebody else has allocated the claim before it is asked again."""
+def test_unanswered_write_that_comes_too_late_is_not_done() -> None:
+    """Another client has allocated the claim before it is read again."""
     meanwhile = changed(**reserved_for(OTHER, allocation=ELSEWHERE))
     found = written(bind, ("patch_status", failing(0), 1), ("patch_status", meanwhile, 1))
     assert found.text == "claim default/c got allocated elsewhere in the meantime"
@@ -278,7 +278,7 @@ def unreserve(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, 
         ((POD,), (OTHER,), ["other"]),
     ],
 )
-def test_a_pod_gives_back_its_own_reservation_alone(
+def test_pod_gives_back_its_own_reservation_alone(
     before: tuple[Pod, ...], meanwhile: tuple[Pod, ...] | None, left: list[str]
 ) -> None:
     befalls = [] if meanwhile is None else [("patch_status", changed(**reserved_for(*meanwhile)), 1)]
@@ -287,7 +287,7 @@ def test_a_pod_gives_back_its_own_reservation_alone(
     assert (users(found.claim), found.text) == (left, "")
 
 
-def test_a_reservation_that_cannot_be_given_back() -> None:
+def test_reservation_that_cannot_be_given_back() -> None:
     found = written(unreserve, ("patch_status", failing(403), 1), **reserved_for(POD))
     assert found.text == "unreserve claim default/c: no"
 
@@ -328,7 +328,7 @@ def delete(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, Non
 
 
 @pytest.mark.parametrize("befalls", [[], [("patch", labelled, 1)], [("patch", failing(0, done=True), 1)]])
-def test_a_claim_is_deleted_whatever_it_has(
+def test_claim_is_deleted_whatever_it_has(
     befalls: list[tuple[str, Fault | Callable[[MemoryCluster], object], int]],
 ) -> None:
     async def protected(writes: ClaimWrites, claim: ResourceClaim) -> None:
@@ -343,7 +343,7 @@ def test_a_claim_is_deleted_whatever_it_has(
     ("method", "text"),
     [("patch", "update resourceclaim default/c: no"), ("delete", "delete resourceclaim default/c: no")],
 )
-def test_a_claim_that_cannot_be_deleted(method: str, text: str) -> None:
+def test_claim_that_cannot_be_deleted(method: str, text: str) -> None:
     assert written(delete, (method, failing(403), 1)).text == text
 
 
@@ -352,7 +352,7 @@ USES = ContainerExtendedResourceRequest(
 )
 
 
-def test_a_claim_is_made() -> None:
+def test_claim_is_made() -> None:
     thought_of = wanting("web-extended-resources-1")
     thought_of = replace(thought_of, metadata=replace(thought_of.metadata, uid=""))
 
@@ -372,7 +372,7 @@ def test_a_claim_is_made() -> None:
     assert made.spec == thought_of.spec
 
 
-def test_a_pod_is_told_of_its_claim() -> None:
+def test_pod_is_told_of_its_claim() -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> Pod:
         pod, claim = pending_pod(POD), wanting("made")
         with pytest.raises(ClaimWriteError, match=r"^nil or empty request mappings, no update of pod default/web "):
@@ -409,7 +409,7 @@ def test_writes_of_several_pods_do_not_undo_each_other() -> None:
 
 
 @pytest.mark.parametrize("seen_late", [False, True])
-def test_who_is_bound_keeps_what_an_earlier_attempt_is_still_giving_back(seen_late: bool) -> None:
+def test_bound_pod_keeps_what_an_earlier_attempt_is_still_releasing(seen_late: bool) -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> list[str]:
         pod, before = pending_pod(POD), stored(cluster)
         giving_back = asyncio.ensure_future(writes.unreserve(before, pod))
@@ -438,10 +438,10 @@ def of_version(version: int, uid: str = "uid-c") -> ResourceClaim:
         ([], 0.11),
     ],
 )
-def test_it_is_waited_until_the_cluster_tells_of_what_is_written(
+def test_release_waits_until_the_watch_shows_the_write(
     told: list[tuple[float, ResourceClaim | None]], seconds: float
 ) -> None:
-    """Nobody tells of a claim that is gone before it was seen: the API is asked."""
+    """No watch event comes for a claim that is deleted before it was seen: the API is asked."""
 
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> None:
         def tell(claim: ResourceClaim | None) -> None:
@@ -458,7 +458,7 @@ def test_it_is_waited_until_the_cluster_tells_of_what_is_written(
     assert with_api(do=do)[1] == pytest.approx(seconds, abs=1e-6)
 
 
-def test_a_claim_that_was_not_seen_yet_but_is_there_is_waited_for() -> None:
+def test_claim_that_was_not_seen_yet_but_is_there_is_waited_for() -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> None:
         written = stored(cluster)
         calls.befall("get", failing(0), 2)

@@ -132,7 +132,7 @@ def test_invalid_steps_are_rejected(tmp_path: Path, steps: str, workload: str, m
         ("a: 1\n---\nb: 2\n", ":2: expected a single document in the stream, but found another document"),
         (case("- {opcode: barrier}", "{name: one}\n  - {name: one}"), ": Case/one: this name is given twice"),
     ],
-    ids=["field", "missing", "opcode", "threshold", "yaml", "twice"],
+    ids=["field", "missing", "opcode", "threshold", "yaml", "documents", "twice"],
 )
 def test_invalid_files_are_rejected(tmp_path: Path, text: str, message: str) -> None:
     file = write(tmp_path, text)

@@ -107,7 +107,7 @@ def words(searching: SearchFixture, pod: PendingPod) -> dict[str, str]:
     return {name: "" if rejection == PASS else search.status(rejection).message for name, rejection in said.items()}
 
 
-def test_a_search_goes_along_what_is_remembered_without_a_copy() -> None:
+def test_search_goes_along_what_is_remembered_without_a_copy() -> None:
     zones = [make_node(f"n{n}", labels={"topology.kubernetes.io/zone": zone}) for n, zone in enumerate("aabbab")]
     searching = SearchFixture(build_profile(Crowded), zones, [make_pod(f"p{n}", node_name="n2") for n in range(2)])
     search = searching.search(make_pod())
@@ -128,7 +128,7 @@ class Fussy(Plugin):
         return unschedulable("no")
 
 
-def test_what_must_be_asked_in_every_cycle_is_not_written_to_what_is_remembered() -> None:
+def test_uncached_answers_are_not_written_to_the_cache() -> None:
     searching = SearchFixture(build_profile(Crowded, Fussy), map(make_node, "ab"))
     search = searching.search(make_pod())
     assert isinstance(search.run(), FitError)
@@ -151,7 +151,7 @@ def test_only_the_rows_that_changed_are_asked_again() -> None:
     assert owner.asked == ["a", "b", "c", "b"]
 
 
-def test_a_touched_row_is_asked_again() -> None:
+def test_touched_row_is_asked_again() -> None:
     searching = SearchFixture(build_profile(Owner), map(make_node, "ab"))
     pod = searching.pending(make_pod())
     caught_up(searching, pod)
@@ -162,7 +162,7 @@ def test_a_touched_row_is_asked_again() -> None:
     assert owner.asked == ["a", "b", "b"]
 
 
-def test_what_was_first_asked_in_a_what_if_sees_what_comes_after_it() -> None:
+def test_columns_created_in_a_what_if_see_later_changes() -> None:
     searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     pod, cluster = searching.pending(make_pod()), searching.cluster
     cluster.put_pod(make_pod("y", node_name="b"))
@@ -182,7 +182,7 @@ def test_many_changes_between_two_looks_are_all_seen() -> None:
     assert words(searching, pod) == {f"n{n}": f"owned by {n + 29 * ((499 - n) // 29)}" for n in range(29)} | {"n29": ""}
 
 
-def test_the_upper_layer_follows_when_the_lower_one_numbers_its_words_anew() -> None:
+def test_upper_layer_follows_when_the_lower_one_numbers_its_words_anew() -> None:
     searching = SearchFixture(build_profile(Owner, Crowded), map(make_node, "ab"))
     pod = searching.pending(make_pod())
     searching.cluster.put_node(make_node("b", labels={"owner": "b"}))
@@ -202,7 +202,7 @@ def test_words_that_nothing_refers_to_are_thrown_away() -> None:
 
 
 @pytest.mark.parametrize("order", [(Owner, Crowded), (Crowded, Owner)])
-def test_the_first_rejection_in_order_is_kept_whichever_layer_it_is_in(order: tuple[type[Plugin], ...]) -> None:
+def test_first_rejection_in_order_is_kept_whichever_layer_it_is_in(order: tuple[type[Plugin], ...]) -> None:
     searching = SearchFixture(build_profile(*order), [make_node("a", labels={"owner": "me"})])
     for name in "xy":
         searching.cluster.put_pod(make_pod(name, node_name="a"))
@@ -211,7 +211,7 @@ def test_the_first_rejection_in_order_is_kept_whichever_layer_it_is_in(order: tu
 
 
 @pytest.mark.parametrize(("number", "asked"), [(FEW, []), (FEW + 1, [FEW + 1])])
-def test_the_columnar_form_is_asked_about_many_rows(number: int, asked: list[int]) -> None:
+def test_columnar_form_is_asked_about_many_rows(number: int, asked: list[int]) -> None:
     plugin = BothForms(lambda rows: np.full(rows, 4))
     searching = SearchFixture(build_profile(plugin), map(make_node, nodes(number)))
     said = set(words(searching, searching.pending(make_pod())).values())
@@ -219,7 +219,7 @@ def test_the_columnar_form_is_asked_about_many_rows(number: int, asked: list[int
     assert said == ({"bits 4"} if asked else {"alone"})
 
 
-def test_a_columnar_form_that_is_the_only_one_is_asked_about_few_rows_too() -> None:
+def test_columnar_form_that_is_the_only_one_is_asked_about_few_rows_too() -> None:
     plugin = Columns(lambda rows: np.arange(rows))
     searching = SearchFixture(build_profile(plugin), map(make_node, "ab"))
     assert words(searching, searching.pending(make_pod())) == {"a": "", "b": "bits 1"}
@@ -235,7 +235,7 @@ def test_a_columnar_form_that_is_the_only_one_is_asked_about_few_rows_too() -> N
         pytest.param(lambda rows: 1 // 0, id="raises"),
     ],
 )
-def test_a_column_that_is_none_is_asked_for_again_row_by_row(answer: Callable[[int], object]) -> None:
+def test_column_that_is_none_is_asked_for_again_row_by_row(answer: Callable[[int], object]) -> None:
     searching = SearchFixture(build_profile(BothForms(answer)), map(make_node, nodes(FEW + 1)))
     assert set(words(searching, searching.pending(make_pod())).values()) == {"alone"}
 
@@ -293,7 +293,7 @@ def columned(searching: SearchFixture, names: str) -> str:
     return "".join(name for name, plan in plans.items() if plan.cache is not None)
 
 
-def test_where_more_templates_take_turns_than_there_is_room_for_some_keep_their_columns() -> None:
+def test_some_templates_keep_their_columns_when_the_cache_is_too_small() -> None:
     searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     columned(searching, "ab")
     searching.layers._budget = searching.layers.nbytes + _PER_PLAN + searching.pending(make_pod()).template.nbytes
@@ -314,7 +314,7 @@ def test_columns_are_for_those_who_come_again_soon(between: int, remembered: boo
     assert columned(searching, "a") == "a" * remembered
 
 
-def test_the_least_recently_used_plan_goes_first() -> None:
+def test_least_recently_used_plan_goes_first() -> None:
     searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     a, b, c = (searching.pending(make_pod(labels={"app": name})) for name in "abc")
     plan_a, plan_b = searching.plan(a), searching.plan(b)
@@ -356,7 +356,7 @@ class Thorough(Plugin):
         raise AssertionError("a pod that is rejected as a whole is never scored")
 
 
-def test_a_pod_that_is_rejected_as_a_whole_is_not_prepared_for_scoring(caplog: pytest.LogCaptureFixture) -> None:
+def test_pod_that_is_rejected_as_a_whole_is_not_prepared_for_scoring(caplog: pytest.LogCaptureFixture) -> None:
     searching = SearchFixture(build_profile(Thorough), [make_node("a")])
     outcome = searching.run(make_pod("x"))
     assert isinstance(outcome, FitError) and outcome.diagnosis.pre_filter_message == "not today"

@@ -1,4 +1,4 @@
-"""What stands against nodes beside the pods nominated to them: as if asked afresh, and asked about once."""
+"""Cached rejections assuming nominated pods equal uncached ones, and each is computed once."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_only_what_has_changed_is_asked_about_again() -> None:
     assert two.asked == 2  # n7 as it is and beside the nominated pod; nobody is nominated to n3 any more
 
 
-def test_a_pod_leaves_no_room_to_itself() -> None:
+def test_pod_leaves_no_room_to_itself() -> None:
     stage = searching(Two())
     for name in NODES:
         nominate(stage, f"to-{name}", name)
@@ -73,7 +73,7 @@ def test_a_pod_leaves_no_room_to_itself() -> None:
     assert isinstance(stage.run(own), ScheduleResult)
 
 
-def test_the_error_of_a_plugin_ends_the_search_as_it_does_elsewhere() -> None:
+def test_error_of_a_plugin_ends_the_search_as_it_does_elsewhere() -> None:
     stage = searching(Two())
     nominate(stage, "odd", "n0")
     for _ in range(2):

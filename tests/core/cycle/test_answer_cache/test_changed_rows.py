@@ -50,7 +50,7 @@ def test_rows_change_with_their_node_pods_and_nominations(
     assert changed.since_last(pending(cluster, "next")) == []
 
 
-def test_a_nomination_that_moves_changes_both_nodes() -> None:
+def test_nomination_that_moves_changes_both_nodes() -> None:
     cluster, changed = settled()
     for node_name in "ab":
         cluster.nominator.nominate(pending(cluster, "n"), node_name)
@@ -69,7 +69,7 @@ def test_to_its_own_node_a_nominated_pod_is_another_one() -> None:
     assert changed.since_last(pending(cluster, "next")) == []
 
 
-def test_who_has_missed_too_much_looks_at_all() -> None:
+def test_late_reader_evaluates_all_rows() -> None:
     cluster, changed = settled()
     for number in range(3000):
         cluster.nominator.nominate(pending(cluster, "n"), "ab"[number % 2])

@@ -25,7 +25,7 @@ def nodes(number: int) -> Iterable[Node]:
 
 
 def three() -> SearchFixture:
-    """Three nodes of which the first is out, scores raw and normalised."""
+    """Three nodes, the first one rejected, with raw and normalised scores."""
     return SearchFixture(profile(Remembers("A", on("n0", no)), Likes, Stretches), nodes(3))
 
 
@@ -37,7 +37,7 @@ def verified(searching: SearchFixture, spoil: Callable[[Search], object] = lambd
     verify(search, search.run())
 
 
-def test_what_is_remembered_rightly_passes() -> None:
+def test_right_cache_passes() -> None:
     verified(three())
 
 
@@ -71,25 +71,25 @@ def spoil_raw(search: Search) -> None:
         (spoil_raw, "pod default/pod: totals: cached {1: 1, 2: 2}, uncached {1: 1, 2: 102}"),
     ],
 )
-def test_what_is_remembered_wrongly_is_found(spoil: Callable[[Search], None], said: str) -> None:
+def test_wrong_cache_is_found(spoil: Callable[[Search], None], said: str) -> None:
     with pytest.raises(VerificationError) as caught:
         verified(three(), spoil)
     assert said in str(caught.value)
 
 
-def test_a_search_that_looked_at_some_of_the_nodes_passes() -> None:
+def test_search_that_looked_at_some_of_the_nodes_passes() -> None:
     verified(SearchFixture(profile(Remembers("A", on("n0", no))), nodes(9)))
 
 
-def test_a_pod_that_fits_nowhere_passes() -> None:
+def test_pod_that_fits_nowhere_passes() -> None:
     verified(SearchFixture(profile(Says("A", on("n0", no)), Narrows("n0"), Likes), nodes(9)))
 
 
-def test_a_plugin_asked_along_the_way_need_not_say_why_as_long_as_some_node_passes() -> None:
+def test_plugin_asked_along_the_way_need_not_say_why_as_long_as_some_node_passes() -> None:
     verified(SearchFixture(profile(Says("A", on("n0", no)), Remembers("B", on("n0", no)), Likes), nodes(3)))
 
 
-def test_a_feasible_node_that_was_missed_is_found() -> None:
+def test_feasible_node_that_was_missed_is_found() -> None:
     searching = three()
     search = searching.search(make_pod())
     outcome = search.run()
@@ -98,7 +98,7 @@ def test_a_feasible_node_that_was_missed_is_found() -> None:
         verify(search, outcome)
 
 
-def test_a_fault_that_the_search_did_not_tell_of_is_found(caplog: pytest.LogCaptureFixture) -> None:
+def test_fault_that_the_search_did_not_tell_of_is_found(caplog: pytest.LogCaptureFixture) -> None:
     searching = SearchFixture(profile(Likes), nodes(3))
     search = searching.search(make_pod())
     outcome = search.run()
@@ -107,7 +107,7 @@ def test_a_fault_that_the_search_did_not_tell_of_is_found(caplog: pytest.LogCapt
         verify(search, outcome)
 
 
-def test_a_failed_attempt_and_one_that_took_its_nominated_node_have_nothing_to_verify() -> None:
+def test_failed_attempt_and_one_that_took_its_nominated_node_have_nothing_to_verify() -> None:
     verified(SearchFixture(profile(Remembers("A", broken("n0"))), [make_node("n0")]))
     searching = three()
     search = searching.search(make_pod(nominated_node_name="n2"))
@@ -135,7 +135,7 @@ def test_rows_are_listed_from_any_place_in_the_order() -> None:
     assert [afresh.rows(start) for start in (0, 1, 4)] == [[0, 2, 3], [2, 3, 0], [2, 3, 0]]
 
 
-def test_a_pod_narrowed_to_no_node_at_all_has_no_rows() -> None:
+def test_pod_narrowed_to_no_node_at_all_has_no_rows() -> None:
     searching = SearchFixture(profile(Narrows("elsewhere")), nodes(4))
     afresh = Oracle(searching.cluster, searching.profile, searching.pending(make_pod()))
     assert afresh.rows(3) == []

@@ -39,18 +39,18 @@ def test_of_each_node_the_score_of_each_plugin_is_logged(caplog: pytest.LogCaptu
     assert given == finals == dict(decision.best_nodes)
 
 
-def test_where_there_is_no_choice_nothing_is_scored(caplog: pytest.LogCaptureFixture) -> None:
+def test_single_feasible_node_is_not_scored(caplog: pytest.LogCaptureFixture) -> None:
     run(caplog, V10, make_node("a"), make_pod("web"))
     assert not [record for record in caplog.records if record.name == "kframework.core.cycle.oracle"]
 
 
-def test_the_decisions_are_the_same_with_and_without(caplog: pytest.LogCaptureFixture) -> None:
+def test_decisions_are_the_same_with_and_without(caplog: pytest.LogCaptureFixture) -> None:
     objects = [*(make_node(f"node-{i}") for i in range(5)), *(make_pod(f"pod-{i}") for i in range(20))]
     loud, quiet = run(caplog, V10, *objects), run(caplog, V5, *objects)
     assert [decision.node for decision in loud.decisions] == [decision.node for decision in quiet.decisions]
 
 
-def test_a_plugin_that_fails_only_when_it_is_asked_again_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_plugin_that_fails_only_when_it_is_asked_again_changes_nothing(caplog: pytest.LogCaptureFixture) -> None:
     calls = count()
 
     def normalize_score(state: CycleState, pod: PendingPod, scores: Scores) -> Scores:

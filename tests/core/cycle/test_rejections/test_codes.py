@@ -1,4 +1,4 @@
-"""A rejection is one integer of which the smallest is the first in configured order."""
+"""A rejection is one integer; the smallest is the first in configured order."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def source_of(rejection: int) -> int:
 
 
 @given(order=orders, bits=bits)
-def test_a_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
+def test_plugins_own_bits_can_be_read_back(order: int, bits: int) -> None:
     rejection = plugin_rejection(order) | bits
     assert (plugin_order(rejection), source_of(rejection), reason_bits(rejection)) == (order, PLUGIN, bits)
 
 
 @given(order=st.integers(FIRST, 10_000), source=st.sampled_from([LOWER, UPPER, ATTEMPT]), before=st.integers(0, 50))
-def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None:
+def test_status_can_be_read_back(order: int, source: int, before: int) -> None:
     table = StatusTable(source)
     for number in range(before):
         table.encode(0, unschedulable(f"other {number}"))
@@ -67,7 +67,7 @@ def test_a_status_can_be_read_back(order: int, source: int, before: int) -> None
     other=st.sampled_from([PLUGIN, LOWER, UPPER, ATTEMPT]),
     bits=bits,
 )
-def test_the_earlier_plugin_is_the_smaller_number(smaller: int, larger: int, one: int, other: int, bits: int) -> None:
+def test_earlier_plugin_is_the_smaller_number(smaller: int, larger: int, one: int, other: int, bits: int) -> None:
     early = plugin_rejection(smaller) | one << 32 | bits
     late = plugin_rejection(larger) | other << 32 | 1
     assert early < late < UNREACHED < PASS
@@ -103,7 +103,7 @@ def test_words_come_from_the_table_that_is_meant_or_from_the_plugin() -> None:
 
 
 @pytest.mark.parametrize(("status", "faults"), [(unschedulable("a"), 0), (unresolvable("a"), 0), (error("a"), 1)])
-def test_what_is_no_rejection_counts_as_a_fault(status: object, faults: int) -> None:
+def test_status_that_is_no_rejection_counts_as_a_fault(status: object, faults: int) -> None:
     table = StatusTable(ATTEMPT)
     table.encode(0, status)  # type: ignore[arg-type]  # a Status, from the table above
     assert table.faults == faults

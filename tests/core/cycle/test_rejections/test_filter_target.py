@@ -1,4 +1,4 @@
-"""One node, as it stands and with the pods nominated to it."""
+"""One node, with and without the pods nominated to it."""
 
 from __future__ import annotations
 
@@ -101,7 +101,9 @@ def test_room_is_left_to_pods_that_are_at_least_as_important(
         ({}, ["odd"], "cannot take it in", "cannot take it in"),
     ],
 )
-def test_it_must_fit_both_ways(labels: dict[str, str], nominated: list[str], beside: str | None, both: str) -> None:
+def test_pod_must_fit_with_and_without_nominated_pods(
+    labels: dict[str, str], nominated: list[str], beside: str | None, both: str
+) -> None:
     question = asked([(name, 9) for name in nominated], **labels)
     state = CycleState()
     state[SEEN] = ()
@@ -114,14 +116,14 @@ def test_it_must_fit_both_ways(labels: dict[str, str], nominated: list[str], bes
     assert state[SEEN] == () and not node.pods and not question.cluster.statements
 
 
-def test_nobody_nominated_is_asked_about_once() -> None:
+def test_node_without_nominated_pods_is_filtered_once() -> None:
     question = asked()
     state = CycleState()
     state[SEEN] = ()
     assert filter_with_nominated_pods(question, question.filters, state, question.nodes[0]) is None
 
 
-def test_they_are_gone_again_behind_the_block() -> None:
+def test_nominated_pods_are_removed_after_the_block() -> None:
     question = asked([("one", 9)])
     state = CycleState()
     state[SEEN] = ()

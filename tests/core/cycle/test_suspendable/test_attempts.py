@@ -61,7 +61,7 @@ def laps(decision: Decision) -> str:
     return " ".join(point for point, *_ in decision.timings)
 
 
-def test_a_pod_goes_where_the_extenders_want_it() -> None:
+def test_pod_goes_where_the_extenders_want_it() -> None:
     staged = stage(extenders=[extender({"filter": accept_except("b")})])
     decision = staged.step()
     assert (decision.result, decision.node, decision.attempt) == (Result.SCHEDULED, "b", 1)
@@ -99,7 +99,7 @@ def test_plugins_are_timed_as_without_extenders() -> None:
         ([plugin("A", reserve=unschedulable("late"))], [extender({})], Result.UNSCHEDULABLE, "1 late"),
     ],
 )
-def test_a_failed_attempt_leaves_nothing_behind(
+def test_failed_attempt_leaves_nothing_behind(
     failing: list[type[Plugin]], extenders: list[Extender], result: Result, message: str
 ) -> None:
     staged = stage(*failing, extenders=extenders)
@@ -112,12 +112,12 @@ def test_a_failed_attempt_leaves_nothing_behind(
     assert staged.bound == [] and len(staged.patches) == 1
 
 
-def test_a_pod_that_extenders_refuse_waits_for_them() -> None:
+def test_pod_that_extenders_refuse_waits_for_them() -> None:
     staged = stage(extenders=[extender({"filter": accept_except("none")})])
     assert staged.step().rejectors == ("Extender",)
 
 
-def test_the_cluster_stands_still_while_extenders_are_awaited() -> None:
+def test_cluster_stands_still_while_extenders_are_awaited() -> None:
     def late_node(question: Any) -> object:
         staged.engine.offer(Upserted(make_node("late")))
         return accept_except("b")(question)
@@ -127,7 +127,7 @@ def test_the_cluster_stands_still_while_extenders_are_awaited() -> None:
     assert len(staged.engine.inbox) == 1
 
 
-def test_what_is_asked_of_the_handle_meanwhile_is_done_after_the_cycle() -> None:
+def test_requests_to_the_handle_during_a_cycle_are_done_after_it() -> None:
     asking = plugin("A", filter=None)
 
     def answer(question: Any) -> object:
@@ -140,7 +140,7 @@ def test_what_is_asked_of_the_handle_meanwhile_is_done_after_the_cycle() -> None
 
 
 @pytest.mark.parametrize("error", [ZeroDivisionError("bug"), asyncio.CancelledError()])
-def test_a_cycle_that_is_broken_off_is_not_under_way(error: BaseException) -> None:
+def test_cycle_that_is_broken_off_is_not_under_way(error: BaseException) -> None:
     def broken(question: Any) -> object:
         raise error
 
@@ -195,7 +195,7 @@ def test_preemption_chooses_from_what_extenders_leave(extenders: list[Extender],
     assert laps(decision).endswith(" post_filter extender_preempt")
 
 
-def test_what_extenders_say_of_budgets_counts() -> None:
+def test_budget_violations_of_extenders_count() -> None:
     def answer(question: Any) -> object:
         victims = question["NodeNameToMetaVictims"]
         return {"NodeNameToMetaVictims": {"a": victims["a"] | {"NumPDBViolations": 1}, "b": victims["b"]}}
@@ -255,7 +255,7 @@ def test_each_plugin_is_asked_once() -> None:
     assert journal == ["Before.post_filter", "Behind.post_filter"]
 
 
-def test_what_others_ask_while_extenders_think_is_not_timed() -> None:
+def test_calls_of_others_during_an_extender_call_are_not_timed() -> None:
     scored: list[str] = []
 
     def score(state: CycleState, pod: PendingPod, node: object) -> int:

@@ -1,4 +1,4 @@
-"""Work that may have to wait is a plain call where nobody waits, and is driven to its end where somebody does."""
+"""Suspendable work is a plain call if nothing has to be awaited, and is driven to its end if something has."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ async def never() -> None:
     await asyncio.get_running_loop().create_future()
 
 
-def test_what_asks_nothing_is_a_plain_call() -> None:
+def test_work_without_awaits_runs_synchronously() -> None:
     assert run_sync(nothing_to_ask()) == "done"
     assert asyncio.run(run_async(nothing_to_ask())) == "done"
 
 
-def test_what_asks_cannot_be_a_plain_call() -> None:
+def test_work_that_awaits_needs_an_event_loop() -> None:
     journal: list[object] = []
     with pytest.raises(RuntimeError, match="no event loop drives this work"):
         run_sync(nobody(journal))
@@ -57,7 +57,7 @@ def nobody(journal: list[object]) -> Suspendable[None]:
         journal.append("closed")
 
 
-def test_what_is_done_is_nobody_s_to_answer() -> None:
+def test_completed_awaitable_is_skipped() -> None:
     assert run_sync(wait_for(COMPLETED)) is None
 
 
@@ -74,7 +74,7 @@ def test_answers_are_sent_back_and_what_is_raised_is_thrown_in(begun: bool) -> N
     assert journal == [1, "ValueError"]
 
 
-def test_who_is_cancelled_has_the_last_word() -> None:
+def test_cancelled_work_ends_with_its_own_result() -> None:
     journal: list[str] = []
 
     def work() -> Suspendable[None]:
@@ -95,7 +95,7 @@ def test_who_is_cancelled_has_the_last_word() -> None:
     assert journal == ["cancelled"]
 
 
-def test_what_is_done_already_takes_no_turn_of_the_loop() -> None:
+def test_completed_awaitable_takes_no_turn_of_the_loop() -> None:
     async def main() -> list[str]:
         order: list[str] = []
         asyncio.get_running_loop().call_soon(order.append, "turn")

@@ -80,7 +80,7 @@ def test_scores_of_extenders_add_to_the_totals() -> None:
     assert outcome == ScheduleResult("c", base["c"] + 20, 1, 3, 3, top)
 
 
-def test_the_totals_may_sink_below_zero() -> None:
+def test_totals_may_sink_below_zero() -> None:
     scores = [{"Host": name, "Score": score} for name, score in (("a", -5), ("b", -4), ("c", -4))]
     _, outcome = Extended(build_profile(), nodes("abc")).run_with(extender({"prioritize": scores}))
     assert isinstance(outcome, ScheduleResult)
@@ -97,7 +97,7 @@ def test_without_score_plugins_the_totals_start_at_zero() -> None:
 @pytest.mark.parametrize(
     ("verbs", "evaluated"), [(["filter"], 4), (["prioritize"], 4), (["bind"], 1), (["preempt", "bind"], 1)]
 )
-def test_who_filters_or_prioritizes_is_given_a_choice(verbs: list[str], evaluated: int) -> None:
+def test_extenders_that_filter_or_prioritize_get_several_nodes(verbs: list[str], evaluated: int) -> None:
     answers: dict[str, Any] = {"filter": accept_except(), "prioritize": []}
     choosing = extender({verb: answers.get(verb, {}) for verb in verbs})
     extended = Extended(build_profile(), nodes("abcd"))
@@ -113,7 +113,7 @@ def test_equals_are_drawn_from() -> None:
     assert drawn == {"a", "c"}
 
 
-def test_a_refusal_stands_against_its_node() -> None:
+def test_refusal_stands_against_its_node() -> None:
     refusing = extender({"filter": accept_except("none", failed={"c": "no c"}, unresolvable={"d": "never d"})})
     other = extender({"filter": NO_ANSWER})
     _, outcome = Extended(build_profile(FILTER), nodes("abcde")).run_with(refusing, other)
@@ -131,14 +131,14 @@ def test_a_refusal_stands_against_its_node() -> None:
     assert (outcome.pending, outcome.evaluated) == (frozenset(), 5)
 
 
-def test_an_extender_that_was_not_asked_is_no_rejector() -> None:
+def test_extender_that_was_not_asked_is_no_rejector() -> None:
     rejecting = plugin("F", filter=unschedulable("full"))
     _, outcome = Extended(build_profile(rejecting), nodes("ab")).run_with(extender({"filter": NO_ANSWER}))
     assert isinstance(outcome, FitError)
     assert outcome.rejectors == {"F"}
 
 
-def test_an_extender_has_a_say_only_on_what_it_was_asked_about() -> None:
+def test_extender_has_a_say_only_on_what_it_was_asked_about() -> None:
     overbearing = extender({"filter": accept_except("none", unresolvable={"a": "not asked", "x": "unknown"})})
     _, outcome = Extended(build_profile(FILTER), nodes("ac")).run_with(overbearing)
     assert isinstance(outcome, FitError)
@@ -146,7 +146,7 @@ def test_an_extender_has_a_say_only_on_what_it_was_asked_about() -> None:
     assert outcome.rejectors == {"F", "Extender"}
 
 
-def test_a_node_that_was_not_reached_is_not_blamed() -> None:
+def test_node_that_was_not_reached_is_not_blamed() -> None:
     """Of 120 nodes 100 are enough: the others have no status, as in kube-scheduler."""
     extended = Extended(build_profile(LENGTH, percentage=1), [make_node(f"n{number}") for number in range(120)])
     _, outcome = extended.run_with(extender({"filter": {"Nodes": {"items": []}, "FailedNodes": {"n0": "no"}}}))
@@ -158,7 +158,7 @@ def test_a_node_that_was_not_reached_is_not_blamed() -> None:
     assert outcome.reasons == {"no": 1}
 
 
-def test_the_first_rejection_is_known_though_some_node_passed() -> None:
+def test_first_rejection_is_known_though_some_node_passed() -> None:
     """A scalar filter that signs nothing is asked late; where no node is left, kube-scheduler's order counts."""
     first = plugin("First", filter=letters({"a": unschedulable("first")}))
     second = plugin("Second", reads="node", filter=letters(dict.fromkeys("ab", unschedulable("second"))))
@@ -167,7 +167,7 @@ def test_the_first_rejection_is_known_though_some_node_passed() -> None:
     assert outcome.reasons == {"first": 1, "second": 1}
 
 
-def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_question() -> None:
+def test_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_question() -> None:
     pre_filter_result = plugin("N", pre_filter=frozenset(("a", "b")))
     _, outcome = Extended(build_profile(pre_filter_result), nodes("abc")).run_with(
         extender({"filter": accept_except("none")})
@@ -179,7 +179,7 @@ def test_a_node_left_out_without_a_word_counts_with_those_that_were_out_of_the_q
     assert {outcome.diagnosis[node.row].reasons for node in outcome.diagnosis.nodes} == {(text,)}
 
 
-def test_an_error_ends_the_search() -> None:
+def test_error_ends_the_search() -> None:
     extended = Extended(build_profile(), nodes("ab"))
     _, outcome = extended.run_with(extender({"filter": {"Error": "on fire"}}))
     assert outcome == ScheduleError(Status(Code.ERROR, ("on fire",)))
@@ -194,7 +194,7 @@ def test_an_error_ends_the_search() -> None:
         (plugin("A", score=101), Code.ERROR),
     ],
 )
-def test_what_a_plugin_does_wrong_is_found_as_ever(failing: Any, code: Code) -> None:
+def test_fault_of_a_plugin_is_reported_with_extenders_too(failing: Any, code: Code) -> None:
     _, outcome = Extended(build_profile(failing), nodes("ab")).run_with(extender({"filter": accept_except()}))
     assert isinstance(outcome, FitError if code == Code.UNSCHEDULABLE else ScheduleError)
 
@@ -216,7 +216,7 @@ def test_without_nodes_nobody_is_asked() -> None:
         ),
     ],
 )
-def test_the_nominated_node_is_asked_about_alone(answer: Any, asked: list[list[str]], node: str) -> None:
+def test_nominated_node_is_asked_about_alone(answer: Any, asked: list[list[str]], node: str) -> None:
     questions: list[list[str]] = []
 
     def noted(question: Any) -> object:
@@ -230,7 +230,7 @@ def test_the_nominated_node_is_asked_about_alone(answer: Any, asked: list[list[s
     assert (outcome.node, questions) == (node, asked)
 
 
-def test_a_nominated_node_that_the_filters_refuse_is_not_asked_about() -> None:
+def test_nominated_node_that_the_filters_refuse_is_not_asked_about() -> None:
     extended = Extended(build_profile(FILTER), nodes("ac"))
     pod = extended.pending(make_pod(nominated_node_name="a"))
     journal: list[tuple[str, Any]] = []
@@ -255,7 +255,7 @@ def parts(search: Search, outcome: Outcome) -> object:
 @pytest.mark.slow
 @settings(max_examples=60, derandomize=True, database=None, phases=[Phase.generate])
 @given(seed=st.integers(0, 2**32))
-def test_an_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: int) -> None:
+def test_extender_that_lets_all_pass_and_scores_zero_changes_nothing(seed: int) -> None:
     random = Random(seed)
     cluster, profile = RandomCluster(random), random_profile(random)
     layers = PlanCache(profile, cluster.state.nodes, 1 << 20)

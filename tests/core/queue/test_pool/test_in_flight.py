@@ -12,7 +12,7 @@ from kframework.framework.events import ActionType, ObservedEvent
 
 
 def event(number: int) -> ObservedEvent:
-    """Make an event that can be told from others."""
+    """Make a distinct event."""
     return ObservedEvent("Node", ActionType.ADD, name=str(number))
 
 

@@ -1,4 +1,4 @@
-"""Whoever looks at the queue finds every pod in its place, in the order in which it will leave."""
+"""Queries of the queue find every pod in its state, in the order in which it will leave."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Events, hints and PreEnqueue are timed where somebody wants to know, and do the same as if they were not."""
+"""Events, hints and PreEnqueue are timed if metrics need it, and do the same as untimed ones."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ def test_attributes_are_by_domain_the_drivers_where_none_is_named() -> None:
         ({"versions": ["1.2.3", "1"]}, "attribute tags: parse semantic version: No Major.Minor.Patch elements found"),
     ],
 )
-def test_an_attribute_that_cannot_be_read_fails_every_selector(attribute: dict[str, object], problem: str) -> None:
+def test_attribute_that_cannot_be_read_fails_every_selector(attribute: dict[str, object], problem: str) -> None:
     device = CelDevice("gpu.example.com", {"tags": attribute}, {}, False)
     assert answer("true", device) == f"run: {problem}"
 
@@ -33,7 +33,7 @@ def test_so_does_a_capacity() -> None:
     assert str(answer("true", CelDevice("a", {}, {"memory": "much"}, False))).startswith("run: quantities must match")
 
 
-def test_a_value_of_the_first_kind_that_is_there_counts() -> None:
+def test_value_of_the_first_kind_that_is_there_counts() -> None:
     device = CelDevice("a", {"x": {"int": None, "bool": False, "string": None}}, {}, False)
     assert answer("device.attributes['a'].x == false", device) is True
 

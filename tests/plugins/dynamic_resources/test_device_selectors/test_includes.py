@@ -21,5 +21,5 @@ from tests.plugins.dynamic_resources.selecting import OWN, answer
         ),
     ],
 )
-def test_an_attribute_includes_a_value(expression: str, expected: object) -> None:
+def test_attribute_includes_a_value(expression: str, expected: object) -> None:
     assert answer(expression) == expected

@@ -16,14 +16,14 @@ from tests.conformance.test_vectors import VECTORS
 from tests.plugins.dynamic_resources.selecting import DEVICE, OWN
 
 
-def test_a_selector_is_asked_again_and_again() -> None:
+def test_selector_is_asked_again_and_again() -> None:
     selector = compile_selector(f"{OWN}.index >= 2 && [1, 2].all(x, x > 0)")
     assert selector.matches(DEVICE) is True
     assert selector.matches(DEVICE) is True
     assert selector.expression.endswith("x > 0)")
 
 
-def test_an_error_names_the_expression_and_the_place() -> None:
+def test_error_names_the_expression_and_the_place() -> None:
     with pytest.raises(CelError) as error:
         compile_selector("device.nope")
     assert (error.value.expression, error.value.position, error.value.text) == (
@@ -33,7 +33,7 @@ def test_an_error_names_the_expression_and_the_place() -> None:
     )
 
 
-def test_an_error_at_run_time_names_the_expression() -> None:
+def test_error_at_run_time_names_the_expression() -> None:
     with pytest.raises(CelError) as error:
         compile_selector(f"{OWN}.nope").matches(DEVICE)
     assert (error.value.expression, error.value.position) == (f"{OWN}.nope", None)
@@ -49,11 +49,11 @@ def test_an_error_at_run_time_names_the_expression() -> None:
         "device.driver" + ".trim()" * (MAX_DEPTH - 4) + " != ''",
     ],
 )
-def test_what_is_as_deep_as_may_be_is_evaluated(expression: str) -> None:
+def test_selector_of_the_maximum_depth_is_evaluated(expression: str) -> None:
     assert compile_selector(expression).matches(DEVICE) is True
 
 
-def test_a_stack_that_is_deep_already_is_no_crash() -> None:
+def test_stack_that_is_deep_already_is_no_crash() -> None:
     deep = "1" + " + 1" * (MAX_DEPTH - 3) + " > 1"
     selector = compile_selector(deep)
     for ask in (lambda: compile_selector(deep), lambda: selector.matches(DEVICE)):

@@ -12,7 +12,7 @@ from tests.plugins.dynamic_resources.changing import devices_in
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 
 
-def test_a_search_sees_what_is_in_reach_and_in_use() -> None:
+def test_search_sees_what_is_in_reach_and_in_use() -> None:
     state, wanted = ClusterState(), wanting()
     state.put_node(make_node("a"))
     state.put_node(make_node("b"))

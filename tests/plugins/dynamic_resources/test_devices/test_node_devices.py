@@ -30,7 +30,7 @@ def test_each_device_is_shown_with_who_has_it() -> None:
     ]
 
 
-def test_those_of_other_nodes_are_not_and_of_the_network_only_what_its_pods_have() -> None:
+def test_devices_of_other_nodes_are_left_out_and_network_devices_without_pods_too() -> None:
     per_device = [gpu("p", nodeName="n1"), gpu("q", nodeName="n2"), gpu("r", allNodes=True)]
     slices = [
         resource_slice("network", {"x": "a", "y": "a", "z": "a"}, allNodes=True),
@@ -41,10 +41,10 @@ def test_those_of_other_nodes_are_not_and_of_the_network_only_what_its_pods_have
     assert [each.device for each in shown(*slices, *taken)] == ["p", "x"]
 
 
-def test_what_is_wrong_with_a_pool_is_said() -> None:
+def test_problem_of_a_pool_is_shown() -> None:
     assert {each.wrong for each in shown(slice_of_n1(gpu("a"), gpu("a")))} == {"duplicate device name a"}
 
 
-def test_there_may_be_none_or_a_selector_that_cannot_be_read() -> None:
+def test_node_without_devices_or_with_an_invalid_selector_shows_none() -> None:
     wrong = {"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Like"}]}]}
     assert shown() == shown(resource_slice("n", {"a": "a"}, nodeSelector=wrong)) == []

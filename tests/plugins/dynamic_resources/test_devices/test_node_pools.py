@@ -1,4 +1,4 @@
-"""The pools of each node are kept while they stay as they are, and it is told where they do not."""
+"""The pools of each node are kept while they are unchanged, and changed nodes are reported."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_pools_are_kept() -> None:
     assert here.told() == []
 
 
-def test_a_slice_of_one_node_concerns_that_node() -> None:
+def test_slice_of_one_node_concerns_that_node() -> None:
     here, epoch = World(a_slice("a", nodeName="n1"), a_slice("b", allNodes=True)), 0
     epoch, kept = here.pools.epoch, here.pools.for_node(here.node("n2"))
     here.put(a_slice("c", nodeName="n1"))
@@ -78,7 +78,7 @@ def test_a_slice_of_one_node_concerns_that_node() -> None:
     assert here.pools.for_node(here.node("n2")) is kept
 
 
-def test_a_slice_of_many_nodes_concerns_all() -> None:
+def test_slice_of_many_nodes_concerns_all() -> None:
     here = World(a_slice("a", nodeName="n1"))
     epoch = here.pools.epoch
     here.put(a_slice("b", allNodes=True))
@@ -107,7 +107,7 @@ def test_labels_matter_where_slices_may_ask_for_them(reach: dict[str, Any], told
     assert (before["n2"], after["n2"]) == ((["a"], ["a"]) if "allNodes" in reach else ([], told and ["a"]))
 
 
-def test_it_is_told_of_nodes_whose_pools_could_not_be_gathered() -> None:
+def test_nodes_with_unreadable_pools_are_reported() -> None:
     per_device = [{"name": "x", "nodeSelector": FAST}, {"name": "y", "nodeSelector": UNREADABLE}]
     here = World()
     here.put(a_slice("a", perDeviceNodeSelection=True, devices=per_device))

@@ -68,7 +68,7 @@ A100: dict[str, Any] = {
         ({**A100, "allNodes": None, "nodeName": "n2"}, asked(MODEL), False),
     ],
 )
-def test_which_devices_are_chosen(said: dict[str, Any], what: RequestOption, chosen: bool) -> None:
+def test_selectors_choose_devices(said: dict[str, Any], what: RequestOption, chosen: bool) -> None:
     assert selects(SelectorEvaluator(), what, device(**said)) is chosen
 
 
@@ -91,7 +91,7 @@ BAD_TERM = {"matchExpressions": [{"key": "zone", "operator": "Near", "values": [
         ({"nodeSelector": {"nodeSelectorTerms": [BAD_TERM]}}, asked(), ""),
     ],
 )
-def test_what_cannot_be_said(said: dict[str, Any], what: RequestOption, text: str) -> None:
+def test_selector_that_fails_is_an_error(said: dict[str, Any], what: RequestOption, text: str) -> None:
     by, one = SelectorEvaluator(), device(**said)
     for _ in range(2):
         with pytest.raises(AllocationError) as refused:
@@ -115,7 +115,7 @@ def test_devices_with_lists_can_be_selected_since_1_37() -> None:
         selects(SelectorEvaluator(FeatureGates("1.36")), asked("true"), tagged)
 
 
-def test_an_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expression_is_asked_once_about_devices_that_are_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     matches = CompiledSelector.matches
 

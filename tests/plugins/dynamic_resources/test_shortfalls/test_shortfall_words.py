@@ -21,7 +21,7 @@ from tests.support.missing_devices import (
 ONE_OF = {"name": "r", "firstAvailable": [{"name": "two", **asking(2)}, {"name": "three", **asking(3)}]}
 
 
-def test_a_request_is_a_line_and_each_kind_of_loss_another() -> None:
+def test_request_is_a_line_and_each_kind_of_loss_another() -> None:
     devices = [*(gpu(f"a{n}") for n in range(3)), gpu("b", "b"), gpu("worn", taints=[WORN]), gpu("left")]
     in_use = [give_devices("a0", "a1", by="x"), give_devices("a2", by="y")]
     asked = claim(request("gpu", 4, selectors=[f"{MODEL} == 'a'"]))
@@ -69,7 +69,7 @@ def test_requests_that_stand_in_each_others_way_are_named() -> None:
     assert last == f"each request can be satisfied alone, but not all together: {why}"
 
 
-def test_a_driver_that_is_still_publishing_is_told_of() -> None:
+def test_driver_that_is_still_publishing_is_told_of() -> None:
     pool = {"name": "half", "generation": 1, "resourceSliceCount": 2}
     half = resource_slice("half", [gpu("b")], nodeName="n1", pool=pool)
     _, line = format_shortfalls(shortfalls([half], [claim(request())]))

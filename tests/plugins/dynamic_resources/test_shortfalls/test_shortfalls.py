@@ -113,7 +113,7 @@ def test_each_loss_is_told(
     assert found == [(left, {} if loss is None else {loss: 1})]
 
 
-def test_a_selector_that_fails_is_shown_whole() -> None:
+def test_selector_that_fails_is_shown_whole() -> None:
     wrong = f"device.attributes['{DRIVER}'].missing == 1 && true"
     ((_, told),) = losses(shortfalls([slice_of_n1(gpu("a"))], [claim(request(selectors=[wrong]))]))
     ((loss, count),) = told.items()
