@@ -43,6 +43,7 @@ def command(
     Prints roles and bindings to a ServiceAccount, for `kubectl apply -f -`. They allow what the enabled plugins watch
     and write, what the scheduler itself writes, and the Lease of its leader election.
     """
+    from kframework.core.pod_engine import group_watches
     from kframework.process.rbac import manifests, review_rules
 
     plugins = named_plugins(plugin)
@@ -50,7 +51,9 @@ def command(
     profiles = compile_profiles(configuration, plugins)
     election = configuration.settings.leader_election
     rules = review_rules() if reviews else []
-    print_objects(output, manifests(profiles, election, reviews=rules, name=name, namespace=namespace))
+    watches = group_watches(configuration.options.gates)
+    printed = manifests(profiles, election, watches=watches, reviews=rules, name=name, namespace=namespace)
+    print_objects(output, printed)
 
 
 def print_objects(form: DataForm, objects: list[dict[str, object]]) -> None:

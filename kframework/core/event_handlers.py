@@ -142,6 +142,9 @@ class EventHandlers:
 
     def _upsert_pending_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
+        group = pod.spec.scheduling_group
+        if group is not None and group.pod_group_name:
+            self.cluster.groups.add(uid, (pod.metadata.namespace, group.pod_group_name))
         if (pod.spec.scheduler_name or "default-scheduler") not in self.profiles:
             return
         old = self.pending.get(uid)
@@ -181,6 +184,8 @@ class EventHandlers:
     def _delete_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         pending = self.pending.pop(uid, None)
+        if uid in self.cluster.groups.group_of:
+            self.cluster.groups.remove(uid)
         _log_event("Delete event for scheduled pod" if pod.spec.node_name else "Delete event for unscheduled pod", pod)
         if uid in self.cluster.assumed:
             self._remove_assumed_pod(uid)

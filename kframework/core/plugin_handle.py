@@ -21,6 +21,7 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.state.inbox import ActivateRequested, AnswersInvalidated, Nominated
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
+from kframework.state.pod_groups import PodGroups
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPod
@@ -86,6 +87,10 @@ class PluginHandle(Handle):
     @property
     def pending(self) -> Mapping[str, PendingPod]:
         return MappingProxyType(self._engine.pending)
+
+    @property
+    def pod_groups(self) -> PodGroups:
+        return self._engine.cluster.groups
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         if kind in (Pod, Node):

@@ -37,7 +37,8 @@ from kframework.core.runtime.timing import AttemptTrace, current_attempt
 from kframework.core.sources import Sources, SourceUpdate
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, ObservedEvent
-from kframework.objects import Pod
+from kframework.framework.plugin import Watch
+from kframework.objects import CompositePodGroup, Pod, PodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     ActivateRequested,
@@ -57,6 +58,7 @@ from kframework.state.inbox import (
     Upserted,
 )
 from kframework.state.pods import PendingPod, QueuedPod
+from kframework.values.feature_gates import FeatureGates
 from kframework.verbosity import V3, V10
 
 _log = logging.getLogger(__name__)
@@ -66,6 +68,14 @@ _TIMED_EVERY = 1.0
 
 #: The maximum number of pods in a run; 16 already bring nearly all of the gain.
 RUN_LENGTH = 24
+
+
+def group_watches(gates: FeatureGates) -> Iterator[Watch]:
+    """Yield the kinds of groups, whose API Kubernetes 1.36 did not have in this version."""
+    if gates.is_enabled("GenericWorkload") and not gates.is_1_36:
+        yield Watch(PodGroup, verbs=("patch_status",))
+        if gates.is_enabled("CompositePodGroup"):
+            yield Watch(CompositePodGroup)
 
 
 class PodEngine(PodOutcomes):
@@ -95,6 +105,7 @@ class PodEngine(PodOutcomes):
         run_length: int = RUN_LENGTH,
     ) -> None:
         super().__init__(cluster, clock, host, seed)
+        self.watches = tuple(group_watches(cluster.feature_gates))
         self.rotation: Rotation = Rotation()
         self.attempts: int = 0
         #: Traces the hooks of timed attempts; None if there is no tracer.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kframework.objects import ApiObject
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
+    from kframework.state.pod_groups import PodGroups
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.state.statement import Statement
     from kframework.state.waiting import WaitingPod
@@ -169,6 +170,10 @@ class Handle(Protocol):
     @property
     def pending(self) -> Mapping[str, PendingPod]:
         """The unassigned pods of this scheduler, in their latest version, by uid."""
+
+    @property
+    def pod_groups(self) -> PodGroups:
+        """The pods that name a PodGroup, of all schedulers, by group; `objects(PodGroup)` has the groups themselves."""
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of another kind, e.g. `objects(Namespace)`; kept current for kinds in `watches`.

@@ -15,6 +15,7 @@ from kframework.objects.requests import max_of_totals, reports_resources, sum_of
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
+from kframework.state.pod_groups import PodGroups
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPods
@@ -45,6 +46,7 @@ class ClusterState:
         #: The uids of pods that are assumed and not yet confirmed.
         self.assumed: set[str] = set()
         self.nominator: Nominator = Nominator()
+        self.groups: PodGroups = PodGroups()
         self.waiting: WaitingPods = WaitingPods()
         #: Open statements, oldest first.
         self.statements: list[Statement] = []
@@ -105,6 +107,8 @@ class ClusterState:
         self.pods[pod.uid] = pod
         self.assumed.add(pod.uid)
         self._add_to_node(pod)
+        if pod.group:
+            self.groups.assume(pod.uid)
 
     def forget(self, uid: str) -> PodInfo | None:
         """Undo the assumption of a pod; return None if it is not assumed (any more).
@@ -117,6 +121,8 @@ class ClusterState:
         assert pod is not None
         was = copy.copy(pod)
         pod.node_name = ""
+        if pod.group:
+            self.groups.forget(uid)
         return was
 
     def put_pod(self, pod: Pod) -> PodInfo | None:
@@ -124,6 +130,8 @@ class ClusterState:
         uid = pod.metadata.uid
         old = self.pods.get(uid)
         new = PodInfo(pod, self.interner, old)
+        if new.group:
+            self.groups.assign(uid, (new.namespace, new.group))
         if old is None or old.row != self.nodes.row(new.node_name) or not old.has_same_requests(new):
             self.remove_pod(uid)
             self.pods[uid] = new
@@ -148,6 +156,8 @@ class ClusterState:
         self.assumed.discard(uid)
         self.pods[uid] = confirmed = assumed.to_bound(labels)
         self.nodes.replace_pod(assumed, confirmed)
+        if assumed.group:
+            self.groups.assign(uid, (assumed.namespace, assumed.group))
         return True
 
     def put_status(self, known: PodInfo, status: PodStatus) -> bool:

@@ -49,8 +49,8 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class PodTemplate:
     """A pod spec without the parts that differ between pods, with derived values computed once.
 
-    Left out are nodeName, hostname, names of projected volumes, names of claims, and the node that a DaemonSet pod is
-    pinned to; these stay on the pod. `fit` are the requests (pod-level resources included), `scoring` those that
+    Left out are nodeName, hostname, the group, names of projected volumes and claims, and the node that a DaemonSet pod
+    is pinned to; these stay on the pod. `fit` are the requests (pod-level resources included), `scoring` those that
     NodeResourcesFit scores, `on_node` and `non_zero` (cpu, memory) the amounts added to a node, `host_ports` the ports
     used there. `context` is what interpreting the spec depends on: namespace and labels of the pod, if any.
     """
@@ -93,21 +93,23 @@ class PodTemplate:
 class PodInfo:
     """A pod on a node, or about to be: all data that decisions about other pods need.
 
-    `row` is its node's row, -1 while it is on none; `claims` names the claims of its volumes of the kind
-    `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) if the pod's status shows an in-place resize,
-    else None; times are RFC 3339 text. `disrupted`: some scheduler has chosen the pod as a victim of preemption
+    `row` is its node's row, -1 while it is on none; `group` is the name of its PodGroup, "" without one; `claims` names
+    the claims of its volumes of the kind `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) if the
+    pod's status shows an in-place resize, else None; times are RFC 3339 text. `disrupted`: some scheduler has chosen
+    the pod as a victim of preemption
     (condition DisruptionTarget).
 
     `before` is the previous PodInfo: the pod most likely still has the same template.
     """
 
     __slots__ = (
-        *("claim_statuses", "claims", "disrupted", "generation", "label_class", "name", "node_name"),
+        *("claim_statuses", "claims", "disrupted", "generation", "group", "label_class", "name", "node_name"),
         *("nominated_node_name", "priority", "resized", "row", "start_time", "template", "terminating", "uid"),
     )
 
     def __init__(self, pod: Pod, interner: TemplateInterner, previous: PodInfo | None = None) -> None:
         metadata, spec = pod.metadata, pod.spec
+        self.group: str = "" if spec.scheduling_group is None else spec.scheduling_group.pod_group_name or ""
         self.uid: str = metadata.uid
         self.name: str = metadata.name
         self.generation: int = metadata.generation
@@ -149,7 +151,7 @@ class PodInfo:
         pod.node_name, pod.row, pod.priority = self.node_name, self.row, self.priority
         pod.start_time, pod.disrupted, pod.resized = self.start_time, self.disrupted, self.resized
         pod.claim_statuses, pod.claims = self.claim_statuses, self.claims
-        pod.nominated_node_name = self.nominated_node_name
+        pod.nominated_node_name, pod.group = self.nominated_node_name, self.group
         return pod
 
     @property
@@ -210,7 +212,7 @@ def _is_preemption(condition: PodCondition) -> bool:
 
 
 class PodKind:
-    """Pods to be scheduled that share template, labels, namespace and owners.
+    """Pods to be scheduled that share template, labels, namespace, owners and group.
 
     `signature` is their last signature, of the profile `signed_by`, when `ClusterState.epoch` was `signed_at`.
     """
@@ -233,7 +235,9 @@ class PendingPod(PodInfo):
         self.object: Pod = _share_parts(pod, self.template.spec, self.label_class)
         owners = pod.metadata.owner_references
         is_like_others = self.resized is None
-        self.kind: PodKind = interner.kind(self.template, self.label_class, owners) if is_like_others else PodKind()
+        self.kind: PodKind = (
+            interner.kind(self.template, self.label_class, owners, self.group) if is_like_others else PodKind()
+        )
 
     def to_bound(self, label_class: LabelClass) -> PodInfo:
         """Return the PodInfo of the pod on its node, which may have added labels."""
@@ -282,7 +286,7 @@ class PendingPod(PodInfo):
     def _own_fields(self) -> bytes:
         metadata, spec, status = self.object.metadata, self.object.spec, self.object.status
         claims = [volume.persistent_volume_claim for volume in spec.volumes]
-        own = (metadata.annotations, metadata.owner_references, spec.node_name, claims, spec.affinity)
+        own = (metadata.annotations, metadata.owner_references, spec.node_name, claims, spec.affinity, self.group)
         return _encode((own, status.nominated_node_name, status.resource_claim_statuses))
 
 
@@ -295,7 +299,7 @@ class TemplateInterner:
         self._classes: WeakValueDictionary[tuple[str, frozenset[tuple[str, str]], bool], LabelClass] = (
             WeakValueDictionary()
         )
-        self._kinds: WeakValueDictionary[tuple[PodTemplate, LabelClass, tuple[OwnerReference, ...]], PodKind] = (
+        self._kinds: WeakValueDictionary[tuple[PodTemplate, LabelClass, tuple[OwnerReference, ...], str], PodKind] = (
             WeakValueDictionary()
         )
         #: By the identity of a spec, and of labels: in memory, pods share these.
@@ -336,8 +340,10 @@ class TemplateInterner:
         self._class_of.put(labels, result)
         return result
 
-    def kind(self, template: PodTemplate, label_class: LabelClass, owners: tuple[OwnerReference, ...]) -> PodKind:
-        key = (template, label_class, owners)
+    def kind(
+        self, template: PodTemplate, label_class: LabelClass, owners: tuple[OwnerReference, ...], group: str
+    ) -> PodKind:
+        key = (template, label_class, owners, group)
         result = self._kinds.get(key)
         if result is None:
             result = self._kinds[key] = PodKind()
@@ -358,7 +364,7 @@ def _spec_context(spec: PodSpec, metadata: ObjectMeta) -> SpecContext:
 
 
 def _shared_spec(spec: PodSpec) -> PodSpec:
-    if not (spec.node_name or spec.hostname or spec.volumes or spec.affinity):
+    if not (spec.node_name or spec.hostname or spec.volumes or spec.affinity or spec.scheduling_group):
         return spec
     return msgspec.structs.replace(
         spec,
@@ -366,6 +372,7 @@ def _shared_spec(spec: PodSpec) -> PodSpec:
         hostname="",
         volumes=tuple(map(_without_own_name, spec.volumes)),
         affinity=_without_pinned_node(spec.affinity),
+        scheduling_group=None,
     )
 
 
@@ -379,7 +386,7 @@ def _share_parts(pod: Pod, shared: PodSpec, label_class: LabelClass) -> Pod:
         return pod
     metadata = msgspec.structs.replace(metadata, namespace=label_class.namespace, labels=label_class.labels)
     if shared != spec:
-        own = {"node_name": spec.node_name, "hostname": spec.hostname}
+        own = {"node_name": spec.node_name, "hostname": spec.hostname, "scheduling_group": spec.scheduling_group}
         shared = msgspec.structs.replace(shared, **own, volumes=spec.volumes, affinity=spec.affinity)
     return msgspec.structs.replace(pod, metadata=metadata, spec=shared)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 from msgspec.structs import replace
@@ -22,6 +22,7 @@ from kframework.objects import (
     Pod,
     PodCondition,
     PodResourceClaimStatus,
+    PodSchedulingGroup,
     PodStatus,
     StorageClass,
 )
@@ -351,3 +352,34 @@ def test_status_update_equals_update_of_the_whole_pod(before: list[ApiObject], s
         on_nodes = [[each.uid for each in node.pods] for node in stage.cluster.nodes]
         known.append((facts, on_nodes, stage.queue.told))
     assert known[0] == known[1]
+
+
+def member(name: str, **fields: Any) -> Pod:
+    pod = make_pod(name, **fields)
+    return replace(pod, spec=replace(pod.spec, scheduling_group=PodSchedulingGroup(pod_group_name="g")))
+
+
+def test_members_of_a_group_are_known_whatever_their_scheduler() -> None:
+    stage = Stage()
+    own, foreign, bound = member("p"), member("q", scheduler_name="other"), member("r", node_name="a")
+    for obj in (NODE, own, foreign, bound):
+        stage.handlers.upsert(obj)
+    members = stage.cluster.groups.members("default", "g")
+    assert list(members.unscheduled) == [own.metadata.uid, foreign.metadata.uid]
+    assert list(members.assigned) == [bound.metadata.uid]
+    stage.assume(own, waiting=False)
+    assert (list(members.assumed), members.scheduled) == ([own.metadata.uid], 2)
+    for obj in (own, foreign, bound):
+        stage.handlers.delete(obj)
+    assert len(stage.cluster.groups) == 0
+
+
+def test_deleted_member_does_not_come_back_when_its_reservation_is_undone() -> None:
+    stage = Stage()
+    pod = member("p")
+    stage.handlers.upsert(NODE)
+    stage.handlers.upsert(pod)
+    stage.assume(pod, waiting=True)
+    stage.handlers.delete(pod)
+    stage.cluster.forget(pod.metadata.uid)
+    assert len(stage.cluster.groups) == 0

@@ -40,6 +40,7 @@ def asked(ask: Callable[[Handle, PendingPod], object], **cluster: Any) -> tuple[
         (lambda handle, pod: len(handle.nominated_pods(pod, "a")), 0),
         (lambda handle, pod: list(handle.waiting_pods()), []),
         (lambda handle, pod: len(list(handle.objects(Namespace))), 0),
+        (lambda handle, pod: list(handle.pod_groups), []),
     ],
 )
 def test_handle_shows_nodes_pods_and_pending_pods(ask: Callable[[Handle, PendingPod], object], answer: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -22,6 +23,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import DEFAULT_PLUGINS
 from kframework.config.load import parse
 from kframework.config.models import LeaderElectionSettings
+from kframework.core.pod_engine import group_watches
 from kframework.core.runtime.registry import Registry
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
@@ -334,3 +336,29 @@ def test_roles_are_bound_to_the_account_and_the_lease_has_one_in_its_namespace()
     assert len(Authorizer(objects, ACCOUNT).grants) == sum(len(each["rules"]) for each in objects if "rules" in each)
     without = granted(parse(HEAD + "leaderElection: {leaderElect: false}\n"))
     assert [each["kind"] for each in without] == ["ClusterRole", "ClusterRoleBinding"]
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "granted"),
+    [
+        ("1.37", {}, []),
+        ("1.36", {"GenericWorkload": True}, []),
+        ("1.37", {"GenericWorkload": True}, [("podgroups", SEEING), ("podgroups/status", ("patch",))]),
+        (
+            "1.37",
+            {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True},
+            [("compositepodgroups", SEEING), ("podgroups", SEEING), ("podgroups/status", ("patch",))],
+        ),
+    ],
+)
+def test_groups_are_followed_with_their_gates_only(
+    minor: str, gates: dict[str, bool], granted: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    clock = SystemClock()
+    header = "apiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\n"
+    configuration = parse(f"{header}emulatedVersion: '{minor}'\nfeatureGates: {json.dumps(gates)}\n")
+    engine = Scheduler(configuration, MemoryCluster(clock), clock).engine
+    written = cluster_rules(engine.profiles, engine.watches)
+    groups = [rule for rule in written if rule.api_groups == ("scheduling.k8s.io",)]
+    assert sorted((name, rule.verbs) for rule in groups for name in rule.resources) == granted
+    assert list(engine.watches) == list(group_watches(configuration.options.gates))

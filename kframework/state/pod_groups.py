@@ -1,0 +1,92 @@
+"""The members of groups: which pods name a group in `spec.schedulingGroup`, and how far each of them is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+#: Namespace and name of a group.
+GroupKey = tuple[str, str]
+
+
+class GroupMembers:
+    """The uids of the pods of one group, in the order in which they came to each state.
+
+    `unscheduled` pods have no node, `assumed` ones have one in this scheduler only, `assigned` ones in the cluster.
+    """
+
+    __slots__ = ("assigned", "assumed", "unscheduled")
+
+    def __init__(self) -> None:
+        self.unscheduled: dict[str, None] = {}
+        self.assumed: dict[str, None] = {}
+        self.assigned: dict[str, None] = {}
+
+    @property
+    def scheduled(self) -> int:
+        """The number of pods that are on a node, assumed ones included."""
+        return len(self.assumed) + len(self.assigned)
+
+    def __len__(self) -> int:
+        return len(self.unscheduled) + self.scheduled
+
+    def discard(self, uid: str) -> None:
+        for pods in (self.unscheduled, self.assumed, self.assigned):
+            pods.pop(uid, None)
+
+
+class PodGroups:
+    """The members of all groups that pods name, of any scheduler and whether or not the group exists.
+
+    `group_of` has the group of each known pod by uid. A group without pods is forgotten.
+    """
+
+    def __init__(self) -> None:
+        self._members: dict[GroupKey, GroupMembers] = {}
+        self.group_of: dict[str, GroupKey] = {}
+
+    def members(self, namespace: str, name: str) -> GroupMembers:
+        """Return the members of a group, none if no pod names it."""
+        return self._members.get((namespace, name)) or GroupMembers()
+
+    def __iter__(self) -> Iterator[GroupKey]:
+        return iter(self._members)
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    # -- changes: by the inbox and the cycle only ----------------------------------------------------------------------
+
+    def add(self, uid: str, group: GroupKey) -> None:
+        """Add a pod without a node; one that is known keeps its state."""
+        if uid not in self.group_of:
+            self._of(uid, group).unscheduled[uid] = None
+
+    def assign(self, uid: str, group: GroupKey) -> None:
+        members = self._of(uid, group)
+        if uid not in members.assigned:
+            members.discard(uid)
+            members.assigned[uid] = None
+
+    def assume(self, uid: str) -> None:
+        """Move an unscheduled pod to the assumed ones; an unknown pod was deleted meanwhile."""
+        group = self.group_of.get(uid)
+        if group is not None and self._members[group].unscheduled.pop(uid, uid) is None:
+            self._members[group].assumed[uid] = None
+
+    def forget(self, uid: str) -> None:
+        """Undo the assumption of a pod, if it is known and has not been assigned since."""
+        group = self.group_of.get(uid)
+        if group is not None and self._members[group].assumed.pop(uid, uid) is None:
+            self._members[group].unscheduled[uid] = None
+
+    def remove(self, uid: str) -> None:
+        group = self.group_of.pop(uid, None)
+        if group is not None:
+            members = self._members[group]
+            members.discard(uid)
+            if not members:
+                del self._members[group]
+
+    def _of(self, uid: str, group: GroupKey) -> GroupMembers:
+        self.group_of[uid] = group
+        return self._members.setdefault(group, GroupMembers())
