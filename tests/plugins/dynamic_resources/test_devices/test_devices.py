@@ -38,7 +38,7 @@ def test_search_sees_what_is_in_reach_and_in_use() -> None:
     assert devices.selection.matches(asked[0][0][0], pool.devices[0], other)
 
 
-def test_all_who_look_at_a_cluster_see_the_same() -> None:
+def test_readers_of_a_cluster_share_one_state() -> None:
     """What one profile reserves another does not give away."""
     state = ClusterState()
     one, other = devices_in(state), devices_in(state)
