@@ -89,7 +89,7 @@ async def list_pages(
 
 
 class PageReader(Generic[T]):
-    """A decoder of the pages of a list. Equal specs and statuses of pods become one struct."""
+    """A decoder of the pages of a list that shares equal specs and statuses of pods."""
 
     def __init__(self, kind: Kind[T]) -> None:
         self._kind = kind
