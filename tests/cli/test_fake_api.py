@@ -38,6 +38,15 @@ def test_fake_api_serves_the_objects_of_files_until_it_is_stopped(tmp_path: Path
 
 
 @pytest.mark.slow
+def test_fake_api_serves_another_minor_on_request() -> None:
+    with (
+        fake_api("--emulated-version", "1.36") as (_, kubeconfig),
+        urlopen(f"{server_of(kubeconfig)}/version") as response,
+    ):
+        assert json.load(response)["gitVersion"].startswith("v1.36.")
+
+
+@pytest.mark.slow
 def test_state_is_kept_over_a_restart(tmp_path: Path) -> None:
     file, state = tmp_path / "cluster.yaml", tmp_path / "state"
     file.write_text(NODE)

@@ -4,8 +4,8 @@ A line with `$` is a command, those with `>` behind it are what it reads. Then c
 what goes to stderr and `?` before an exit code that is not 0. Lines with `##` are for people. What differs from run to
 run (ages, addresses, uids, versions) is replaced by a word, and runs of spaces by two.
 
-`python -m tests.end_to_end.transcripts` rewrites all of them; compare the difference with what a
-real API server says. With the name of a file it prints that one as it would be now, and this is what the tests
+`python -m tests.end_to_end.transcripts` rewrites all of them; compare the difference with what a real API server says.
+With the name of a file, and a minor of Kubernetes, it prints that one as it would be now, and this is what the tests
 do: in a process of their own the server knows no kinds but those that it comes with.
 """
 
@@ -23,6 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from kframework.testing import fake_api
+from kframework.values.feature_gates import LATEST_MINOR
 from tests.end_to_end.processes import DEADLINE
 
 FOLDER = Path(__file__).with_name("kubectl")
@@ -78,14 +79,14 @@ def read(text: str) -> Iterator[Entry]:
             remark += f"{line}\n"
 
 
-def recorded(text: str) -> str:
-    """Run the commands of a transcript on a new cluster, and rewrite it.
+def recorded(text: str, minor: str = LATEST_MINOR) -> str:
+    """Run the commands of a transcript on a new cluster of a minor of Kubernetes, and rewrite it.
 
     Workloads act only where the transcript begins by saying so, and waits for them: what they have made by the time of
     the next command is not the same twice.
     """
     controllers = ("*",) if text.startswith(_ACTING) else _AT_ONCE
-    with TemporaryDirectory() as home, fake_api(rbac=True, controllers=controllers) as api:
+    with TemporaryDirectory() as home, fake_api(rbac=True, controllers=controllers, minor=minor) as api:
         environment = {"PATH": os.environ["PATH"], "HOME": home, "TMPDIR": home, "KUBECONFIG": str(api.kubeconfig)}
         return "\n".join([_run(entry, environment) for entry in read(text)])
 
@@ -130,6 +131,7 @@ def _write_all() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:]:
-        sys.stdout.write(recorded(Path(sys.argv[1]).read_text()))
+        file, *minor = sys.argv[1:]
+        sys.stdout.write(recorded(Path(file).read_text(), *minor))
     else:
         _write_all()

@@ -275,6 +275,14 @@ def test_least_that_a_scheduler_needs() -> None:
     ]
 
 
+@pytest.mark.parametrize(("minor", "is_granted"), [("1.36", False), ("1.37", True)])
+def test_rules_that_taint_devices_are_watched_since_1_37(minor: str, is_granted: bool) -> None:
+    own = f"---\napiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nemulatedVersion: '{minor}'\n"
+    found = rules(HEAD + own)
+    assert any("devicetaintrules" in rule.resources for rule in found) is is_granted
+    assert all(rule.verbs == SEEING for rule in found if "devicetaintrules" in rule.resources)
+
+
 def test_pods_may_be_deleted_where_something_preempts() -> None:
     others = [name for name in OPTIONAL if name != "DefaultPreemption"]
     assert PolicyRule(("",), ("pods",), ("get", *SEEING, "delete")) in rules(disabling(*others))

@@ -23,6 +23,33 @@ def test_gate_is_on_by_default_or_by_setting(minor: str, settings: dict[str, boo
     assert FeatureGates(minor, settings).is_enabled("StorageCapacityScoring") is is_enabled
 
 
+@pytest.mark.parametrize(
+    ("gate", "before", "now", "problem"),
+    [
+        ("StorageCapacityScoring", False, True, ""),
+        ("VolumeLimitScaling", False, True, ""),
+        ("DRADeviceTaintRules", False, True, ""),
+        ("DRAFractionalCapacityRange", False, True, ""),
+        ("DRADeviceTaints", True, True, ""),
+        ("DRAExtendedResource", True, True, "feature is locked to true"),
+        ("DRAPrioritizedList", True, True, "feature is locked to true"),
+        ("DRAResourceClaimDeviceStatus", True, True, "feature is locked to true"),
+        ("NodeDeclaredFeatures", True, True, "feature is locked to true"),
+        ("InPlacePodVerticalScalingInitContainers", True, True, ""),
+        ("SchedulerQueueingHints", True, False, "unrecognized feature gate"),
+        ("SidecarContainers", True, False, "unrecognized feature gate"),
+        ("GenericWorkload", False, False, ""),
+        ("GangScheduling", False, False, "unrecognized feature gate"),
+        ("WorkloadAwarePreemption", False, False, "unrecognized feature gate"),
+        ("SchedulerPreQueueingHints", False, False, ""),
+    ],
+)
+def test_gate_has_the_default_and_the_lock_of_1_37(gate: str, before: bool, now: bool, problem: str) -> None:
+    assert (FeatureGates("1.36").is_enabled(gate), FeatureGates("1.37").is_enabled(gate)) == (before, now)
+    first = next(FeatureGates("1.37", {gate: not now}).problems(), None) if problem else None
+    assert problem in (first.message if first is not None else "")
+
+
 def test_gate_that_the_minor_lacks_is_off() -> None:
     assert not FeatureGates("1.36").is_enabled("DRAFractionalCapacityRange")
     assert not FeatureGates("1.37").is_enabled("SchedulerQueueingHints")

@@ -162,6 +162,54 @@ def test_devices_have_in_common_what_they_must(constraint: Mapping[str, object],
     assert got(world(slices, asked, used())) == expected
 
 
+@pytest.mark.parametrize(
+    ("slices", "asked", "expected"),
+    [
+        pytest.param(
+            [parts("a", allowMultipleAllocations=True), parts("b", "c")],
+            claims(exactly("x", count=4), exactly("y")),
+            None,
+            id="#139040: a shared device is given once to a request",
+        ),
+        pytest.param(
+            [parts("a", "b")], claims(exactly(**ALL)), [["r: p0/a", "r: p0/b"]], id="#138885: all devices with counters"
+        ),
+        pytest.param(
+            [with_attributes(a={"numa": {"int": 0}}, b={"numa": {"int": 1}}, c={"numa": {"int": 0}})],
+            [{"requests": [exactly(count=3)], "constraints": [{"distinctAttribute": f"{DRIVER}/numa"}]}],
+            None,
+            id="#140600: distinctAttribute compares all devices of a request",
+        ),
+        pytest.param(
+            [parts(*"ab", **TAINTED), parts(*"cd")],
+            claims(exactly(count=2)),
+            [["r: p1/c", "r: p1/d"]],
+            id="#140431: a device that a taint refuses keeps no counters",
+        ),
+    ],
+)
+def test_faults_that_1_37_corrects_are_not_repeated(
+    slices: Sequence[Mapping[str, object]], asked: Sequence[Mapping[str, object]], expected: list[list[str]] | None
+) -> None:
+    assert got(world(slices, asked, used())) == expected
+
+
+@pytest.mark.parametrize(("count", "fits"), [(3, True), (4, False)])
+def test_pools_of_one_name_have_counters_of_their_own_by_driver(count: int, fits: bool) -> None:
+    """Kubernetes 1.36.2 mixes them up (#140435). There is room for one device here and for two there."""
+    pool = {"name": "p", "resourceSliceCount": 1}
+    slices = [
+        {
+            **parts("a", "b"),
+            "driver": driver,
+            "pool": pool,
+            "sharedCounters": [{"name": "whole", "counters": {"slices": {"value": amount}}}],
+        }
+        for driver, amount in ((DRIVER, "2"), ("other.example.com", "4"))
+    ]
+    assert (got(world(slices, claims(exactly(count=count)), used())) is not None) is fits
+
+
 def test_a_choice_that_leads_nowhere_is_taken_back_whole() -> None:
     """The first device of the first request is of the wrong model for the second: counters and values come back."""
     slices = [

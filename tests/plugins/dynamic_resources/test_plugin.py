@@ -558,3 +558,14 @@ def test_rule_has_no_effect_without_its_feature_gate(option: str) -> None:
 )
 def test_pod_is_queued_if_a_rule_goes_or_changes(new: DeviceTaintRule | None, queues: bool) -> None:
     assert made().after_rule_change(pending_pod(using("web", "c")), RULE, new) == queue_if(queues)
+
+
+def test_claim_of_many_nodes_beside_one_of_each_pod_is_no_obstacle() -> None:
+    """In Kubernetes 1.36.2 the second pod is never scheduled (#139017)."""
+    network = gpus("", "net-0", pool="0-network")
+    shared = replace(network, spec=replace(network.spec, node_name=None, all_nodes=True))
+    pods = [with_claim(with_claim(make_pod(name), claim="net", called="net"), claim=name) for name in ("web", "db")]
+    slices = (shared, gpus("a", "gpu-0"), gpus("b", "gpu-0"))
+    result = scenario(*slices, *(wanting(name) for name in ("net", "web", "db")), pods=pods).run()
+    assert devices(claim_of(result, "net")) == ["0-network/net-0"]
+    assert {result.node_of("web"), result.node_of("db")} == {"a", "b"}
