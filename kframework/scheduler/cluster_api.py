@@ -15,7 +15,7 @@ from kframework.client.cluster import Cluster
 from kframework.errors import ClusterError
 from kframework.framework.handle import COMPLETED, Api
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler.outbox import RETRY_DELAYS, RETRYABLE, Outbox
+from kframework.scheduler.outbox import DENIALS, RETRY_DELAYS, RETRYABLE, Outbox
 from kframework.scheduler.timeouts import without_timeout
 from kframework.state.pods import PendingPod
 from kframework.values.feature_gates import FeatureGates
@@ -37,6 +37,9 @@ def retried_answers(gates: FeatureGates) -> frozenset[int]:
 
 #: Reading back is retried until there is an answer; each pause, in seconds, is five times the previous, up to the last.
 FIRST_READ_DELAY, MAX_READ_DELAY = 0.01, 10.0
+
+#: How many denied reads are retried: a server that has just started denies everything until it has read its roles.
+MAX_DENIED_READS = 4
 
 
 class ClusterApi(Api):
@@ -85,10 +88,10 @@ class ClusterApi(Api):
     async def read_back(self, pod: PendingPod) -> str | None:
         """Return the pod's node, "" while there is none, None if it cannot be bound any more.
 
-        It is retried until there is an answer; if reading is forbidden, the pod is assumed to have no node.
+        It is retried until there is an answer; if reading stays forbidden, the pod is assumed to have no node.
         ClusterError once writes are blocked.
         """
-        pause = FIRST_READ_DELAY
+        pause, denied = FIRST_READ_DELAY, 0
         while True:
             self._outbox.fence.check()
             try:
@@ -96,7 +99,8 @@ class ClusterApi(Api):
             except ClusterError as error:
                 if error.status == 404:
                     return None
-                if 0 < error.status < 500 and error.status != 429:
+                denied += error.status in DENIALS
+                if denied > MAX_DENIED_READS or (0 < error.status < 500 and error.status not in (429, *DENIALS)):
                     return ""
             else:
                 if current.metadata.uid != pod.uid:

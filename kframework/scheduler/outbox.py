@@ -56,9 +56,13 @@ ENGINE_RETRY_DELAYS = (0.1, 0.2, 0.4, 0.8, 1.6)
 #: two minutes without an answer, and once after any other error.
 EVENT_TRIES, EVENT_RETRY_DELAY, MAX_EVENT_RETRY_DELAY, EVENT_JITTER = 12, 1.0, 16.0, 0.25
 
+#: The answers of a server that denies a request. One that has just started does so until it has read its roles, so an
+#: event is tried again, for seven seconds; kube-scheduler drops it.
+DENIALS, DENIED_EVENT_TRIES = frozenset({401, 403}), 4
+
 #: The answers to an event to retry, besides server errors: none at all, a conflict (unless the event exists already,
-#: which equals success), too many requests.
-EVENT_RETRYABLE = frozenset({0, 409, 429})
+#: which equals success), too many requests, a denial.
+EVENT_RETRYABLE = frozenset({0, 409, 429, *DENIALS})
 
 #: The reasons for dropped events, as labels of the metric.
 QUEUE_FULL, WRITE_FAILED = "queue_full", "write_failed"
@@ -310,7 +314,8 @@ class Outbox:
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # the pod or namespace is gone, or writes are blocked
-            if event.tries < EVENT_TRIES and (error.status in EVENT_RETRYABLE or error.status >= 500):
+            tries = DENIED_EVENT_TRIES if error.status in DENIALS else EVENT_TRIES
+            if event.tries < tries and (error.status in EVENT_RETRYABLE or error.status >= 500):
                 self._awaiting_retry += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)

@@ -37,6 +37,9 @@ QUIET_TIME = 700.0
 #: How long the API server runs on average, and how long it is away at most, in seconds.
 UPTIME, DOWNTIME = 200.0, 20.0
 
+#: How long a server that has just started denies everything, in seconds: it has not read its roles yet.
+DENYING = 1.5
+
 #: How long it is on average until all stands still, and for how long it does at most, in seconds.
 JUMP_INTERVAL, LONGEST_JUMP = 300.0, 120.0
 
@@ -195,7 +198,7 @@ class FaultyRun(ABC, Generic[E]):
         while self.shape.rates != Rates():
             await asyncio.sleep(random.expovariate(1 / UPTIME))
             self.troubles["API server restarted"] += 1
-            self.faulty.restart(random.uniform(0.0, DOWNTIME))
+            self.faulty.restart(random.uniform(0.0, DOWNTIME), denying=DENYING)
 
     async def _jump_in_time(self) -> None:
         """Let time jump: the machine slept, and whatever became due meanwhile is due at once."""

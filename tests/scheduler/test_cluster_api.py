@@ -18,7 +18,7 @@ from kframework.config.load import default_configuration
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, PodCondition
-from kframework.scheduler.cluster_api import ClusterApi
+from kframework.scheduler.cluster_api import MAX_DENIED_READS, ClusterApi
 from kframework.scheduler.outbox import JITTER, RETRY_DELAYS, Outbox
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.pods import PendingPod, TemplateInterner
@@ -267,10 +267,21 @@ def test_conflict_may_be_a_binding_that_is_done() -> None:
 
 def test_repeated_binding_decides_if_reading_is_forbidden() -> None:
     async def work(desk: Desk) -> None:
-        desk.cluster.faults.append(failing("get", ClusterError("no", status=403), 9))
+        desk.cluster.faults.append(failing("get", ClusterError("no", status=403), 99))
         with pytest.raises(ClusterError, match="already assigned") as refused:
             await desk.api.bind(desk.pod, "a")
-        assert (refused.value.status, desk.methods) == (409, ALL_TRIES)
+        tries = ["bind", *["get"] * (MAX_DENIED_READS + 1)] * (len(RETRY_DELAYS) + 1)
+        assert (refused.value.status, desk.methods) == (409, tries)
+
+    at_a_desk(work, "done")
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_bound_pod_is_found_when_a_server_that_has_just_started_has_read_its_roles(status: int) -> None:
+    async def work(desk: Desk) -> None:
+        desk.cluster.faults.append(failing("get", ClusterError("no", status=status), MAX_DENIED_READS))
+        await desk.api.bind(desk.pod, "a")
+        assert (desk.node_name, desk.methods) == ("a", ["bind", *["get"] * (MAX_DENIED_READS + 1)])
 
     at_a_desk(work, "done")
 

@@ -77,14 +77,18 @@ class FaultyTransport(TransportLayer):
         self._rates = rates
         self._clock = clock
         self._restarts = 0
-        self._back_at = -math.inf
+        self._back_at = self._grants_from = -math.inf
         #: What waits for the next line of each watch, in order: a set of them would have none.
         self._waiting: dict[asyncio.Timeout, None] = {}
 
-    def restart(self, seconds: float) -> None:
-        """Restart the server: all connections break now, and for some seconds there are no new ones."""
+    def restart(self, seconds: float, *, denying: float = 0.0) -> None:
+        """Restart the server: all connections break now, and for so many seconds there are no new ones.
+
+        After that it denies everything for a while, until it has read its roles.
+        """
         self._restarts += 1
         self._back_at = self._clock.now() + seconds
+        self._grants_from = self._back_at + denying
         for limit in self._waiting:
             limit.reschedule(asyncio.get_running_loop().time())
 
@@ -133,6 +137,9 @@ class FaultyTransport(TransportLayer):
             raise _broken("the connection was refused")
 
     def _refusal(self, request: Request) -> Response | None:
+        if self._clock.now() < self._grants_from:
+            self.counts["denied"] += 1
+            return _refused(403, "Forbidden", f'User "scheduler" cannot {request.method} resource "{request.path}"')
         writes, query = request.method != "GET", dict(request.query)
         if writes and self._occurs("conflict"):
             return _refused(409, "Conflict", "the object has been modified; please apply your changes to the latest")

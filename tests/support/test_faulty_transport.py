@@ -219,6 +219,20 @@ def test_restart_drops_connections_and_refuses_new_ones() -> None:
     assert server.faulty.counts == {"connection closed": 1, "connection refused": 3}
 
 
+def test_restarted_server_denies_everything_for_a_while() -> None:
+    server = TransportTrial(Rates())
+
+    async def ask(faulty: FaultyTransport) -> list[int]:
+        faulty.restart(1.0, denying=2.0)
+        statuses = []
+        for _ in range(2):
+            await asyncio.sleep(1.5)
+            statuses.append((await faulty.send(POST)).status)
+        return statuses
+
+    assert server.run(ask) == [403, 200]
+
+
 async def restart_during(faulty: FaultyTransport, ask: Awaitable[T]) -> T:
     """Ask, and have the server restarted meanwhile."""
     asyncio.get_running_loop().call_later(1.001, faulty.restart, 1.0)

@@ -22,7 +22,7 @@ from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.scheduler import outbox
 from kframework.scheduler.event_recorder import EventRecorder
-from kframework.scheduler.outbox import EVENT_TRIES, MAX_CONCURRENT, Outbox, WriteResult
+from kframework.scheduler.outbox import DENIED_EVENT_TRIES, EVENT_TRIES, MAX_CONCURRENT, Outbox, WriteResult
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
@@ -211,7 +211,7 @@ def test_missing_right_is_reported_elsewhere(caplog: pytest.LogCaptureFixture) -
         desk.faults["patch_pod_status"] = desk.faults["record_event"] = denied
         await desk.patch("p")
         desk.outbox.record(event("e"))
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(10.0)
         assert desk.outbox.dropped == {"queue_full": 0, "write_failed": 1}
 
     at_a_desk(work)
@@ -338,7 +338,8 @@ def test_of_one_event_one_write_is_in_flight_at_a_time_and_the_last_one_counts()
         (refused(0), 1, EVENT_TRIES, 1),
         (refused(429), 1, EVENT_TRIES, 1),
         (refused(503), 2, EVENT_TRIES, 1),
-        (refused(403), 2, 1, 1),
+        (refused(401), 1, DENIED_EVENT_TRIES, 1),
+        (refused(403), 2, DENIED_EVENT_TRIES, 1),
         (refused(404), 1, 1, 0),
         (refused(409), 2, EVENT_TRIES, 1),
         (refused(422), 2, 1, 1),
@@ -361,6 +362,17 @@ def test_event_that_cannot_be_written_now_is_tried_again_and_again_and_any_other
     with caplog.at_level(logging.WARNING):
         at_a_desk(work)
     assert caplog.messages == ["dropped an event: no; not logged again until the queue is empty"] * lost
+
+
+def test_event_is_written_when_a_server_that_has_just_started_has_read_its_roles() -> None:
+    async def work(desk: Desk) -> None:
+        desk.faults["record_event"] = iter([refused(0), refused(403), refused(403)])
+        desk.outbox.record(event("e"))
+        await desk.written()
+        assert len(desk.cluster.objects(Event)) == 1
+        assert desk.outbox.dropped == {"queue_full": 0, "write_failed": 0}
+
+    at_a_desk(work)
 
 
 @pytest.mark.parametrize("status", [0, 429, 500, 503, 504])
