@@ -10,6 +10,7 @@ import msgspec
 
 from kframework import Code
 from kframework.objects import ApiObject, Node, Pod
+from kframework.values.feature_gates import MINORS
 
 __all__ = ["UU", "Case", "U", "World"]
 
@@ -20,7 +21,8 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     """What is mixed into random clusters, and how the plugin is configured there.
 
     The nodes, pods and objects are those that it is about and that no random ones are like. Other plugins stand
-    `other_plugins` it where wake-ups are checked. Its `sources` hold these values.
+    `other_plugins` it where wake-ups are checked. Its `sources` hold these values. The `minors` of Kubernetes take
+    turns: only one of them in a world of which another knows nothing.
     """
 
     args: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -29,6 +31,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     objects: Sequence[ApiObject] = ()
     other_plugins: Sequence[str] = ()
     sources: Mapping[str, Mapping[str, object]] = msgspec.field(default_factory=dict)
+    minors: Sequence[str] = MINORS
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

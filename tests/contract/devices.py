@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kframework.objects import DeviceClass, Pod, PodResourceClaim, PodResourceClaimStatus, ResourceClaim, ResourceSlice
+from kframework.objects import (
+    DeviceClass,
+    DeviceTaintRule,
+    Pod,
+    PodResourceClaim,
+    PodResourceClaimStatus,
+    ResourceClaim,
+    ResourceSlice,
+)
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.plugins.dynamic_resources import plugin
 from kframework.plugins.dynamic_resources.pod_claims import DELETED, FOREIGN, MISSING, NO_SOURCE, NOT_CREATED
@@ -32,6 +40,13 @@ def gpus(name: str, *devices: str, pool: str = "", **said: Any) -> ResourceSlice
         **said,
     }
     return msgspec.convert({"metadata": {"name": name}, "spec": spec}, ResourceSlice)
+
+
+def rule(driver: str = DRIVER, **status: str) -> DeviceTaintRule:
+    """Make a rule that keeps pods off the devices of a driver."""
+    spec = {"deviceSelector": {"driver": driver}, "taint": {"key": "broken", "effect": "NoSchedule"}}
+    made = {"metadata": {"name": "rule"}, "spec": spec, "status": {"conditions": [status] if status else []}}
+    return msgspec.convert(made, DeviceTaintRule)
 
 
 def a_class(name: str = "gpu", expression: str = "true", extended: str | None = None) -> DeviceClass:
@@ -154,6 +169,16 @@ def slow(*conditions: str) -> ResourceClaim:
     return claim("slow", {"exactly": exactly()}, status={**SLOW, "devices": devices})
 
 
+#: Devices that rules taint now and then, which they do since 1.37.
+TAINTED = World(
+    nodes=NODES,
+    pods=[using(each.metadata.name) for each in SOME],
+    objects=[
+        *[SLICES[1], a_class(), *SOME],
+        *[rule(), rule(type="EvictionInProgress", status="True"), rule("other.example.com")],
+    ],
+    minors=("1.37",),
+)
 UNREADY = World(nodes=NODES, pods=[using("slow")], objects=[slow(), slow("ready"), slow("failed")])
 #: Extended resources: GPUs are devices where no node offers them, FPGAs are not.
 LEFT = asking("left-over", gpu=1)
@@ -181,7 +206,7 @@ def missing(*names: str) -> Sequence[str]:
 
 CASES: dict[str, Case] = {
     "DynamicResources": Case(
-        worlds=[FREE, TAKEN, INVALID, INCOMPLETE, UNREADY, EXTENDED],
+        worlds=[FREE, TAKEN, INVALID, INCOMPLETE, TAINTED, UNREADY, EXTENDED],
         reasons={
             *plugin.REASONS.values(),
             *missing("one", "two", "either", "more", "most", "here", "going", "odd", "slow", "of-own"),

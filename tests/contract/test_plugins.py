@@ -49,6 +49,7 @@ def check(name: str, world: World, examples: int, seed: int = 0) -> Coverage:
         pods=world.pods,
         objects=world.objects,
         sources=world.sources,
+        minors=world.minors,
         examples=CASES[name].times * examples,
         seed=seed,
     )

@@ -47,6 +47,7 @@ UNNEEDED = {
 }
 #: Hints that skip what does not happen: gates of a pod on a node, the deletion of one that holds nothing, and the like.
 UNSKIPPING = {
+    ("DynamicResources", "resource.k8s.io/DeviceTaintRule", ActionType.DELETE),
     ("NodeDeclaredFeatures", "Node", ActionType.ADD),
     ("NodeDeclaredFeatures", "Node", ActionType.UPDATE_NODE_DECLARED_FEATURE),
     ("NodeResourcesFit", "Pod", ActionType.DELETE),
@@ -70,6 +71,7 @@ def check(
         pods=world.pods,
         objects=world.objects,
         sources=world.sources,
+        minors=world.minors,
         examples=examples,
         seed=seed,
     )
