@@ -355,11 +355,11 @@ def test_roles_are_bound_to_the_account_and_the_lease_has_one_in_its_namespace()
     [
         ("1.37", {}, []),
         ("1.36", {"GenericWorkload": True}, []),
-        ("1.37", {"GenericWorkload": True}, [("podgroups", SEEING), ("podgroups/status", ("patch",))]),
+        ("1.37", {"GenericWorkload": True}, [("podgroups", ("get", *SEEING)), ("podgroups/status", ("patch",))]),
         (
             "1.37",
             {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True},
-            [("compositepodgroups", SEEING), ("podgroups", SEEING), ("podgroups/status", ("patch",))],
+            [("compositepodgroups", SEEING), ("podgroups", ("get", *SEEING)), ("podgroups/status", ("patch",))],
         ),
     ],
 )
