@@ -70,14 +70,14 @@ class _PodRecords(RecordBuffer[P]):
 
     def __init__(self, max_records: int) -> None:
         super().__init__(max_records * MIN_WEIGHT, _weigh_record)
-        self._by_pod: dict[str, deque[P]] = {}
+        self._by_pod: dict[str, list[P]] = {}
 
     def add(self, record: P) -> Sequence[P]:
-        self._by_pod.setdefault(record.uid, deque()).append(record)
+        self._by_pod.setdefault(record.uid, []).append(record)
         dropped = super().add(record)
         for oldest in dropped:
             matches = self._by_pod[oldest.uid]
-            matches.popleft()
+            matches.pop(0)
             if not matches:
                 del self._by_pod[oldest.uid]
         return dropped
