@@ -12,7 +12,7 @@ import msgspec
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
 from kframework.objects.problem import format_path
-from kframework.testing.conformance import allocation, objects, sequence, single
+from kframework.testing.conformance import allocation, group, objects, sequence, single
 from kframework.testing.conformance.allocation import AllocationQuestion, RecordedAllocation
 from kframework.testing.conformance.cases import Case, Fact, Uncompared
 from kframework.testing.conformance.recorded import RecordedCycle
@@ -83,6 +83,7 @@ _COMPARERS: Mapping[str, _Comparer] = {
     "resources": _compare_objects(objects.ResourcesQuestion, objects.compare_resources),
     "selector": _compare_objects(objects.SelectorQuestion, objects.compare_selector),
     "quantity": _compare_objects(objects.QuantityQuestion, objects.compare_quantity),
+    "group": lambda case, registry: group.compare(case),
     "cel": _compare_objects(objects.DeviceSelectorQuestion, objects.compare_device_selector),
 }
 

@@ -1,0 +1,70 @@
+"""Recorded groups of the alpha become groups of 1.37, or are passed over with a reason."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kframework.objects import DisruptionMode
+from kframework.objects.pod_groups import CHOSEN
+from kframework.testing.conformance.cases import Case
+from kframework.testing.conformance.group import GroupInput, compare, reason_to_pass_over
+
+GANG = {"gang": {"minCount": 2}}
+ALL_GATES = {"GenericWorkload": True, "GangScheduling": True}
+
+
+def pod(name: str, priority: int = 0, group: str = "g") -> dict[str, Any]:
+    spec: dict[str, Any] = {"containers": [{"name": "c"}], "priority": priority}
+    if group:
+        spec["schedulingGroup"] = {"podGroupName": group}
+    return {"metadata": {"name": name, "namespace": "team", "uid": name}, "spec": spec}
+
+
+def case(scenario: str = "gang", **inputs: Any) -> Case:
+    spec = {"schedulingPolicy": GANG, **inputs.pop("spec", {})}
+    group = {"metadata": {"name": "g", "namespace": "team"}, "spec": spec}
+    inputs = {"podGroups": [group], "pending": [pod("a", 3), pod("b", 3)], "featureGates": ALL_GATES, **inputs}
+    return Case(f"pod_groups-A-0001-{scenario}", "group", "pod_groups", inputs, {"order": []})
+
+
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        ({}, None),
+        ({"disruptionMode": "Pod"}, DisruptionMode(single=CHOSEN)),
+        ({"disruptionMode": "PodGroup"}, DisruptionMode(all=CHOSEN)),
+    ],
+)
+def test_group_of_the_alpha_has_the_mode_and_the_priority_of_its_members(
+    mode: dict[str, str], expected: DisruptionMode | None
+) -> None:
+    recorded = case(spec=mode).input_as(GroupInput)
+    (group,) = recorded.groups()
+    assert (group.spec.priority, group.spec.disruption_mode) == (3, expected)
+    assert group.spec.scheduling_policy.gang is not None and group.spec.scheduling_policy.gang.min_count == 2
+
+
+def test_gates_that_1_37_folded_into_one_are_left_out() -> None:
+    gates = {**ALL_GATES, "WorkloadAwarePreemption": True, "TopologyAwareWorkloadScheduling": True}
+    recorded = case(featureGates=gates).input_as(GroupInput)
+    assert recorded.gates() == {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "reason"),
+    [
+        (case(), ""),
+        (case("preempt_group"), "1.37 decides preempt_group otherwise"),
+        (case(pending=[pod("a", 1), pod("b", 2)]), "members differ in priority"),
+        (case(featureGates={"GenericWorkload": True}), "1.37 has no groups without gangs"),
+        (case(featureGates={"GenericWorkload": True}, spec={"schedulingPolicy": {"basic": {}}}), ""),
+        (case(pods=[pod("low", 1, "")]), "1.37 may evict pods of lower priority"),
+        (case(pods=[pod("same", 3, "")]), ""),
+    ],
+)
+def test_case_that_1_37_may_decide_otherwise_is_passed_over(recorded: Case, reason: str) -> None:
+    assert reason_to_pass_over(recorded, recorded.input_as(GroupInput)) == reason
+    (uncompared,) = compare(recorded)
+    assert getattr(uncompared, "reason", None) == (reason or "the engine does not decide groups yet")
