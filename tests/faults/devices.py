@@ -17,7 +17,11 @@ from kframework.objects import (
     Device,
     DeviceClass,
     DeviceTaint,
+    DeviceTaintRule,
+    DeviceTaintRuleSpec,
+    DeviceTaintSelector,
     Node,
+    ObjectMeta,
     Pod,
     PodResourceClaim,
     ResourceClaim,
@@ -84,6 +88,8 @@ class DeviceWorld:
         """Let all be there as it was at first, and stay so."""
         self.may_fail = False
         self._restore_classes()
+        for rule in self._cluster.objects(DeviceTaintRule):
+            self._cluster.remove(DeviceTaintRule, rule.metadata.name)
         for pool in self._pools:
             self._begin_generation(pool, fewer=0)
             self._publish(pool)
@@ -161,9 +167,15 @@ class DeviceWorld:
         self._pools[pool] = tuple(_of_generation(each, generation, fewer) for each in self._whole[pool])
 
     def _taint(self) -> None:
-        """Taint a device of a pool, or take all taints away there."""
+        """Taint a device of a pool, every other time by a rule, or take all taints away there."""
         pool = self._any_pool()
-        if any(device.taints for each in self._pools[pool] for device in each.spec.devices):
+        rule = _rule(pool, self._pools[pool][0].spec.devices)
+        if self._cluster.find(DeviceTaintRule, rule.metadata.name) is not None:
+            self._cluster.remove(DeviceTaintRule, rule.metadata.name)
+        elif self._troubles["devices tainted"] > self._troubles["devices tainted by rules"]:
+            self._cluster.add(rule)
+            self._troubles["devices tainted by rules"] += 1
+        elif any(device.taints for each in self._pools[pool] for device in each.spec.devices):
             self._pools[pool] = tuple(map(_untainted, self._pools[pool]))
         else:
             self._pools[pool] = tuple(map(_tainted, self._pools[pool]))
@@ -301,6 +313,15 @@ def _of_generation(published: ResourceSlice, generation: int, fewer: int) -> Res
     spec = published.spec
     spec = replace(spec, pool=replace(spec.pool, generation=generation))
     return _with_devices(replace(published, spec=spec), spec.devices[: len(spec.devices) - fewer])
+
+
+def _rule(pool: tuple[str, str], devices: Sequence[Device]) -> DeviceTaintRule:
+    driver, name = pool
+    selector = DeviceTaintSelector(driver=driver, pool=name, device=devices[0].name if devices else None)
+    spec = DeviceTaintRuleSpec(
+        device_selector=selector, taint=DeviceTaint(key="example.com/broken", effect="NoExecute")
+    )
+    return DeviceTaintRule(metadata=ObjectMeta(name=f"{driver}.{name}"), spec=spec)
 
 
 def _tainted(published: ResourceSlice) -> ResourceSlice:

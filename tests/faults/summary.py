@@ -25,7 +25,7 @@ KINDS = frozenset(
         *(f"trouble: {what}" for what in ("preemptions", "pods nominated", "waits on Permit", "pods with volumes")),
         *(f"trouble: pods with {asking}" for asking in ("claims of templates", "extended resources that are devices")),
         *(f"trouble: {what}" for what in ("pods that share claims", "claims deleted", "classes deleted")),
-        *(f"trouble: {what}" for what in ("devices tainted", "devices ready", "devices failed")),
+        *(f"trouble: devices {what}" for what in ("tainted", "tainted by rules", "ready", "failed")),
         *(f"trouble: {what}" for what in ("pools published anew", "pools withdrawn")),
         *(f"trouble: outside: source {fares}" for fares in Health if fares not in (Health.HEALTHY, Health.FLAPPING)),
         *(f"deleted: {what}" for what in ("pods", "nodes", "jobs")),

@@ -179,7 +179,7 @@ patch_status = KubeCluster.patch_status
 def test_overwritten_claim_status_is_detected(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     rates = replace(RATES, delayed=0.1, unanswered=0.08)  # late and repeated writes, which few seeds have
     shape = RunSettings(devices=True, pause=3.0, pods=60, rates=rates)
-    assert not run(9, shape, tmp_path).problems
+    assert not run(8, shape, tmp_path).problems
     monkeypatch.setattr(KubeCluster, "patch_status", whatever_it_has_become)
-    report = run(9, shape, tmp_path)
+    report = run(8, shape, tmp_path)
     assert any("is bound without devices" in problem for problem in report.problems), "nobody noticed"
