@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # isort: off
         CycleState as CycleState,
         StateKey as StateKey,
     )
+    from kframework.framework.domain_limits import DomainLimit as DomainLimit
     from kframework.framework.events import (
         ActionType as ActionType,
         ClusterEvent as ClusterEvent,

@@ -30,6 +30,7 @@ import pluggy
 if TYPE_CHECKING:
     from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt
     from kframework.framework.cycle_state import CycleState
+    from kframework.framework.domain_limits import DomainLimit
     from kframework.framework.events import ClusterEvent
     from kframework.framework.suggestions import ChangeEstimates, Suggestions
     from kframework.state.nodes import NodeInfo, NodeTable
@@ -42,6 +43,7 @@ __all__ = [
     "BindPlugin",
     "EnqueueExtensions",
     "ExplainPlugin",
+    "FilterDomainsPlugin",
     "FilterNodesPlugin",
     "FilterPlugin",
     "FilterStatusPlugin",
@@ -128,7 +130,8 @@ class SignPlugin(Protocol):
         Signing promises that `pre_filter`, `filter`, `pre_score`, `score` and, for equal scores, `normalize_score` for
         this pod depend only on the signature, on the Args and on what `reads` declares of the node; that they draw no
         random number; and that `pre_filter` and `pre_score` depend on neither the nodes they are given nor the state of
-        plugins that do not sign. Called in every attempt, or whenever an object of `sign_reads` has changed, so it may
+        plugins that do not sign. With `reads = "domains"`, `pre_score` and what follows from it may depend on the nodes
+        that are scored. Called in every attempt, or whenever an object of `sign_reads` has changed, so it may
         return `NOTHING` for now, even if other objects can change that (KEP-5598 has the same idea for whole pods).
         """
         not_implemented()
@@ -205,12 +208,26 @@ class FilterNodesPlugin(Protocol):
 
 
 @runtime_checkable
+class FilterDomainsPlugin(Protocol):
+    """The form of `filter` by domain, for a plugin with `reads = "domains"`; the others follow from it."""
+
+    @hookspec
+    def filter_domains(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Sequence[DomainLimit]:
+        """List the limits that a node must keep; the first one that it does not keep is its reason.
+
+        Called in each cycle before which pods moved. Only the domains of those pods are then looked at again, unless a
+        limit has changed. It is called even after a `Skip` of `pre_filter`, which is not remembered.
+        """
+        not_implemented()
+
+
+@runtime_checkable
 class FilterStatusPlugin(Protocol):
-    """A hook that converts the answers of `filter_nodes` to Statuses; required with it."""
+    """A hook that converts the answers of `filter_nodes` or `filter_domains` to Statuses; required with them."""
 
     @hookspec
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
-        """Turn reason bits of `filter_nodes` into the Status that `filter` gives for the same node."""
+        """Turn reason bits into the Status that `filter` gives for the same node."""
         not_implemented()
 
 
@@ -424,6 +441,7 @@ class Hooks(
     RemovePodPlugin,
     FilterPlugin,
     FilterNodesPlugin,
+    FilterDomainsPlugin,
     FilterStatusPlugin,
     ExplainPlugin,
     SuggestPlugin,

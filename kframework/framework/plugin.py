@@ -54,8 +54,8 @@ def hookwrapper(function: Callable[P, Generator[None, R, R]]) -> Callable[P, Nev
     return pluggy.HookimplMarker("kframework")(function, wrapper=True)  # type: ignore[return-value]  # a marked one
 
 
-#: What a plugin reads besides the pod: the Node object, or its pods too; None: outside data as well.
-Reads = Literal["node", "pods"] | None
+#: What a plugin reads besides the pod: the Node object, its pods too, or pods by domain; None: outside data as well.
+Reads = Literal["node", "pods", "domains"] | None
 
 #: The kinds that `sign` reads besides what pods of a kind share; None: more of each pod.
 SignReads = tuple["type[ApiObject]", ...] | None
@@ -131,8 +131,10 @@ class Plugin(Generic[A], Hooks):
         the model of its arguments, as in `Plugin[...]`; the plain PluginArgs accepts none.
     `reads`
         what `filter` and `score` read besides the pod: `"node"` = the Node object only, `"pods"` = the node's pods
-        and resources too. If declared, the answers are cached until that changes. None = outside data as well: called
-        in every cycle (or report changes through the handle).
+        and resources too. If declared, the answers are cached until that changes. `"domains"` = the numbers of pods in
+        the node's domains, which `filter_domains` names: its answers follow the pods that move; `pre_score` and `score`
+        are called in every cycle. None = outside data as well: called in every cycle (or report changes through the
+        handle).
     `sign_reads`
         the kinds that `sign` reads besides what pods of one template, namespace, labels and owners have in common,
         the set of nodes, and the affinity terms of pods. If declared, `sign` is called once for all such pods, and

@@ -196,8 +196,9 @@ class ClusterState:
 
     def _drop_stale_counts(self, pod: PodInfo) -> None:
         """Drop counts of pods with such labels that are not worth keeping, unless a what-if uses them."""
-        if pod.label_class.counts and not self.statements:
-            self.nodes.counters.drop_stale(pod.label_class)
+        counters = self.nodes.counters
+        if (pod.label_class.counts or counters.sweep_is_due) and not self.statements:
+            counters.drop_stale(pod.label_class)
 
 
 #: The minimum number of changes kept; a reader further behind reads all nominations again.

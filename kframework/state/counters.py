@@ -40,7 +40,7 @@ class Counters:
     """The counts in use."""
 
     def __init__(self, capacity: int) -> None:
-        self._capacity = capacity
+        self._set_capacity(capacity)
         self._counts: OrderedDict[AllOf | WeightedSelections, PodCount] = OrderedDict()
         self._counts_by_label: dict[LabelPair | None, list[PodCount]] = {}
         #: The classes that have or recently had pods on nodes, by namespace.
@@ -50,6 +50,14 @@ class Counters:
         self._registered = 0
         self._sweep_at = 1024
         self._sweeps = 0
+        #: Whether there are so many classes that those without pods should be dropped.
+        self.sweep_is_due: bool = False
+        #: Counts the counts that were dropped: who holds one looks here whether it may be out of date.
+        self.dropped: int = 0
+
+    def _set_capacity(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._limit = max(_MIN_COUNTS, min(_MAX_COUNTS, _BUDGET // (_PER_COUNT + _PER_ROW * capacity)))
 
     def count(self, *selections: Selection) -> PodCount:
         """Return the count of the pods that match all of these selections; it stays current while in use."""
@@ -76,16 +84,14 @@ class Counters:
             -count.changes_since_read,
             self._sweeps,
         )
-        limit = min(_MAX_COUNTS, _BUDGET // (_PER_COUNT + _PER_ROW * self._capacity))
-        while len(self._counts) > max(_MIN_COUNTS, limit):
+        if len(self._counts) > 2 * self._limit:  # more than the limit no cycle uses
             self._drop(next(iter(self._counts.values())))
         return count
 
     def register(self, pods: LabelClass) -> dict[PodCount, int]:
         """Add a class that gets its first pod on a node; return the counts it belongs to."""
-        if self._registered >= self._sweep_at:
-            self._sweep()
         self._registered += 1
+        self.sweep_is_due = self._registered > self._sweep_at
         self._classes.setdefault(pods.namespace, {})[pods] = None
         for key in pods.labels.keys() & self._classes_by_label.keys():
             _add_by_label(self._classes_by_label[key], key, pods)
@@ -94,10 +100,14 @@ class Counters:
         return pods.counts
 
     def drop_stale(self, pods: LabelClass) -> None:
-        """Drop the counts of a class that cost more to update than to rebuild on demand.
+        """Drop the counts of a class that cost more to update than to rebuild on demand, and what is too much.
 
         Call it only when no cycle uses counts; the most recently used ones stay for readers outside of cycles.
         """
+        if self.sweep_is_due:
+            self._sweep()
+        while len(self._counts) > self._limit:
+            self._drop(next(iter(self._counts.values())))
         counts = pods.counts or {}
         if len(counts) > _MAX_PER_CLASS:
             stale = [count for count in counts if count.changes_since_read > _STALE_AFTER]
@@ -107,7 +117,7 @@ class Counters:
                     self._drop(count)
 
     def grow(self, capacity: int) -> None:
-        self._capacity = capacity
+        self._set_capacity(capacity)
         for count in self._counts.values():
             count.column.grow(capacity)
 
@@ -133,6 +143,7 @@ class Counters:
                 pods.counts.pop(count, None)
 
     def _remove(self, count: PodCount) -> None:
+        self.dropped += 1
         del self._counts[count.selection]
         label = next(iter(count.selection.required_labels), None)
         self._counts_by_label[label].remove(count)
@@ -152,7 +163,7 @@ class Counters:
             if not classes:
                 del self._classes[namespace]
         self._classes_by_label.clear()
-        self._sweep_at = 2 * self._registered + 1024
+        self._sweep_at, self.sweep_is_due = 2 * self._registered + 1024, False
         stale = (count for count in self._counts.values() if count.sweep < self._sweeps)
         empty = {count for count in stale if not count.column.values.any()}
         for count in empty:

@@ -37,6 +37,7 @@ class DomainCounts:
         self._node_set: NodeSet | None
         self._min_domains = min_domains
         self._pod_log = nodes.pod_log.reader()
+        self._node_log = nodes.node_log.reader()
         self._tally: Tally
         self._domains: NDArray[np.int64]
         self._minimum = 0
@@ -49,8 +50,9 @@ class DomainCounts:
         return self._tally, 0 if len(self._domains) < self._min_domains else self._minimum
 
     def _recount(self) -> None:
-        node_set, topology = self._find_nodes(), self.topology
-        self._node_set = node_set
+        if self._node_log.read_new() != []:
+            self._node_set = self._find_nodes()
+        node_set, topology = self._node_set, self.topology
         if node_set is None:
             self._tally, self._domains = self._count.domains(topology), topology.occupied
         else:
@@ -58,7 +60,8 @@ class DomainCounts:
         if self._tally.total < len(self._domains):
             self._minimum = 0  # at least one domain has none
         else:
-            self._minimum = int(self._tally.values[self._domains].min(initial=_NO_DOMAIN))
+            pods = self._tally.values[self._domains]
+            self._minimum = pods.item(pods.argmin()) if len(pods) else _NO_DOMAIN
 
     def add(self, row: int, delta: int) -> None:
         """Add to the count of a row, if its node counts; live counts already include the change."""

@@ -113,7 +113,7 @@ class NodeSets:
 
     def for_pod(self, pod: PendingPod, keys: tuple[str, ...], *, affinity: bool, taints: bool) -> NodeSet | None:
         """Return the labelled nodes that match the pod's `affinity`, `taints`, or both; None: all with these labels."""
-        nodes, required = self._nodes, pod.template.cached(_requirements, _requirements)
+        nodes, required = self._nodes, node_requirements(pod)
         affinity = affinity and required.affinity is not None
         taints = taints and len(nodes.taint_sets.meanings) > 1
         if not affinity and not taints:
@@ -132,7 +132,7 @@ class NodeSets:
         return node_set
 
 
-class _Requirements(NamedTuple):
+class NodeRequirements(NamedTuple):
     """The node requirements of a spec, as comparable values; `pinned`: its affinity names nodes."""
 
     affinity: bytes | None
@@ -140,10 +140,14 @@ class _Requirements(NamedTuple):
     tolerations: bytes
 
 
-def _requirements(spec: PodSpec) -> _Requirements:
+def node_requirements(pod: PendingPod) -> NodeRequirements:
+    return pod.template.cached(_requirements, _requirements)
+
+
+def _requirements(spec: PodSpec) -> NodeRequirements:
     required = required_node_selector(spec)
     content = (sorted(spec.node_selector.items()), required)
-    return _Requirements(
+    return NodeRequirements(
         msgspec.json.encode(content) if spec.node_selector or required is not None else None,
         names_nodes(required),
         msgspec.json.encode(spec.tolerations),

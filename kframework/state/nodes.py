@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from kframework.errors import StaleNodeError
 from kframework.objects import Node, Taint
+from kframework.objects.label_selectors import exact_selector
 from kframework.objects.requests import allocatable as allocatable_of
 from kframework.state.columns import CodeColumn, Column
 from kframework.state.counters import Counters, ImageStates
@@ -20,10 +21,10 @@ from kframework.state.existing_terms import ExistingTerms
 from kframework.state.host_ports import HostPorts
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
-from kframework.state.pod_counts import LabelClass
+from kframework.state.pod_counts import LabelClass, Selection
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
-from kframework.state.topology import LabelKeys, Topology
+from kframework.state.topology import LabelKeys, Tally, Topology
 
 #: The table is compacted after this many node writes (or twice its capacity, if that is more), and when there are this
 #: many resources more than twice those in use at the last time. Counts by domain have room for as many domains as
@@ -233,6 +234,19 @@ class NodeTable:
 
     def _topology(self, key: str) -> Topology | None:
         return self._labels.get(key) or self._absent.get(key)
+
+    def pods_by_domain(self, key: str, namespace: str, labels: Mapping[str, str]) -> tuple[Topology, Tally]:
+        """Return the topology of a node label, and the pods of a namespace with these labels in each of its domains.
+
+        Ask again in each cycle: the numbers stay current only while they are asked for.
+        """
+        topology, pods = self.label(key), Selection(frozenset((namespace,)), exact_selector(labels))
+        return topology, self.counters.count(pods).domains(topology)
+
+    @property
+    def count_changes(self) -> int:
+        """A counter of the changes after which counts and terms that were looked up before may be others."""
+        return self.counters.dropped + self.existing_terms.version + self.label_keys.version
 
     def column(self, name: str) -> Column:
         """Return a column of an extension's own, made of zeros on first use; written through a Statement."""

@@ -145,7 +145,13 @@ CASES: dict[str, Case] = {
         },
         codes={U, UU},
         scores={-3, 0, 5},
-        unreached={'InterPodAffinity.pre_score: return error(f"failed to parse pod: {incoming_terms.problem}")'},
+        unreached={  # without PreFilter
+            "InterPodAffinity.pre_score: except StateKeyError:  # without PreFilter",
+            "InterPodAffinity.pre_score: incoming_terms = self._affinities.incoming_terms(pod)",
+            "InterPodAffinity.pre_score: if incoming_terms.problem:",
+            'InterPodAffinity.pre_score: return error(f"failed to parse pod: {incoming_terms.problem}")',
+            "InterPodAffinity.pre_score: weighted = tuple(self._weighted_tallies(pod, incoming_terms, nodes))",
+        },
         waking=[
             World(
                 pods=[
@@ -182,6 +188,8 @@ CASES: dict[str, Case] = {
         codes={U, UU},
         scores={0, 1, 2, 3},
         unreached={
+            "PodTopologySpread.sign: except SelectorError:",
+            "PodTopologySpread.sign: return None",
             "PodTopologySpread.pre_filter: except SelectorError as problem:",
             """PodTopologySpread.pre_filter: return error(f"pod's hard topology spread constraints: {problem}")""",
             "PodTopologySpread.pre_score: except SelectorError as problem:",

@@ -7,14 +7,17 @@ from typing import TypeVar, cast
 
 import numpy as np
 
-from kframework import CycleState, Handle, Plugin, PluginArgs, Skip, Status
+from kframework import Code, CycleState, Handle, Plugin, PluginArgs, Skip, Status
+from kframework.core.runtime.steps import FilterStep
 from kframework.framework.hookspecs import PreFilterPlugin, PreScorePlugin
 from kframework.objects import Node, Pod
 from kframework.state.cluster import ClusterState
+from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.testing import make_node
+from kframework.values.scores import Rows, Scores
 
-__all__ = ["cluster_of", "filtered", "made", "normalized", "on_node", "pending", "scored"]
+__all__ = ["cluster_of", "filter_rows", "filtered", "made", "normalized", "on_node", "pending", "scored"]
 
 P = TypeVar("P", bound=Plugin)
 
@@ -22,6 +25,13 @@ P = TypeVar("P", bound=Plugin)
 def made(plugin: type[P], args: PluginArgs | None = None, handle: object = None) -> P:
     """Make a plugin; its handle has the stores of an empty cluster by default."""
     return plugin(args or plugin.Args(), cast("Handle", handle or ClusterState()))
+
+
+def filter_rows(plugin: Plugin, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+    """Ask for many rows at once, as the engine does."""
+    run_rows = FilterStep(plugin, 0, lambda name, hook, error: Status(Code.ERROR)).run_rows
+    assert run_rows is not None
+    return run_rows(state, pod, nodes, rows)
 
 
 def pending(pod: Pod, cluster: ClusterState | None = None) -> PendingPod:
@@ -57,9 +67,9 @@ def filtered(plugin: Plugin, cluster: ClusterState, pod: Pod) -> dict[str, Statu
             return {}
         assert not isinstance(prepared, Status)
     scalar = {node.row: plugin.filter(state, info, node) for node in nodes}
-    every = plugin.filter_nodes(state, info, nodes, slice(0, nodes.capacity))
+    every = filter_rows(plugin, state, info, nodes, slice(0, nodes.capacity))
     for rows in (nodes.order, nodes.order[::-2], nodes.order[:0]):
-        bits = plugin.filter_nodes(state, info, nodes, rows)
+        bits = filter_rows(plugin, state, info, nodes, rows)
         assert bits.dtype == np.int64
         assert bits.tolist() == every[rows].tolist()
     told = {row: plugin.filter_status(info, int(every[row])) if every[row] else None for row in scalar}

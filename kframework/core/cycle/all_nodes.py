@@ -10,7 +10,7 @@ from kframework.core.cycle.scoring import Scoring
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import filter_node
 from kframework.values.scores import Scores
-from kframework.values.status import Code, Status
+from kframework.values.status import Code, Skip, Status
 
 _NOWHERE = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
@@ -28,8 +28,13 @@ class AllNodesSearch(Search):
 
     def is_fully_cached(self) -> bool:
         """Return whether the plan's cache has the full answer: no plugin runs again, no node is excluded."""
-        result = self.pre_filter()
-        if result.status is not None or result.nodes is not None or self.plan.fresh_columnar or self.plan.fresh_scalar:
+        result, plan = self.pre_filter(), self.plan
+        if result.status is not None or result.nodes is not None:
+            return False
+        if plan.fresh_columnar or plan.fresh_scalar:
+            return False
+        by_domain = plan.renewal.steps if plan.renewal is not None else ()
+        if any(step.call(self.state, self.pod, self.nodes) is not Skip for step, _ in by_domain):
             return False
         skipped = Scoring(self.plan, self.state, self.pod, self.nodes, slice(None), self.nodes.order).pre_score()
         return not isinstance(skipped, Status) and all(step.name in skipped for step in self.plan.fresh_scores)

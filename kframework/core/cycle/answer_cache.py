@@ -163,8 +163,11 @@ class AnswerColumns:
         """Whether some Filter plugin failed on some row."""
         return self.table.faults > 0 or (self.below is not None and self.below.has_faults)
 
-    def catch_up(self, profile: Profile, state: CycleState, pod: PendingPod) -> None:
-        """Recompute the rows that changed since the last call; `profile` may be the timed copy."""
+    def catch_up(self, profile: Profile, state: CycleState, pod: PendingPod) -> list[int] | None:
+        """Recompute the rows that changed since the last call, and return them; None if all may have changed.
+
+        `profile` may be the timed copy.
+        """
         below = self.below
         if below is not None:
             below.catch_up(profile, state, pod)
@@ -174,8 +177,9 @@ class AnswerColumns:
                 self._log.restart()
         rows = self._log.read_new()
         if rows == []:
-            return
+            return rows
         if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
+            rows = None
             self._rebuilt += 1
             self.table.clear()
             self.faults.clear()
@@ -192,6 +196,7 @@ class AnswerColumns:
                     self._ask_row(profile, state, pod, row)
             else:
                 self._ask_rows(profile, state, pod, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
+        return rows
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
         node, position, below = self._nodes.by_row[row], int(self._nodes.positions[row]), self.below

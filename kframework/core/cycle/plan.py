@@ -12,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.core.cycle.answer_cache import AnswerColumns, NominatedRejections
+from kframework.core.cycle.domain_columns import DomainColumns
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
@@ -44,8 +45,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     `pre_filters` run in every cycle, and the signing ones repeat their cached answer. `filters` and `scores` are all
     plugins that do not skip the pod, in order, used for single rows. Of those not in `cache`, `fresh_columnar` run on
     every row, `fresh_scalar` only along the rotation, `fresh_scores` on the feasible rows, like those in `normalizing`,
-    whose raw scores are cached. `pre_score_fault` ends the attempt after `fresh_pre_scores`, which come before it, have
-    run. `nominated_rejections` caches filter results of nodes with nominated pods, if `remembers_filters`.
+    whose raw scores are cached. Plugins that read by domain always score in the cycle. `pre_score_fault` ends the
+    attempt after `fresh_pre_scores`, which come before it, have run. `nominated_rejections` caches filter results of
+    nodes with nominated pods, if `remembers_filters`. `renewal` repeats what plugins that read by domain stored in
+    `state`, None if there are none.
     """
 
     profile: Profile
@@ -65,11 +68,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     normalizing: tuple[ScoreStep, ...]
     cache: AnswerColumns | None
     nominated_rejections: NominatedRejections
+    renewal: Renewal | None
 
     @cached_property
     def remembers_filters(self) -> bool:
-        """Whether the answers of all Filter plugins can be reused for pods of the same signature."""
-        return all(step.name in self.signed for step in self.filters)
+        """Whether the answers of all Filter plugins about a node can be reused until the node changes."""
+        return all(step.name in self.signed and step.plugin.reads != "domains" for step in self.filters)
+
+    @cached_property
+    def reads_domains(self) -> bool:
+        """Whether a pod on another node can change what a plugin that signs says of a node."""
+        steps: tuple[FilterStep | ScoreStep, ...] = (*self.filters, *self.scores)
+        return any(step.name in self.signed and step.plugin.reads == "domains" for step in steps)
 
     @cached_property
     def runs_pre_score(self) -> bool:
@@ -78,17 +88,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
 
     @cached_property
     def is_remembered(self) -> bool:
-        """Whether the columns hold all answers about nodes, so that no plugin runs in each cycle."""
+        """Whether the columns hold all answers of Filter, and only plugins that sign the pod run in each cycle."""
         result, profile = self.pre_filter_result, self.profile
         return (
             self.cache is not None
             and result is not None
             and result.status is None
             and result.nodes is None
-            and not (self.fresh_columnar or self.fresh_scalar or self.fresh_scores or self.runs_pre_score)
+            and not (self.fresh_columnar or self.fresh_scalar)
+            and self.signed.issuperset(step.name for step in self.fresh_pre_scores)
+            and self.signed.issuperset(step.name for step in self.fresh_scores)
             and self.pre_score_fault is None
             and bool(profile.scores)
-            and not profile.has_wrapper("pre_filter")
+            and not (profile.has_wrapper("pre_filter") or profile.has_wrapper("pre_score"))
         )
 
     @cached_property
@@ -112,15 +124,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     def with_columns(self, nodes: NodeTable) -> Plan:
         """Return the plan with columns for plugins that read pods; itself if none of them signs."""
         filters = tuple(step for step in self.fresh_columnar if step.name in self.signed)
-        scores = tuple(step for step in self.fresh_scores if step.name in self.signed)
+        by_domain = tuple(step for step in filters if step.plugin.reads == "domains")
+        scores = tuple(step for step in self.fresh_scores if _is_cached(step, self.signed))
         if not filters and not scores:
             return self
+        by_node = tuple(step for step in filters if step not in by_domain)
+        cache = AnswerColumns(nodes, nodes.pod_log, by_node, scores, self.cache)
         return replace(
             self,
-            cache=AnswerColumns(nodes, nodes.pod_log, filters, scores, self.cache),
+            cache=DomainColumns(nodes, by_domain, cache) if by_domain else cache,
             fresh_columnar=tuple(step for step in self.fresh_columnar if step.name not in self.signed),
-            fresh_scores=tuple(step for step in self.fresh_scores if step.name not in self.signed),
-            normalizing=tuple(step for step in self.scores if step.name in self.signed and step.normalize is not None),
+            fresh_scores=tuple(step for step in self.fresh_scores if not _is_cached(step, self.signed)),
+            normalizing=tuple(
+                step for step in self.scores if _is_cached(step, self.signed) and step.normalize is not None
+            ),
         )
 
     @cached_property
@@ -159,10 +176,14 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
     )
     state, before = CycleState(), dict[str, CycleState]()
     pre_filter: dict[str, PreFilterAnswer] = {}
+    renewed: list[tuple[PreFilterStep, CycleState]] = []
 
     def recording(step: PreFilterStep) -> PreFilterStep:
-        def run(*arguments: object) -> PreFilterAnswer:
-            answer = pre_filter[step.name] = step.call(*arguments)
+        def run(state: CycleState, *arguments: object) -> PreFilterAnswer:
+            answer = pre_filter[step.name] = step.call(state, *arguments)
+            is_by_domain = step.plugin.reads == "domains" and step.name not in silent
+            if is_by_domain and (not isinstance(answer, Status) or _skips(answer)):
+                renewed.append((step, state))
             return answer
 
         return Step(step.plugin, run)
@@ -172,20 +193,25 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
     if all(step.name in signed for step in profile.pre_filter):
         # Plugins behind the one that ends it store nothing, as in kube-scheduler: PostFilter may notice.
         pre_filter_result = run_pre_filter(pre_filters, state, pod, nodes)
+        # What skips for the numbers of pods in domains may not skip the next pod.
+        lasting = pre_filter_result.skipped.difference(step.name for step, _ in renewed)
+        pre_filter_result = replace(pre_filter_result, skipped=lasting)
     else:
         for step in pre_filters:
             if step.name in signed:
                 step.call(state, pod, nodes)
             else:
-                before[step.name] = state.clone()
+                before[step.name], state = state, CycleState(state)
     # A pod that is rejected as a whole is never scored, and its plugins may not have stored what scoring reads.
     rejected = any(isinstance(answer, Status) and not _skips(answer) for answer in pre_filter.values())
     pre_score = {
         step.name: step.call(state, pod, nodes, nodes.order)
         for step in profile.pre_score
-        if step.name in signed and not rejected
+        if _is_cached(step, signed) and not rejected
     }
-    skipping = silent | {name for name, answer in pre_filter.items() if _skips(answer)}
+    skipping = silent | {name for name, answer in pre_filter.items() if _skips(answer)}.difference(
+        step.name for step, _ in renewed
+    )
     faults = {name: answer for name, answer in pre_score.items() if answer is not None and not _skips(answer)}
     unscored = silent | faults.keys() | {name for name, answer in pre_score.items() if _skips(answer)}
     filters = tuple(step for step in profile.filters if step.name not in skipping)
@@ -214,14 +240,20 @@ def make_plan(profile: Profile, signature: Signature, pod: PendingPod, nodes: No
         fresh_pre_scores=tuple(
             step
             for step in takewhile(lambda step: step.name not in faults, profile.pre_score)
-            if step.name not in signed
+            if not _is_cached(step, signed) and step.name not in silent
         ),
         scores=scores,
         fresh_scores=tuple(step for step in scores if step not in node_scores),
         normalizing=tuple(step for step in node_scores if step.normalize is not None),
         cache=_lower(profile, signature, node_filters, node_scores, nodes, lower),
         nominated_rejections=NominatedRejections(),
+        renewal=Renewal(nodes, tuple(renewed), nodes.count_changes) if renewed else None,
     )
+
+
+def _is_cached(step: StatusStep | ScoreStep, signed: frozenset[str]) -> bool:
+    """Return whether what the plugin of a scoring step says of a node stays until the node changes."""
+    return step.name in signed and step.plugin.reads != "domains"
 
 
 def _skips(answer: PreFilterAnswer) -> bool:
@@ -246,6 +278,22 @@ def _lower(
     if layer is None and (filters or scores):
         layer = layers[key] = AnswerColumns(nodes, nodes.node_log, filters, scores)
     return layer
+
+
+class Renewal(msgspec.Struct, eq=False):
+    """What to do when counts that `pre_filter` looked up are dropped, or new terms or labels come into use.
+
+    The plugins that read by domain then run it again; `version` is `NodeTable.count_changes` at the last time.
+    """
+
+    nodes: NodeTable
+    steps: tuple[tuple[PreFilterStep, CycleState], ...]
+    version: int
+
+    def run(self, pod: PendingPod) -> None:
+        for step, state in self.steps:
+            step.call(state, pod, self.nodes)
+        self.version = self.nodes.count_changes
 
 
 class _CacheEntry(msgspec.Struct, eq=False):
@@ -307,6 +355,8 @@ class PlanCache:
             self._plans.move_to_end(signature)
         plan = self._ensure_columns(signature, known) if self._worth_columns(known) else known.made
         known.used = self._pods
+        if plan.renewal is not None and plan.renewal.version != self._nodes.count_changes:
+            plan.renewal.run(pod)
         return plan
 
     def _add(self, signature: Signature, pod: PendingPod) -> _CacheEntry:
@@ -315,8 +365,9 @@ class PlanCache:
         for used in takewhile(lambda entry: entry.used >= self._added_at, reversed(self._plans.values())):
             self._count(used)
         self._added_at = self._pods
-        # A signature of all fields keeps the template of its pods.
-        known = _CacheEntry(made, pod.template.nbytes if self._profile.signs_all_fields else 0)
+        # A signature of all fields, and what is counted for pods by domain, keeps the template of its pods.
+        keeps_template = self._profile.signs_all_fields or made.reads_domains
+        known = _CacheEntry(made, pod.template.nbytes if keeps_template else 0)
         self._plans[signature] = known
         if made.cache is not None:
             self._users[made.cache] += 1

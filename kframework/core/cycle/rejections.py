@@ -37,9 +37,9 @@ _PER_STATUS = 320
 #: An order before all plugins: the node was rejected before any plugin saw it in its current state.
 FIRST = -1
 
-#: The source of a rejection's bits: the plugin, or the table of the lower layer, the upper layer, the answers with
-#: nominated pods, or the attempt.
-PLUGIN, LOWER, UPPER, NOMINATED, ATTEMPT = range(5)
+#: The source of a rejection's bits: the plugin, or the table of the lower layer, the upper layer, the answers by
+#: domain, those with nominated pods, or the attempt.
+PLUGIN, LOWER, UPPER, DOMAINS, NOMINATED, ATTEMPT = range(6)
 
 
 def plugin_order(rejection: int) -> int:

@@ -285,7 +285,8 @@ class Search:
     def is_remembered(self) -> bool:
         """Whether the plan's columns currently determine which nodes pass."""
         cache = self.plan.cache if self.plan.is_remembered and not self.has_nominations else None
-        return cache is not None and not cache.has_faults and not self._rejected_nominee
+        is_outdated = (renewal := self.plan.renewal) is not None and renewal.version != self.nodes.count_changes
+        return cache is not None and not (is_outdated or cache.has_faults or self._rejected_nominee)
 
     def _filter_by_columns(self, cache: AnswerColumns) -> None:
         """Find the first passing nodes in the plan's columns."""

@@ -18,7 +18,7 @@ POINTS: Mapping[str, tuple[str, ...]] = {
     "pre_enqueue": ("pre_enqueue",),
     "queue_sort": ("queue_sort",),
     "pre_filter": ("pre_filter",),
-    "filter": ("filter", "filter_nodes"),
+    "filter": ("filter", "filter_nodes", "filter_domains"),
     "post_filter": ("post_filter",),
     "pre_score": ("pre_score",),
     "score": ("score", "score_nodes"),
@@ -38,7 +38,7 @@ _STORING = ("pre_filter", "pre_score", "reserve", "permit", "pre_bind")
 _AWAITED = ("pre_bind", "bind", "post_bind")
 
 #: The allowed values of a plugin's `reads`.
-_READS = ("node", "pods", None)
+_READS = ("node", "pods", "domains", None)
 
 
 def marked_hooks(plugin: type[Plugin]) -> dict[str, Mapping[str, object]]:
@@ -108,6 +108,8 @@ def _find_problems(plugin: type[Plugin]) -> Iterator[tuple[str | None, str]]:
         yield None, f"extends no extension point: {reason}"
     if plugin.reads not in _READS:
         yield None, f"reads = {plugin.reads!r} is not one of {', '.join(map(repr, _READS))}"
+    if plugin.reads == "domains" and has_hook(plugin, POINTS["filter"]) and not has_hook(plugin, ["filter_domains"]):
+        yield None, 'reads = "domains" needs filter_domains, which says what the plugin rejects'
     kinds = plugin.sign_reads
     if kinds is not None and not (isinstance(kinds, tuple) and all(isinstance(kind, type) for kind in kinds)):
         yield None, f"sign_reads = {kinds!r} is not a tuple of kinds; use () for none, (Service,) for one"
@@ -133,8 +135,10 @@ def _hook_problems(plugin: type[Plugin], hook: str, options: Mapping[str, object
         yield f"takes ({', '.join(actual)}) where the contract says ({', '.join(expected)})"
     if inspect.iscoroutinefunction(function) and hook not in _AWAITED:
         yield "must be a plain function: the scheduling cycle does not await it"
-    if hook == "filter_nodes" and "filter_status" not in marked_hooks(plugin):
+    if hook in ("filter_nodes", "filter_domains") and "filter_status" not in marked_hooks(plugin):
         yield "needs filter_status, which converts its bits to a Status"
+    if hook == "filter_domains" and plugin.reads != "domains":
+        yield 'needs reads = "domains"'
 
 
 def _argument_names(function: Callable[..., object]) -> tuple[str, ...]:

@@ -46,7 +46,7 @@ _S = TypeVar("_S", bound=AnyStep)
 _log = logging.getLogger(__name__)
 
 _REJECTING_POINTS = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
-_PLACEMENT_HOOKS = ("pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes")
+_PLACEMENT_HOOKS = ("pre_filter", "filter", "filter_nodes", "filter_domains", "pre_score", "score", "score_nodes")
 
 #: The hooks of the scheduling cycle that are timed, with the attribute of a Profile that holds their steps.
 _TIMED_HOOKS = {"filter": "filters", "score": "scores"} | {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from typing import Generic, cast
 
 import numpy as np
@@ -19,6 +19,7 @@ from kframework.core.runtime.timing import time_hook
 from kframework.errors import FAULTS, safe_repr
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.domain_limits import DomainLimit, reject_rows
 from kframework.framework.plugin import Plugin
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -26,6 +27,7 @@ from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import REJECTIONS, Code, Skip, Status
 
 Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
+FilterDomains = Callable[[CycleState, PendingPod, NodeTable], Sequence[DomainLimit]]
 FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]
 Score = Callable[[CycleState, PendingPod, NodeInfo], int | Status]
 ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
@@ -151,12 +153,12 @@ class FilterStep:
 
     `run` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and never
     raises; `call` is the same unchecked, for loops that cannot afford the extra call. `run_rows` is None for a plugin
-    without the columnar form, and may raise. `add_pod` and `remove_pod` are None if `pre_filter` stores nothing that a
-    what-if changes.
+    without the columnar form and the one by domain, `limits` for one without the latter; both may raise. `add_pod` and
+    `remove_pod` are None if `pre_filter` stores nothing that a what-if changes.
     """
 
     __slots__ = (
-        *("_explain", "add_pod", "call", "fault_status"),
+        *("_explain", "add_pod", "call", "fault_status", "limits"),
         *("name", "order", "plugin", "remove_pod", "run", "run_rows", "scalar"),
     )
 
@@ -166,7 +168,12 @@ class FilterStep:
         self.plugin: Plugin = plugin
         self.order: int = order
         self.fault_status = fault
-        self.run_rows: FilterNodes | None = cast("FilterNodes | None", find_hook(plugin, "filter_nodes"))
+        self.limits: FilterDomains | None = cast("FilterDomains | None", find_hook(plugin, "filter_domains"))
+        self.run_rows: FilterNodes | None = (
+            cast("FilterNodes | None", find_hook(plugin, "filter_nodes"))
+            if self.limits is None
+            else self._reject_by_domain
+        )
         self._explain = cast("Callable[[PendingPod, int], object]", find_hook(plugin, "filter_status"))
         scalar = find_hook(plugin, "filter")
         self.scalar: bool = scalar is not None
@@ -196,6 +203,11 @@ class FilterStep:
         checked, running = Hook(self.name, hook, self.fault_status), f'{title} on PreFilter plugin "{self.name}"'
         return checked.safe_call(call, lambda answer: checked.check_answer(answer, running, ()))
 
+    def _reject_by_domain(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+        assert self.limits is not None
+        limits = self.limits(state, pod, nodes)
+        return reject_rows(limits, rows, len(nodes.positions[rows]))
+
     def run_row(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> object:
         """Run the columnar form on one node; it may raise."""
         assert self.run_rows is not None
@@ -217,6 +229,7 @@ class FilterStep:
         timed.call = time_hook(hook, self.name, self.call)
         timed.run = self._safe_call(timed.call)
         timed.run_rows = None if self.run_rows is None else time_hook(hook, self.name, self.run_rows)
+        timed.limits = None if self.limits is None else time_hook(hook, self.name, self.limits)
         return timed
 
 

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import Annotated, ClassVar, NamedTuple
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Annotated, ClassVar
 
+import msgspec
 import numpy as np
+from msgspec.structs import replace
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Bool, Int32, schema_type
 from kframework.framework.answers import NOTHING
-from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.cycle_state import CycleState, StateKey, StateKeyError
+from kframework.framework.domain_limits import MANY, DomainLimit
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
-from kframework.framework.plugin import Plugin, SignReads, Watch, hookimpl
+from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import (
     MAX_SUGGESTIONS,
     UNFIXABLE,
@@ -58,20 +62,41 @@ _Counts = tuple[Topology, Tally]
 _WeightedTally = tuple[int, Topology, Tally]
 
 
-class _Rules(NamedTuple):
-    """The inputs of Filter: counts for the required affinity, anti-affinity, and existing pods' anti-affinity."""
+class _Rules(msgspec.Struct, frozen=True, dict=True):
+    """The inputs of Filter: counts for the required affinity, anti-affinity, and existing pods' anti-affinity.
 
-    incoming_terms: IncomingTerms
+    `meets_itself`: the pod has the labels that its affinity requires.
+    """
+
+    meets_itself: bool
     affinity: tuple[_Counts, ...]
     anti_affinity: tuple[_Counts, ...]
     existing_anti_affinity: tuple[_Counts, ...]
 
-    def may_be_first(self, pod: PendingPod) -> bool:
-        """Return whether no pod satisfies the required affinity yet, and pods like this one would."""
-        return not _has_pods(self.affinity) and self.incoming_terms.is_met_by(pod.label_class)
+    @property
+    def may_be_first(self) -> bool:
+        """Whether no pod satisfies the required affinity yet, and pods like this one would."""
+        return self.meets_itself and not _has_pods(self.affinity)
+
+    @cached_property
+    def limits(self) -> tuple[DomainLimit, ...]:
+        return self._limits(1)
+
+    @cached_property
+    def limits_of_first(self) -> tuple[DomainLimit, ...]:
+        """The limits while the pod may be the first."""
+        return self._limits(-MANY)
+
+    def _limits(self, least: int) -> tuple[DomainLimit, ...]:
+        return (
+            *(DomainLimit(*counts, least=least, bits=_AFFINITY, unlabelled=_AFFINITY) for counts in self.affinity),
+            *(DomainLimit(*counts, most=0, bits=_ANTI_AFFINITY) for counts in self.anti_affinity),
+            *(DomainLimit(*counts, most=0, bits=_EXISTING) for counts in self.existing_anti_affinity),
+        )
 
 
 _RULES = StateKey[_Rules]("InterPodAffinity.rules")
+_WEIGHTED = StateKey[tuple[_WeightedTally, ...]]("InterPodAffinity.weighted")
 _TALLIES = StateKey[tuple[_WeightedTally, ...]]("InterPodAffinity.tallies")
 
 
@@ -95,6 +120,7 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
     """
 
     name = "InterPodAffinity"
+    reads: ClassVar[Reads] = "domains"
     sign_reads: ClassVar[SignReads] = (Namespace,)
     watches: ClassVar[tuple[Watch, ...]] = (Watch(Namespace),)
 
@@ -104,10 +130,14 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        """Return NOTHING for a pod without terms that no other pod's terms match."""
-        if pod.template.has_terms or self._affinities.existing_terms(pod, self.handle.nodes).are_some:
+        """Return the pod's terms, and all that others' terms match; NOTHING if there is no term of either kind."""
+        existing_terms = self._affinities.existing_terms(pod, self.handle.nodes)
+        if not pod.template.has_terms and not existing_terms.are_some:
+            return NOTHING
+        incoming_terms = self._affinities.incoming_terms(pod)
+        if incoming_terms.problem:
             return None
-        return NOTHING
+        return incoming_terms, pod.label_class, frozenset(existing_terms.namespace_labels.items())
 
     # -- filtering -----------------------------------------------------------------------------------------------------
 
@@ -117,8 +147,6 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         if incoming_terms.problem:
             return unresolvable(f"parsing pod: {incoming_terms.problem}")
         existing_anti_affinity = self._affinities.existing_terms(pod, nodes).anti_affinity
-        if not (incoming_terms.affinity or incoming_terms.anti_affinity or _has_pods(existing_anti_affinity)):
-            return Skip
         required = incoming_terms.affinity
         affinity = tuple(_count_by_domain(nodes, key, required) for key in incoming_terms.keys) if required else ()
         anti_affinity = tuple(
@@ -126,8 +154,11 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
             for _, key, selection in incoming_terms.anti_affinity
             if key in nodes.label_keys
         )
-        state[_RULES] = _Rules(incoming_terms, affinity, anti_affinity, existing_anti_affinity)
-        return None
+        meets_itself = incoming_terms.is_met_by(pod.label_class)
+        state[_RULES] = _Rules(meets_itself, affinity, anti_affinity, existing_anti_affinity)
+        state[_WEIGHTED] = tuple(self._weighted_tallies(pod, incoming_terms, nodes))
+        is_rejecting = incoming_terms.affinity or incoming_terms.anti_affinity or _has_pods(existing_anti_affinity)
+        return None if is_rejecting else Skip
 
     @hookimpl
     def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
@@ -136,13 +167,13 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         All other changes, and removals, are included in the counts.
         """
         existing_anti_affinity = self._affinities.existing_terms(pod, node.table).anti_affinity
-        state[_RULES] = state[_RULES]._replace(existing_anti_affinity=existing_anti_affinity)
+        state[_RULES] = replace(state[_RULES], existing_anti_affinity=existing_anti_affinity)
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         rules, row = state[_RULES], node.row
         if not _has_pods_in_all(rules.affinity, row) and not (
-            _is_in_all_domains(rules.affinity, row) and rules.may_be_first(pod)
+            _is_in_all_domains(rules.affinity, row) and rules.may_be_first
         ):
             return _STATUSES[_AFFINITY]
         if _has_pods_in_any(rules.anti_affinity, row):
@@ -150,23 +181,9 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return _STATUSES[_EXISTING] if _has_pods_in_any(rules.existing_anti_affinity, row) else None
 
     @hookimpl
-    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+    def filter_domains(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Sequence[DomainLimit]:
         rules = state[_RULES]
-        counts = (*rules.affinity, *rules.anti_affinity, *rules.existing_anti_affinity)
-        codes = _codes((topology for topology, _ in counts), rows)
-        # Possibly no node has the topologies of any term.
-        any_codes = next(iter(codes.values())) if codes else nodes.positions[rows]
-        bits = np.zeros(len(any_codes), dtype=np.int64)
-        # The last word is the first rejection.
-        for reason, anti_affinity in ((_EXISTING, rules.existing_anti_affinity), (_ANTI_AFFINITY, rules.anti_affinity)):
-            for topology, tally in anti_affinity:
-                if tally.total:
-                    bits[tally.values[codes[topology]] > 0] = reason
-        first = bool(rules.affinity) and rules.may_be_first(pod)
-        for topology, tally in rules.affinity:
-            domains = codes[topology]
-            bits[(domains if first else tally.values[domains]) == 0] = _AFFINITY
-        return bits
+        return rules.limits_of_first if rules.may_be_first else rules.limits
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -198,14 +215,14 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
-        incoming_terms = self._affinities.incoming_terms(pod)
-        if self.args.ignore_preferred_terms_of_existing_pods and not incoming_terms.preferred:
-            return Skip
-        if incoming_terms.problem:
-            return error(f"failed to parse pod: {incoming_terms.problem}")
-        tallies = tuple(
-            weighted for weighted in self._weighted_tallies(pod, incoming_terms, nodes) if weighted[2].total
-        )
+        try:
+            weighted = state[_WEIGHTED]
+        except StateKeyError:  # without PreFilter
+            incoming_terms = self._affinities.incoming_terms(pod)
+            if incoming_terms.problem:
+                return error(f"failed to parse pod: {incoming_terms.problem}")
+            weighted = tuple(self._weighted_tallies(pod, incoming_terms, nodes))
+        tallies = tuple([each for each in weighted if each[2].total])
         if not tallies:
             return Skip
         state[_TALLIES] = tallies
@@ -215,6 +232,8 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         self, pod: PendingPod, incoming_terms: IncomingTerms, nodes: NodeTable
     ) -> Iterator[_WeightedTally]:
         """Yield the weights of others for the pod, then those of the pod for others."""
+        if self.args.ignore_preferred_terms_of_existing_pods and not incoming_terms.preferred:
+            return
         for weight, key, selection in incoming_terms.preferred:
             if key in nodes.label_keys:
                 yield weight, *_count_by_domain(nodes, key, selection)
@@ -229,17 +248,16 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        tallies = state[_TALLIES]
-        codes = _codes((topology for _, topology, _ in tallies), rows)
-        scores = np.zeros(len(codes[tallies[0][1]]), dtype=np.int64)
-        for weight, topology, tally in tallies:
-            scores += weight * tally.values[codes[topology]]
+        first, *others = state[_TALLIES]
+        scores = _score_rows(first, rows)
+        for weighted in others:
+            scores += _score_rows(weighted, rows)
         return scores
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
         """Scale the scores to 0 to 100 in kube-scheduler's order of rounding: 29 of 100 becomes 28."""
-        low, high = int(scores.min()), int(scores.max())
+        low, high = scores.item(scores.argmin()), scores.item(scores.argmax())  # a microsecond less than `min`
         if low == high:
             return 0
         return (float(MAX_SCORE) * ((scores - low) / (high - low))).astype(np.int64)
@@ -320,15 +338,20 @@ def _count_by_domain(nodes: NodeTable, key: str, selection: AllOf | WeightedSele
     return topology, nodes.counters.count_for(selection).domains(topology)
 
 
-def _has_pods(counts: tuple[_Counts, ...]) -> bool:
-    return any(tally.total for _, tally in counts)
-
-
-def _codes(topologies: Iterable[Topology], rows: Rows) -> dict[Topology, Scores]:
-    return {topology: topology.values[rows] for topology in dict.fromkeys(topologies)}
+def _score_rows(weighted: _WeightedTally, rows: Rows) -> Scores:
+    weight, topology, tally = weighted
+    scores: Scores = weight * tally.values[topology.values[rows]]
+    return scores
 
 
 # Explicit loops, as dry runs call them row by row and any() takes twice the time.
+
+
+def _has_pods(counts: tuple[_Counts, ...]) -> bool:
+    for _, tally in counts:
+        if tally.total:
+            return True
+    return False
 
 
 def _is_in_all_domains(counts: tuple[_Counts, ...], row: int) -> bool:

@@ -12,6 +12,7 @@ from kframework.config.args import ApiArgs
 from kframework.config.decode import ZERO_IS_DEFAULT, ApiObjectMarker, schema_type
 from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import CycleState, StateKey
+from kframework.framework.domain_limits import DomainLimit
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import ChangeEstimates, Suggestions
@@ -29,7 +30,7 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
 from kframework.plugins.pod_topology_spread.spread_limits import Limits, build_limits, limit_status
 from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
 from kframework.plugins.shared_args import label_name_problems
-from kframework.state.node_sets import NodeSets
+from kframework.state.node_sets import NodeSets, node_requirements
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.feature_gates import FeatureGates
@@ -107,7 +108,7 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
     """Reject nodes where a pod would skew the spread of its kind too much, and prefer those that even it out."""
 
     name = "PodTopologySpread"
-    reads: ClassVar[Reads] = "pods"
+    reads: ClassVar[Reads] = "domains"
     sign_reads: ClassVar[SignReads] = (Service, ReplicationController, ReplicaSet, StatefulSet)
     watches: ClassVar[tuple[Watch, ...]] = (
         Watch(Service),
@@ -118,8 +119,15 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
-        """Return NOTHING for a pod that neither has constraints nor gets default ones now."""
-        return None if pod.spec.topology_spread_constraints or self._defaults.apply_to(pod) else NOTHING
+        """Return the constraints and what they depend on; NOTHING for a pod that has none now, nor default ones."""
+        try:
+            hard, soft = self._constraints(pod, DO_NOT_SCHEDULE), self._constraints(pod, SCHEDULE_ANYWAY)
+        except SelectorError:
+            return None
+        if not hard and not soft:
+            return NOTHING
+        leeways = tuple(constraint.leeway(pod) for constraint in hard)
+        return hard, leeways, soft, self._needs_labels(pod), node_requirements(pod)
 
     # -- hard constraints ----------------------------------------------------------------------------------------------
 
@@ -129,10 +137,8 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         except SelectorError as problem:
             return error(f"pod's hard topology spread constraints: {problem}")
-        if not constraints:
-            return Skip
         state[_LIMITS] = build_limits(pod, nodes, constraints, self._node_sets)
-        return None
+        return None if constraints else Skip
 
     @hookimpl
     def add_pod(self, state: CycleState, pod: PendingPod, other: PodInfo, node: NodeInfo) -> None:
@@ -147,8 +153,8 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return state[_LIMITS].rejection(node.row)
 
     @hookimpl
-    def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return state[_LIMITS].rejections(rows)
+    def filter_domains(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Sequence[DomainLimit]:
+        return state[_LIMITS].by_domain()
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -172,9 +178,9 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
             return error(f"pod's soft topology spread constraints: {problem}")
         if not constraints:
             return Skip
-        # With kube-scheduler's own defaults a node that has no zone is still one of many hosts.
-        needs_labels = bool(pod.spec.topology_spread_constraints) or self.args.defaulting_type != "System"
-        state[_SCORES] = SpreadScores(pod, nodes, constraints, self._node_sets, rows, needs_labels=needs_labels)
+        state[_SCORES] = SpreadScores(
+            pod, nodes, constraints, self._node_sets, rows, needs_labels=self._needs_labels(pod)
+        )
         return None
 
     @hookimpl
@@ -203,6 +209,13 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         if pod.spec.topology_spread_constraints:
             return own_constraints(pod, action)
         return self._defaults.for_pod(pod, action)
+
+    def _needs_labels(self, pod: PendingPod) -> bool:
+        """Return whether nodes without all labels are ignored.
+
+        With kube-scheduler's own defaults a node that has no zone is still one of many hosts.
+        """
+        return bool(pod.spec.topology_spread_constraints) or self.args.defaulting_type != "System"
 
     @cached_property
     def _default_constraints(self) -> Sequence[TopologySpreadConstraint]:

@@ -54,6 +54,10 @@ class SpreadConstraint(NamedTuple):
     honors_affinity: bool
     honors_taints: bool
 
+    def leeway(self, pod: PodInfo) -> int:
+        """Return how many more pods than the minimum a domain may have before the pod joins it."""
+        return self.max_skew - self.selector.matches(pod.labels)
+
 
 def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(constraint.topology_key for constraint in constraints))

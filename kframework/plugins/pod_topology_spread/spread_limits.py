@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from msgspec.structs import replace
 
+from kframework.framework.domain_limits import DomainLimit
 from kframework.framework.suggestions import (
     MAX_SUGGESTIONS,
     PENDING_POD,
@@ -57,6 +58,10 @@ class Limit(NamedTuple):
     counts: DomainCounts
     leeway: int
 
+    def by_domain(self) -> DomainLimit:
+        tally, minimum = self.counts.read()
+        return DomainLimit(self.counts.topology, tally, most=minimum + self.leeway, unlabelled=_NO_LABEL)
+
     def excess(self) -> Scores:
         """Return by how many pods each domain exceeds the limit, by its code."""
         tally, minimum = self.counts.read()
@@ -99,11 +104,8 @@ class Limits:
                 return _SKEWED
         return None
 
-    def rejections(self, rows: Rows) -> Scores:
-        first, *others = (_rejections(limit, rows) for limit in self._limits)
-        for other in others:
-            first = np.where(first, first, other)
-        return first
+    def by_domain(self) -> list[DomainLimit]:
+        return [limit.by_domain() for limit in self._limits]
 
     def suggestions(self, pod: PendingPod, node: NodeInfo) -> Suggestions:
         """Suggest deleting the excess pods of the node's domains, or relaxing the pod's constraints."""
@@ -135,14 +137,6 @@ class Limits:
         return np.where(np.all(codes, axis=0) & (excess > 0), excess, excess + UNFIXABLE)
 
 
-def _rejections(limit: Limit, rows: Rows) -> Scores:
-    tally, minimum = limit.counts.read()
-    by_domain = (tally.values > minimum + limit.leeway).astype(np.int64)
-    by_domain[0] = _NO_LABEL
-    bits: Scores = by_domain[limit.counts.topology.values[rows]]
-    return bits
-
-
 def build_limits(
     pod: PendingPod, nodes: NodeTable, constraints: Sequence[SpreadConstraint], node_sets: NodeSets
 ) -> Limits:
@@ -154,7 +148,7 @@ def build_limits(
         )
         topology, count = nodes.label(constraint.topology_key), nodes.counters.count(constraint.counted)
         counts = DomainCounts(nodes, topology, count, find_nodes, constraint.min_domains)
-        limits.append(Limit(constraint, counts, constraint.max_skew - constraint.selector.matches(pod.labels)))
+        limits.append(Limit(constraint, counts, constraint.leeway(pod)))
     return Limits(limits)
 
 

@@ -18,7 +18,7 @@ from kframework.core.cycle.plan import PlanCache
 from kframework.core.cycle.results import ScheduleError
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
-from kframework.core.runtime.hooks import marked_hooks
+from kframework.core.runtime.hooks import POINTS, marked_hooks
 from kframework.errors import format_error
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
@@ -162,8 +162,9 @@ class CacheCheck:
             except VerificationError as error:
                 result = f"{error.what}: cached {error.cached}, now {error.uncached}"
                 remedy = (
-                    'declare what answers depend on: reads = "pods" for the pods of a node, no `reads` for'
-                    " anything outside, and in `sign` every part of the pod"
+                    'declare what answers depend on: reads = "pods" for the pods of a node, "domains" for numbers'
+                    " of pods that `filter_domains` names, no `reads` for anything outside, and in `sign` every part"
+                    " of the pod"
                 )
                 probe.fail_hook("cache", pod, result, remedy)
 
@@ -178,7 +179,9 @@ def _check_signatures(probe: PluginProbe) -> None:
         part = copy.copy(probe.nodes)  # with these rows alone, and the same columns
         part._row_of = {probe.nodes[row].name: row for row in rows}
         part._rows_in_order = np.array(rows)
-        others = probe.evaluate(pod, part, np.array(rows))
+        # How a domain scores may depend on the nodes that are compared.
+        scored = probe.nodes.order if probe.plugin.reads == "domains" else np.array(rows)
+        others = probe.evaluate(pod, part, scored)
         call = "with other nodes, pre_filter or pre_score"
         remedy = "let neither depend on the nodes that it gets, or answer None in `sign`"
         probe.expect_same(call, pod, others, answers, remedy)
@@ -203,8 +206,8 @@ def _sign(probe: PluginProbe, pod: PendingPod) -> Hashable | None:
     return first
 
 
-_NODE_HOOKS = frozenset({"pre_filter", "filter", "filter_nodes", "pre_score", "score", "score_nodes"})
-_EARLY_HOOKS = frozenset({"pre_enqueue", "pre_filter", "filter", "filter_nodes", "reserve", "permit"})
+_NODE_HOOKS = frozenset({"pre_filter", *POINTS["filter"], "pre_score", *POINTS["score"]})
+_EARLY_HOOKS = frozenset({"pre_enqueue", "pre_filter", *POINTS["filter"], "reserve", "permit"})
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -234,7 +237,7 @@ def _check_answers_after_reload(subject: PluginUnderTest) -> Coverage:
 #: The promises, by the names of their tests.
 PROMISES: Mapping[str, Promise] = {
     "test_scalar_and_columnar_forms_agree": Promise(
-        frozenset({"filter_nodes", "score_nodes"}), partial(run_check, check=check_columnar_forms)
+        frozenset({"filter_nodes", "filter_domains", "score_nodes"}), partial(run_check, check=check_columnar_forms)
     ),
     "test_cached_answers_stay_valid": Promise(_NODE_HOOKS, _check_cache),
     "test_scores_are_in_range": Promise(

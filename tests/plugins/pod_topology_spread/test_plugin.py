@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework import (
+    NOTHING,
     ActionType,
     Code,
     CycleState,
@@ -43,6 +44,7 @@ from kframework.plugins.pod_topology_spread.plugin import (
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
+from tests.plugins.asking import filter_rows
 from tests.plugins.slow_spread import SlowSpread
 from tests.plugins.spread_worlds import ARGS, HOSTNAME, INVALID, ZONE, World, constraint
 
@@ -118,10 +120,10 @@ def rejections(
     """Ask about each of the nodes in both forms."""
     scalar = [plugin.filter(state, pod, node) for node in nodes]
     table = nodes[0].table
-    bits = plugin.filter_nodes(state, pod, table, np.array([node.row for node in nodes]))
+    bits = filter_rows(plugin, state, pod, table, np.array([node.row for node in nodes]))
     assert bits.dtype == np.int64
     assert [plugin.filter_status(pod, each) if each else None for each in bits.tolist()] == scalar
-    every = plugin.filter_nodes(state, pod, table, slice(0, table.capacity))
+    every = filter_rows(plugin, state, pod, table, slice(0, table.capacity))
     assert [int(every[node.row]) for node in nodes] == bits.tolist()
     return scalar
 
@@ -225,27 +227,48 @@ def test_selector_that_does_not_parse_is_an_error_where_it_is_needed(when: str, 
 
 
 @pytest.mark.parametrize(
-    ("args", "pod", "signs"),
+    ("args", "pod", "is_selected"),
     [
-        (ARGS[0], web(), False),
-        (ARGS[0], web(labels={"app": "db"}), True),
-        (ARGS[0], web(namespace="other"), True),
-        (ARGS[1], web(), True),
+        (ARGS[0], web(), True),
+        (ARGS[0], web(labels={"app": "db"}), False),
+        (ARGS[0], web(namespace="other"), False),
+        (ARGS[1], web(), False),
         (ARGS[1], web("new", constraint()), False),
-        (ARGS[2], web(), False),
+        (ARGS[2], web(), True),
     ],
 )
-def test_only_pods_without_any_constraint_are_signed(args: PodTopologySpreadArgs, pod: Pod, signs: bool) -> None:
+def test_pods_without_any_constraint_are_passed_over(args: PodTopologySpreadArgs, pod: Pod, is_selected: bool) -> None:
     """Such are pods without constraints of their own that no service selects, for as long as none does."""
     cluster = ClusterState()
     plugin, pending = plugin_of(cluster, args), PendingPod(pod, TemplateInterner())
-    without_constraints = not pod.spec.topology_spread_constraints
-    assert (plugin.sign(pending) is not None) is without_constraints
+    before = plugin.sign(pending)
+    assert before is not None and (before is NOTHING) is not bool(pod.spec.topology_spread_constraints)
     chosen = service(app="web")
     cluster.objects(Service).put(chosen.metadata, chosen)
-    assert (plugin.sign(pending) is not None) is signs
+    assert (plugin.sign(pending) != before) is is_selected
     cluster.objects(Service).remove(chosen.metadata)
-    assert (plugin.sign(pending) is not None) is without_constraints
+    assert plugin.sign(pending) == before
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "alike"),
+    [
+        (web("a", constraint(**WEB), labels={"app": "web", "index": "1"}), web("b", constraint(**WEB)), True),
+        (web("a", constraint(**WEB)), web("b", constraint(**WEB), labels={"app": "db"}), False),
+        (web("a", constraint(**WEB)), web("b", constraint(skew=7, **WEB)), False),
+        (web("a", constraint(**WEB)), web("b", constraint(**WEB), namespace="other"), False),
+        (web("a", constraint(**WEB)), web("b", constraint(**WEB), node_selector={"disk": "ssd"}), False),
+    ],
+)
+def test_pods_that_are_spread_alike_have_equal_signatures(one: Pod, other: Pod, alike: bool) -> None:
+    plugin, templates = plugin_of(ClusterState(), ARGS[0]), TemplateInterner()
+    first, second = (plugin.sign(PendingPod(each, templates)) for each in (one, other))
+    assert first is not None and (first == second) is alike
+
+
+def test_pod_with_an_invalid_selector_is_not_signed() -> None:
+    pending = PendingPod(web("new", constraint(labelSelector=INVALID)), TemplateInterner())
+    assert plugin_of(ClusterState(), ARGS[0]).sign(pending) is None
 
 
 def test_events_to_register_are_those_of_kube_scheduler() -> None:

@@ -87,19 +87,22 @@ def test_unused_counts_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     state = cluster("a")
     put(state, "p", "a", app="web")
     counters = state.nodes.counters
-    first = counters.count(WEB)
-    for n in range(62):
+    first, dropped = counters.count(WEB), counters.dropped
+    for n in range(126):
         counters.count(selection("default", app=str(n)))
     assert counters.count(WEB) is first
     counters.count(Selection(None, EVERYTHING))
-    counters.count(selection("default", app="62"))
-    assert counters.count(WEB) is first
-    for n in range(100, 170):
+    counters.count(selection("default", app="126"))
+    assert counters.count(WEB) is first and counters.dropped == dropped + 1
+    for n in range(200, 330):
         counters.count(selection("default", app=str(n)))
     put(state, "q", "a", app="web")
     assert first.column.cells[0] == 1
-    assert len(counters._counts_by_label) == len(counters._counts) == 64
+    assert len(counters._counts_by_label) == len(counters._counts) == 128
     assert counters.count(WEB).column.cells[0] == 2
+    put(state, "r", "a", app="web")
+    assert len(counters._counts) == 64  # nobody is in the middle of a cycle
+    assert counters.count(WEB).column.cells[0] == 3
 
 
 def test_count_is_made_and_dropped_without_a_look_at_the_pods_of_other_workloads(
@@ -157,7 +160,7 @@ def test_empty_counts_are_dropped_unless_in_use() -> None:
     counters = state.nodes.counters
     put(state, "other", "a", app="other")
     sums = WeightedSelections(
-        ((1, Selection(None, EVERYTHING)), (-1, Selection(None, exact_selector({"app": "other"}))))
+        ((1, Selection(None, parse_label_selector("app"))), (-1, Selection(None, exact_selector({"app": "other"}))))
     )
     kept, asked, nothing = (
         counters.count(selection("default", app="other")),

@@ -121,7 +121,8 @@ class Overriding(Filtering):
     [
         (type("A", (Mixin, Filtering), {}), "method score(state, pod, node) has the name of a hook but is not marked"),
         (Overriding, "method filter(state, pod, node) has the name of a hook but is not marked"),
-        (type("A", (Filtering,), {"reads": "nodes"}), "reads = 'nodes' is not one of 'node', 'pods', None"),
+        (type("A", (Filtering,), {"reads": "nodes"}), "reads = 'nodes' is not one of 'node', 'pods', 'domains', None"),
+        (type("A", (Filtering,), {"reads": "domains"}), 'reads = "domains" needs filter_domains'),
         (
             type("A", (Filtering,), {"sign_reads": "node"}),
             "sign_reads = 'node' is not a tuple of kinds; use () for none, (Service,) for one",
@@ -242,6 +243,7 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
         (named("filter", lambda self, *args: None), "hook filter: takes (args) where the contract says"),
         (named("permit", permit), "hook permit: must be a plain function: the scheduling cycle does not await it"),
         (plugin("A", filter_nodes=0), "hook filter_nodes: needs filter_status, which converts its bits to a Status"),
+        (plugin("A", filter_domains=0, filter_status=0), 'hook filter_domains: needs reads = "domains"'),
         (
             named("permit", taking("state", "pod", "node_name"), wrapper=True),
             "hook permit: is marked as a wrapper but does not yield",

@@ -10,7 +10,7 @@ from kframework import CycleState, Skip
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
-from tests.plugins.asking import filtered, pending, scored
+from tests.plugins.asking import filter_rows, filtered, pending, scored
 from tests.plugins.inter_pod_affinity.test_plugin.worlds import World
 
 SEEDS = st.integers(0, 2**40)
@@ -89,7 +89,7 @@ def test_dry_run_is_as_if_it_had_happened(seed: int) -> None:
 def rejections(world: World, state: CycleState, pod: PendingPod) -> dict[str, object]:
     """Ask both forms of Filter about every node, as they stand."""
     plugin, nodes = world.plugin, world.state.nodes
-    bits = plugin.filter_nodes(state, pod, nodes, nodes.order).tolist()
+    bits = filter_rows(plugin, state, pod, nodes, nodes.order).tolist()
     at_once = [plugin.filter_status(pod, each) if each else None for each in bits]
     answers = [plugin.filter(state, pod, node) for node in nodes]
     assert at_once == answers

@@ -60,26 +60,27 @@ def namespace(name: str, **labels: str) -> Namespace:
 
 
 @pytest.mark.parametrize(
-    ("new", "other", "signs"),
+    ("new", "other", "has_terms"),
     [
-        (pod(), None, True),
-        (pod(affinity=away(term())), None, False),
-        (pod(affinity=affinity(near=prefers(1, term()))), None, False),
-        (pod(), pod("held", node="a1", affinity=away(term(app="x"))), False),
-        (pod(), pod("held", node="a1", affinity=near(term(app="x"))), False),
-        (pod(), pod("held", node="a1", affinity=affinity(near=prefers(1, term(app="x")))), False),
-        (pod(), pod("held", node="a1", affinity=away(term(app="y"))), True),
-        (make_pod("pod", namespace="other"), pod("held", node="a1", affinity=away(term(app="x"))), True),
+        (pod(), None, False),
+        (pod(affinity=away(term())), None, True),
+        (pod(affinity=affinity(near=prefers(1, term()))), None, True),
+        (pod(), pod("held", node="a1", affinity=away(term(app="x"))), True),
+        (pod(), pod("held", node="a1", affinity=near(term(app="x"))), True),
+        (pod(), pod("held", node="a1", affinity=affinity(near=prefers(1, term(app="x")))), True),
+        (pod(), pod("held", node="a1", affinity=away(term(app="y"))), False),
+        (make_pod("pod", namespace="other"), pod("held", node="a1", affinity=away(term(app="x"))), False),
     ],
 )
-def test_pod_is_signed_while_no_term_matches_it(new: Pod, other: Pod | None, signs: bool) -> None:
+def test_pod_without_terms_that_no_term_matches_is_passed_over(new: Pod, other: Pod | None, has_terms: bool) -> None:
     there = asked()
     plugin, new_one = there.plugin, pending(new, there.cluster)
     before = plugin.sign(new_one)
     if other is not None:
         assert before is NOTHING
         there.cluster.put_pod(other)
-    assert plugin.sign(new_one) is (NOTHING if signs else None)
+    signature = plugin.sign(new_one)
+    assert signature is not None and (signature is NOTHING) is not has_terms
 
 
 TEAM_A, NOT_TEAM_B = {"matchLabels": {"team": "a"}}, {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
