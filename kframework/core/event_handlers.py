@@ -35,13 +35,16 @@ class EventHandlers:
         self.queue = queue
         self.profiles = profiles
         self.pending: dict[str, PendingPod] = {}
+        #: Whether a pod that is gated when it is added keeps its nomination (1.37) or not (1.36).
+        self._gated_pods_are_nominated: bool = not cluster.feature_gates.is_1_36
         #: Whether the initial lists are complete: before that no pod was tried, so no event requeues one.
         self._listed = False
 
     def mark_synced(self) -> None:
         """Mark the initial lists as complete and run PreEnqueue again for gated pods."""
         self._listed = True
-        self.queue.recheck_gates()
+        for pod in self.queue.recheck_gates():
+            self._take_nomination(pod)
 
     def upsert(self, obj: ApiObject) -> None:
         if isinstance(obj, Pod):
@@ -158,10 +161,14 @@ class EventHandlers:
         elif old is None:
             _log_event("Add event for unscheduled pod", pod)
             self.queue.add(new)
-            if new.nominated_node_name:
-                self.cluster.nominator.nominate(new, new.nominated_node_name)
+            self._take_nomination(new)
         else:
             self._update_pending_pod(old, new)
+
+    def _take_nomination(self, pod: PendingPod) -> None:
+        """Keep room for a new pod on the node to which the API has it nominated."""
+        if pod.nominated_node_name and (self._gated_pods_are_nominated or self.queue.queue_of(pod.uid) == "active"):
+            self.cluster.nominator.nominate(pod, pod.nominated_node_name)
 
     def _update_pending_pod(self, old: PendingPod, new: PendingPod) -> None:
         if new.uid in self.queue.in_flight:

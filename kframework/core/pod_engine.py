@@ -30,7 +30,8 @@ from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
-from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
@@ -136,7 +137,11 @@ class PodEngine(PodOutcomes):
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
         self.queue: SchedulingQueue = SchedulingQueue(
-            self.profiles, clock.now, backoff or Backoff(), max_unschedulable=max_unschedulable
+            self.profiles,
+            clock.now,
+            backoff or Backoff(),
+            max_unschedulable=max_unschedulable,
+            gates=cluster.feature_gates,
         )
         if report_gated_pods:
             self.queue.on_gated = self._report_gated

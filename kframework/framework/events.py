@@ -16,6 +16,7 @@ import msgspec
 if TYPE_CHECKING:
     from kframework.objects import ApiObject, Kind, Node
     from kframework.state.pods import PodInfo
+    from kframework.values.feature_gates import FeatureGates
 
 
 class ActionType(IntFlag):
@@ -118,6 +119,15 @@ class ClusterEvent(msgspec.Struct, frozen=True):
             self.resource == EventResource.POD and event.resource in _POD_KINDS
         )
         return is_same_resource and bool(self.action & event.action) and event.action <= self.action
+
+
+def with_implied_events(events: tuple[ClusterEvent, ...], gates: FeatureGates) -> tuple[ClusterEvent, ...]:
+    """Add what a plugin's registrations imply: in 1.36 new nodes also imply changes of taints, in 1.37 nothing."""
+    actions = [event.action for event in events if event.resource == EventResource.NODE]
+    adds, taints = (any(each & bit for each in actions) for bit in (ActionType.ADD, ActionType.UPDATE_NODE_TAINT))
+    if gates.is_1_36 and adds and not taints:
+        return (*events, ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT))
+    return events
 
 
 class ObservedEvent(msgspec.Struct, frozen=True):

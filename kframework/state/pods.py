@@ -437,22 +437,24 @@ NO_PLUGINS: Final[frozenset[str]] = frozenset()
 class QueuedPod:
     """A pod in the queue, and the history of its attempts; times are seconds since 1970.
 
-    `timestamp` is when it was last (re)queued after an attempt, or first added; `initial_attempt` when it first entered
-    the active queue, after its gates. `attempts` counts pops, `unschedulable_count` rejections and `consecutive_errors`
-    the errors since the last rejection: one of the two sets the backoff. `unschedulable_plugins` and `pending_plugins`
-    rejected the last attempt; `gating_plugin` holds the pod back before any, and `gate_message` is its reason.
-    `requeued_by` is the label of the event that caused the next attempt: `UnschedulablePodAdd` for the first.
+    `timestamp` is when it was last (re)queued after an attempt, or first added, `flushed_at` when it was last retried
+    without an event; `initial_attempt` is when it first entered the active queue, after its gates. `attempts` counts
+    pops, `unschedulable_count` rejections and `consecutive_errors` the errors since the last rejection: one of the two
+    sets the backoff. `unschedulable_plugins` and `pending_plugins` rejected the last attempt; `gating_plugin` holds the
+    pod back before any, and `gate_message` is its reason. `requeued_by` is the label of the event that caused the next
+    attempt: `UnschedulablePodAdd` for the first.
     """
 
     __slots__ = (
-        *("attempts", "backoff_expiry", "consecutive_errors", "gate_message", "gating_plugin", "initial_attempt"),
-        *("pending_plugins", "pod", "requeued_by", "skipped_at", "skips", "sort_key", "timestamp"),
+        *("attempts", "backoff_expiry", "consecutive_errors", "flushed_at", "gate_message", "gating_plugin"),
+        *("initial_attempt", "pending_plugins", "pod", "requeued_by", "skipped_at", "skips", "sort_key", "timestamp"),
         *("unschedulable_count", "unschedulable_plugins"),
     )
 
     def __init__(self, pod: PendingPod, timestamp: float) -> None:
         self.pod: PendingPod = pod
         self.timestamp: float = timestamp
+        self.flushed_at: float = 0.0
         self.attempts: int = 0
         self.unschedulable_count: int = 0
         self.consecutive_errors: int = 0

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.event_handlers import EventHandlers
-from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
 from kframework.framework.plugin import Plugin, hookimpl
@@ -30,6 +31,7 @@ from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_node, make_pod
+from kframework.values.feature_gates import LATEST_MINOR, MINORS, FeatureGates
 from kframework.values.status import Status, unschedulable
 from tests.extension_points.scripted import plugin, profile
 
@@ -75,8 +77,8 @@ class Watching(SchedulingQueue):
 class Stage:
     """Handlers over tables and a queue of one profile."""
 
-    def __init__(self, *plugins: type[Plugin]) -> None:
-        self.cluster = ClusterState()
+    def __init__(self, *plugins: type[Plugin], minor: str = LATEST_MINOR) -> None:
+        self.cluster = ClusterState(FeatureGates(minor))
         profiles = Profiles({"default-scheduler": profile(LISTENING, *plugins)})
         self.queue = Watching(profiles)
         self.handlers = EventHandlers(self.cluster, self.queue, profiles)
@@ -210,6 +212,28 @@ def test_bound_pod_leaves_the_queue_and_loses_its_nomination() -> None:
     assert len(stage.queue) == 0 and not stage.handlers.pending
     assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == ""
     assert [pod.name for pod in cast("list[PodInfo]", list(stage.cluster.nodes[0].pods))] == ["p"]
+
+
+@pytest.mark.parametrize(("minor", "node"), [("1.36", ""), ("1.37", "a")])
+def test_gated_pod_keeps_the_room_it_is_nominated_to_since_1_37(minor: str, node: str) -> None:
+    stage = Stage(Gatekeeper, minor=minor)
+    stage.handlers.upsert(nominated(POD, "a"))
+    assert stage.queue.count_by_queue()["gated"] == 1
+    assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == node
+    stage.handlers.upsert(nominated(moved(POD, labels={"x": "y"}), "a"))
+    assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == "a", "an update always counts"
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_pod_that_its_gates_let_in_when_the_lists_are_complete_keeps_its_room(
+    minor: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = Stage(Gatekeeper, minor=minor)
+    stage.handlers = EventHandlers(stage.cluster, stage.queue, stage.handlers.profiles)
+    stage.handlers.upsert(nominated(POD, "a"))
+    monkeypatch.setattr(Gatekeeper, "is_open", True)
+    stage.handlers.mark_synced()
+    assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == "a"
 
 
 @pytest.mark.parametrize(

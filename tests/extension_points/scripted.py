@@ -16,6 +16,7 @@ from kframework.framework.hookspecs import SPECIFICATIONS
 from kframework.objects import Node, Pod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, ScenarioResult
+from kframework.values.feature_gates import LATEST_MINOR
 
 __all__ = ["alone", "held", "plugin", "profile", "run", "scenario"]
 
@@ -108,13 +109,15 @@ def scenario(
     nodes: Iterable[str | Node] = ("a",),
     pods: Iterable[str | Pod] = ("pod",),
     weights: Mapping[str, int] | None = None,
+    minor: str = LATEST_MINOR,
 ) -> Scenario:
     """Set a scenario of these plugins alone; nodes and pods may be given by their names."""
+    options = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "emulatedVersion": minor}
     return Scenario(
         nodes=[make_node(node) if isinstance(node, str) else node for node in nodes],
         pods=[make_pod(pod) if isinstance(pod, str) else pod for pod in pods],
         plugins=plugins,
-        config=alone(*plugins, weights=weights),
+        config=f"{alone(*plugins, weights=weights)}---\n{yaml.safe_dump(options)}",
     )
 
 

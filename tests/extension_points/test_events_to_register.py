@@ -18,6 +18,7 @@ from kframework.objects import ApiObject, ObjectMeta, ReplicaSet, StorageClass
 from kframework.simulation.running import Action
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import create, delete, patch
+from kframework.values.feature_gates import LATEST_MINOR, MINORS
 from tests.extension_points.scripted import plugin, run, scenario
 from tests.support.declared_kinds import team
 
@@ -50,8 +51,8 @@ NOTE = patch(NODE, {"metadata": {"annotations": {"x": "y"}}})
         ("Node", ActionType.ADD, CREATE_NODE, True),
         ("Node", ActionType.ADD, DELETE_NODE, False),
         ("Node", ActionType.ADD, labelled(NODE, disk="ssd"), False),
-        ("Node", ActionType.ADD, OTHER_TAINT, True),  # kube-scheduler's implicit registration
-        ("Node", ActionType.ADD, UNCORDON, True),
+        ("Node", ActionType.ADD, OTHER_TAINT, False),
+        ("Node", ActionType.ADD, UNCORDON, False),
         ("Node", ActionType.DELETE, DELETE_NODE, True),
         ("Node", ActionType.DELETE, OTHER_TAINT, False),
         ("Node", ActionType.UPDATE_NODE_LABEL, labelled(NODE, disk="ssd"), True),
@@ -85,15 +86,45 @@ NOTE = patch(NODE, {"metadata": {"annotations": {"x": "y"}}})
 def test_event_requeues_pods_whose_rejector_registered_it(
     resource: str, action: ActionType, happening: Action, woken: bool
 ) -> None:
+    assert is_woken(resource, action, happening) is woken
+
+
+@pytest.mark.parametrize(("minor", "woken"), [("1.36", True), ("1.37", False)])
+@pytest.mark.parametrize("happening", [OTHER_TAINT, UNCORDON])
+def test_new_nodes_imply_changes_of_taints_only_in_1_36(happening: Action, minor: str, woken: bool) -> None:
+    assert is_woken("Node", ActionType.ADD, happening, minor) is woken
+    both = ActionType.ADD | ActionType.UPDATE_NODE_TAINT
+    assert is_woken("Node", both, happening, minor)
+
+
+@pytest.mark.parametrize("minor", MINORS)
+@pytest.mark.parametrize(
+    ("action", "happening"),
+    [
+        (ActionType.ADD, create(make_pod("new", node_name="a"))),
+        (ActionType.UPDATE_POD_LABEL, labelled(OTHER, app="db")),
+        (ActionType.UPDATE, patch(OTHER, {"metadata": {"annotations": {"x": "y"}}})),
+    ],
+)
+def test_pods_on_nodes_wake_whoever_registered_them_whatever_its_terms(
+    action: ActionType, happening: Action, minor: str
+) -> None:
+    """Also in 1.36, whose filter by terms of affinity ran only without hints, which cannot be turned off."""
+    assert is_woken("AssignedPod", action, happening, minor)
+
+
+def is_woken(resource: str, action: ActionType, happening: Action, minor: str = LATEST_MINOR) -> bool:
+    """Return whether a plugin that registered this gives its pod another attempt."""
     rejecting = plugin(
         "R",
         filter=lambda state, pod, node: unschedulable("no") if pod.name == "pod" else None,
         events=registered(resource, action),
     )
     nodes = [NODE, make_node("spare", unschedulable=True)]
-    result = scenario(rejecting, nodes=nodes, pods=[POOL, OTHER]).at(50.0, happening).run(until=85.0)
+    timeline = scenario(rejecting, nodes=nodes, pods=[POOL, OTHER], minor=minor)
+    result = timeline.at(50.0, happening).run(until=85.0)
     began = result.decisions[0].popped_at
-    assert any(decision.popped_at >= began + 50.0 for decision in result.decisions_on("pod")) is woken
+    return any(decision.popped_at >= began + 50.0 for decision in result.decisions_on("pod"))
 
 
 def test_condition_written_by_the_scheduler_does_not_requeue_the_pod() -> None:

@@ -66,15 +66,18 @@ def test_first_pre_enqueue_rejection_gates_the_pod() -> None:
     ("events", "opened"),
     [((NODE_ADD,), True), ((), False), ((ClusterEvent("Pod", ActionType.DELETE),), False), (None, True)],
 )
-def test_event_of_the_gating_plugin_runs_pre_enqueue_again(
-    events: tuple[ClusterEvent, ...] | None, opened: bool
+@pytest.mark.parametrize(("minor", "flushed"), [("1.36", False), ("1.37", True)])
+def test_pre_enqueue_runs_again_for_events_of_the_gating_plugin_and_for_the_flush_since_1_37(
+    events: tuple[ClusterEvent, ...] | None, opened: bool, minor: str, flushed: bool
 ) -> None:
     gate: list[str] = []
     gating = plugin("Gate", pre_enqueue=lambda pod: None if gate else unschedulable(), events=events)
     bystander = plugin("Bystander", filter=None, events=[NODE_ADD])
-    timeline = scenario(gating, bystander).at(1.0, lambda cluster: gate.append("open"))
+    timeline = scenario(gating, bystander, minor=minor).at(1.0, lambda cluster: gate.append("open"))
     result = timeline.at(2.0, create(make_node("b"))).run(until=400.0)
-    assert result.state_of("pod") == ("bound" if opened else "gated"), "the flush opens no gate"
+    assert result.state_of("pod") == ("bound" if opened or flushed else "gated")
+    tried_after = [decision.popped_at - decision.queued_at for decision in result.decisions]
+    assert tried_after == ([2.0] if opened else [330.0] if flushed else [])
 
 
 def test_pod_stays_gated_if_pre_enqueue_rejects_again() -> None:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kframework.core.queue.scheduling_queue import Backoff
+from kframework.core.queue.backoff import Backoff
 
 __all__ = ["ModelPod", "QueueModel"]
 
@@ -35,6 +35,7 @@ class ModelPod:
     name: str
     priority: int
     timestamp: float
+    flushed_at: float = 0.0
     place: str = ""
     attempts: int = 0
     rejections: int = 0
@@ -48,8 +49,10 @@ class ModelPod:
 class QueueModel:
     """What kube-scheduler's queue does, by the text of the reference."""
 
-    def __init__(self, now: float, backoff: Backoff, max_unschedulable: float) -> None:
+    def __init__(self, now: float, backoff: Backoff, max_unschedulable: float, minor: str) -> None:
         self.now = now
+        #: Where wildcard events, the flush among them, look for pods.
+        self.flushed = ("unschedulable",) if minor == "1.36" else ("gated", "unschedulable")
         self.born = now
         self.backoff = backoff
         self.max_unschedulable = max_unschedulable
@@ -122,7 +125,8 @@ class QueueModel:
 
     def move(self, label: str, meant: Callable[[ModelPod], bool]) -> None:
         for pod in self.at("unschedulable", "gated"):
-            if meant(pod) and (pod.place != "gated" or wakes(pod.gate, label)):
+            is_flushed = label in WILDCARDS and pod.place in self.flushed
+            if meant(pod) and (pod.place != "gated" or is_flushed or wakes(pod.gate, label)):
                 self.consider(pod, label)
         self.on_event(label)
 
@@ -209,8 +213,10 @@ class QueueModel:
                 self.go(pod, "active", "BackoffComplete")
 
     def flush(self) -> None:
-        overdue = [pod for pod in self.at("unschedulable") if self.now - pod.timestamp > self.max_unschedulable]
+        held = self.at(*self.flushed)
+        overdue = [pod for pod in held if self.now - max(pod.timestamp, pod.flushed_at) > self.max_unschedulable]
         for pod in overdue:
+            pod.flushed_at = self.now
             self.requeue(pod, "later", "UnschedulableTimeout")
         if overdue:
             self.on_event("UnschedulableTimeout")

@@ -10,11 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
 from kframework.core.queue.pool import HeldPods, InFlightPods, PluginKey
-from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, pod_update_events
+from kframework.core.queue.scheduling_queue import SchedulingQueue, pod_update_events
 from kframework.framework.events import ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod
+from kframework.values.feature_gates import MINORS
 from tests.core.queue.rig import ANYTHING, NODE_ADD, NODE_TAINT, POD_GONE, REGISTERED, START, Rig, pending
 from tests.properties.queue_model import ModelPod, QueueModel
 from tests.properties.state_machine import fails
@@ -39,10 +41,11 @@ class QueueMachine(RuleBasedStateMachine):
         backoff=st.sampled_from([Backoff(), Backoff(3, 100), Backoff(1, 0)]),
         max_unschedulable=st.sampled_from([300.0, 30.0, 5.0]),
         crowd=st.lists(priorities, min_size=2, max_size=len(NAMES)),
+        minor=st.sampled_from(MINORS),
     )
-    def start(self, fraction: float, backoff: Backoff, max_unschedulable: float, crowd: list[int]) -> None:
-        self.rig = Rig(start=START + fraction, backoff=backoff, max_unschedulable=max_unschedulable)
-        self.model = QueueModel(START + fraction, backoff, max_unschedulable)
+    def start(self, fraction: float, backoff: Backoff, max_unschedulable: float, crowd: list[int], minor: str) -> None:
+        self.rig = Rig(start=START + fraction, backoff=backoff, max_unschedulable=max_unschedulable, minor=minor)
+        self.model = QueueModel(START + fraction, backoff, max_unschedulable, minor)
         self.model.gates = self.rig.gates
         #: What the cluster last said of each pod that exists.
         self.said: dict[str, PendingPod] = {}
@@ -155,9 +158,10 @@ class QueueMachine(RuleBasedStateMachine):
         end = self.rig.now + seconds
         while (deadline := self.rig.deadline) is not None and deadline <= end:
             assert deadline > self.rig.now
-            self.rig.now = deadline
+            self.rig.now, before = deadline, self.places()
             self.rig.queue.tick()
-            moments.append((deadline, self.places()))
+            if self.places() != before:  # a flushed pod may be gated again
+                moments.append((deadline, self.places()))
         self.rig.now = end
         assert moments == self.model.sleep(seconds)
 
@@ -168,11 +172,13 @@ class QueueMachine(RuleBasedStateMachine):
     @precondition(lambda self: not self.model.flight)
     @rule(seconds=pauses)
     def oversleep(self, seconds: float) -> None:
-        """A queue that is late catches up; only under which label is its own affair."""
+        """A queue that is late catches up; only under which label, and when it flushes again, is its own affair."""
         self.model.sleep(seconds)
         self.rig.now += seconds
         self.rig.queue.tick()
         self.model.incoming = self.rig.queue.incoming.copy()
+        for queued in self.rig.queue:
+            self.model.pods[queued.pod.name].flushed_at = queued.flushed_at
 
     def places(self) -> dict[str, str]:
         binding = {name: "binding" for name, pod in self.model.pods.items() if pod.place == "binding"}
@@ -270,6 +276,11 @@ def flush_a_little_early(queue: SchedulingQueue, queued: QueuedPod) -> float:
     return queue._created_at + math.ceil((queued.timestamp + queue._max_unschedulable - queue._created_at) / 30) * 30
 
 
+def flush_gated_pods_by_age_alone(queue: SchedulingQueue, queued: QueuedPod) -> float:
+    due = queued.timestamp + queue._max_unschedulable - queue._created_at
+    return max(queue._created_at + (math.floor(due / 30) + 1) * 30, queue._now() + 1)
+
+
 def wake_up_late(queue: SchedulingQueue) -> float | None:
     first = queue._backing_off.peek() or queue._backing_off_after_error.peek()
     return queue._backoff.expiry(first) + 1 if first is not None else None
@@ -287,6 +298,7 @@ def wake_up_late(queue: SchedulingQueue) -> float | None:
         (HeldPods, "held_by_any", look_at_everybody),
         (HeldPods, "held_by_any", lose_the_index),
         (SchedulingQueue, "flush_time", flush_a_little_early),
+        (SchedulingQueue, "flush_time", flush_gated_pods_by_age_alone),
         (SchedulingQueue, "retry_deadline", property(wake_up_late)),
     ],
     ids=lambda value: getattr(value, "__name__", None) if callable(value) else None,

@@ -14,14 +14,15 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from enum import Enum
 from typing import Protocol
 
-import msgspec
 from msgspec.structs import replace
 
+from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
 from kframework.core.queue.pool import HeldPods, InFlightPods, PluginKey
 from kframework.framework.events import ActionType, EventResource, ObservedEvent, pod_updates
 from kframework.objects import Pod
 from kframework.state.pods import PendingPod, QueuedPod
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Status
 from kframework.verbosity import V5
 
@@ -67,7 +68,13 @@ class SchedulingQueue:
     """The queue of pods that wait to be scheduled."""
 
     def __init__(
-        self, policy: QueuePolicy, now: Callable[[], float], backoff: Backoff, *, max_unschedulable: float = 300.0
+        self,
+        policy: QueuePolicy,
+        now: Callable[[], float],
+        backoff: Backoff,
+        *,
+        max_unschedulable: float = 300.0,
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         self.policy: QueuePolicy = policy
         self._now = now
@@ -81,6 +88,10 @@ class SchedulingQueue:
         self._gated = HeldPods()
         #: Called with a pod and the status that gates it, whenever its gates are run.
         self.on_gated: Callable[[PendingPod, Status], None] | None = None
+        #: Whether wildcard events, the flush among them, concern all gated pods (1.37) or none (1.36).
+        self._wildcards_reach_gates: bool = not gates.is_1_36
+        #: A lower bound for the time of the next flush of a gated pod.
+        self._gated_flush_due = math.inf
         #: The pods that are popped and not returned.
         self.in_flight: InFlightPods = InFlightPods()
         #: The number of pods that entered each queue, by queue and event.
@@ -201,13 +212,15 @@ class SchedulingQueue:
     def move_on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         """Requeue the pods held back by plugins that registered the event, if their hints return Queue.
 
-        A gated pod is considered only if its gating plugin registered the event.
+        A gated pod is considered only if its gating plugin registered the event, or the event is a wildcard.
         """
         plugins = self.policy.registered_for(event)
         if not plugins and not event.is_wildcard:
             return
+        reaches_gates = event.is_wildcard and self._wildcards_reach_gates
+        gated = tuple(self._gated) if reaches_gates else self._gated.held_by_any(plugins)
         held = tuple(self._unschedulable) if event.is_wildcard else self._unschedulable.held_by_any(plugins)
-        for queued in (*self._gated.held_by_any(plugins), *held):
+        for queued in (*gated, *held):
             if only is None or only(queued.pod):
                 self._requeue_if_worthwhile(event, queued)
         self.in_flight.add(event)
@@ -217,8 +230,9 @@ class SchedulingQueue:
         """Whether an event may matter to a pod that is held back or in flight."""
         return bool(len(self._unschedulable) or len(self._gated) or len(self.in_flight))
 
-    def recheck_gates(self) -> None:
-        """Run PreEnqueue again for all gated pods."""
+    def recheck_gates(self) -> list[PendingPod]:
+        """Run PreEnqueue again for all gated pods; return those that it admits."""
+        admitted = []
         for queued in list(self._gated):
             status = self.policy.run_pre_enqueue(queued.pod)
             if status is None:
@@ -226,10 +240,12 @@ class SchedulingQueue:
                 queued.gating_plugin = ""
                 self._push_active(queued)
                 self._record_move("active", queued, _ADDED)
+                admitted.append(queued.pod)
             elif status.plugin != queued.gating_plugin:
                 self._gate_pod(queued, status)
             else:
                 self._note_gate(queued, status)
+        return admitted
 
     def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
@@ -283,20 +299,24 @@ class SchedulingQueue:
 
     @property
     def flush_deadline(self) -> float | None:
-        """The time when the first unschedulable pod has waited too long, in seconds since 1970."""
+        """The time when the first pod may have been held back for too long, in seconds since 1970."""
         oldest = next(iter(self._unschedulable), None)
-        return self.flush_time(oldest) if oldest is not None else None
+        due = self.flush_time(oldest) if oldest is not None else math.inf
+        if self._wildcards_reach_gates and len(self._gated):
+            due = min(due, self._gated_flush_due)
+        return due if due < math.inf else None
 
     def flush_time(self, queued: QueuedPod) -> float:
-        """Return when an unschedulable pod is retried without an event, in seconds since 1970.
+        """Return when a pod that is held back is retried without an event, in seconds since 1970.
 
-        It is the first multiple of the interval at which the pod is strictly older than the maximum.
+        It is the first multiple of the interval at which the pod, or its last flush, is strictly older than the
+        maximum.
         """
-        due = queued.timestamp + self._max_unschedulable - self._created_at
+        due = max(queued.timestamp, queued.flushed_at) + self._max_unschedulable - self._created_at
         return self._created_at + (math.floor(due / FLUSH_INTERVAL) + 1) * FLUSH_INTERVAL
 
     def tick(self) -> None:
-        """Do the work that is due: end backoffs, and retry pods unschedulable for too long."""
+        """Do the work that is due: end backoffs, and retry pods that are held back for too long."""
         now = self._now()
         for heap in (self._backing_off, self._backing_off_after_error):
             while (first := heap.peek()) is not None and not self._backoff.is_backing_off(first, now):
@@ -305,10 +325,20 @@ class SchedulingQueue:
                 self._record_move("active", first, "BackoffComplete")
         deadline = self.flush_deadline
         if deadline is not None and deadline <= now:
-            for queued in [queued for queued in self._unschedulable if self.flush_time(queued) <= now]:
-                if self._requeue(queued, _TIMEOUT.label):
-                    self._unschedulable.pop(queued.pod.uid)
+            self._flush(now)
+
+    def _flush(self, now: float) -> None:
+        """Retry the pods that are held back for too long; a pod that is gated again is due after as long a time."""
+        held = (*(self._gated if self._wildcards_reach_gates else ()), *self._unschedulable)
+        overdue = [queued for queued in held if self.flush_time(queued) <= now]
+        for queued in overdue:
+            queued.flushed_at = now
+            if self._requeue(queued, _TIMEOUT.label):
+                self._unschedulable.pop(queued.pod.uid)
+                self._gated.pop(queued.pod.uid)
+        if overdue:
             self.in_flight.add(_TIMEOUT)
+        self._gated_flush_due = min(map(self.flush_time, self._gated), default=math.inf)
 
     # -- moves between queues --------------------------------------------------------------------------------------
 
@@ -359,6 +389,7 @@ class SchedulingQueue:
         held = self._unschedulable.pop(uid) or self._gated.pop(uid)
         queued.unschedulable_plugins |= {status.plugin}
         self._gated.put(queued, (status.plugin,))
+        self._gated_flush_due = min(self._gated_flush_due, self.flush_time(queued))
         self._note_gate(queued, status)
         return held is not None
 
@@ -451,29 +482,3 @@ def _without_verdict(pod: Pod) -> Pod:
     conditions = tuple(condition for condition in pod.status.conditions if condition.type != "PodScheduled")
     status = replace(pod.status, conditions=conditions, nominated_node_name="")
     return replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status)
-
-
-class Backoff(msgspec.Struct, frozen=True):
-    """The backoff of the configuration, in seconds; a `maximum` of 0 turns it off."""
-
-    initial: float = 1.0
-    maximum: float = 10.0
-
-    def duration(self, queued: QueuedPod) -> float:
-        """Return the backoff of a pod in seconds: doubled for each failure, errors in a row before rejections."""
-        failures = queued.consecutive_errors or queued.unschedulable_count
-        if not failures or not self.maximum:
-            return 0.0
-        # 2**63 seconds exceed any maximum; larger powers would only cost time.
-        return min(self.initial * 2.0 ** min(failures - 1, 63), self.maximum)
-
-    def expiry(self, queued: QueuedPod) -> float:
-        """Return the whole second in which the pod's backoff ends, computed once per failure."""
-        if queued.backoff_expiry is None:
-            duration = self.duration(queued)
-            queued.backoff_expiry = math.floor(queued.timestamp + duration) if duration else -math.inf
-        return queued.backoff_expiry
-
-    def is_backing_off(self, queued: QueuedPod, now: float) -> bool:
-        """Return whether the pod still backs off: until the first whole second after its expiry."""
-        return self.expiry(queued) >= math.floor(now)

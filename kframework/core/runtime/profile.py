@@ -31,11 +31,19 @@ from kframework.core.runtime.steps import (
 from kframework.errors import FAULTS, PluginError, format_error, safe_repr
 from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import StateKeyError
-from kframework.framework.events import DEFAULT_EVENTS, ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.events import (
+    DEFAULT_EVENTS,
+    ActionType,
+    ClusterEvent,
+    QueueingHint,
+    queue_if,
+    with_implied_events,
+)
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source, SourceChange, WhenStale
 from kframework.objects import ApiObject
 from kframework.state.pods import PendingPod, QueuedPod
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import REJECTIONS, Code, Skip, Status
 
 R = TypeVar("R")
@@ -88,6 +96,7 @@ class Profile:
         distributions: Mapping[str, str | None] | None = None,
         other_events: Mapping[str, tuple[ClusterEvent, ...]] | None = None,
         sources: PluginSources | None = None,
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         self.name = name
         self.plugins = plugins
@@ -141,7 +150,7 @@ class Profile:
         # Only these plugins can reject a pod, so only their events can requeue it.
         rejecting = {name for point in _REJECTING_POINTS for name in self.points.get(point, ())}.union(self.sources)
         self.events: dict[str, tuple[ClusterEvent, ...]] = {
-            name: (*self._registered_events(self.plugins[name]), *map(_source_event, self.sources.get(name, ())))
+            name: (*self._registered_events(self.plugins[name], gates), *map(_source_event, self.sources.get(name, ())))
             for name in sorted(rejecting)
         } | dict(other_events or {})
         self.placement: tuple[Plugin, ...] = tuple(
@@ -376,8 +385,8 @@ class Profile:
         hook = functools.partial(Hook, name=point, fault=self.fault_status)
         return tuple(status_step(step, hook(step.name), title, allowed) for step in self._compile_steps(point))
 
-    def _registered_events(self, plugin: Plugin) -> tuple[ClusterEvent, ...]:
-        """Return the events that requeue a pod rejected by the plugin, with kube-scheduler's taint registration."""
+    def _registered_events(self, plugin: Plugin, gates: FeatureGates) -> tuple[ClusterEvent, ...]:
+        """Return the events that requeue a pod rejected by the plugin."""
         register = find_hook(plugin, "events_to_register")
         if register is None:
             return DEFAULT_EVENTS
@@ -389,13 +398,7 @@ class Profile:
             raise self.fault_error(
                 plugin.name, "events_to_register", f"must list ClusterEvents, not {safe_repr(events)}"
             )
-        node = [event.action for event in events if event.resource == EventResource.NODE]
-        if any(each & ActionType.ADD for each in node) and not any(
-            each & ActionType.UPDATE_NODE_TAINT for each in node
-        ):
-            # A taint change can make any node usable, whatever the plugin itself reads (kube-scheduler 1.36).
-            events += (ClusterEvent(EventResource.NODE, ActionType.UPDATE_NODE_TAINT),)
-        return events
+        return with_implied_events(events, gates)
 
     def _find_wrappers(self, hook: str) -> tuple[Step, ...]:
         """List the wrappers of a hook by the plugins that are enabled at its point, in order."""

@@ -239,6 +239,7 @@ def _compile_profile(
             # An extender registers no events, so any event may requeue a pod that it rejected.
             other_events={EXTENDER: DEFAULT_EVENTS} if configuration.settings.extenders else {},
             sources={name: tuple(each.sources.values()) for name, each in handles.items() if each.sources},
+            gates=configuration.options.gates,
         )
     except PluginError as error:
         raise _locate_error([profile], error) from error

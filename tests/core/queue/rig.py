@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 
+from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.pool import PluginKey
-from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue, pod_update_events
+from kframework.core.queue.scheduling_queue import SchedulingQueue, pod_update_events
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.testing import make_pod
+from kframework.values.feature_gates import LATEST_MINOR, FeatureGates
 from kframework.values.status import Code, Status
 
 __all__ = [
@@ -90,13 +92,20 @@ class Rig:
         start: float = START,
         backoff: Backoff | None = None,
         max_unschedulable: float = 300.0,
+        minor: str = LATEST_MINOR,
     ) -> None:
         self.now = start
         self.sort = sort
         self.gates: dict[str, str] = {}
         self.unsorted: list[Exception] = []
         self.popped: dict[str, QueuedPod] = {}
-        self.queue = SchedulingQueue(self, lambda: self.now, backoff or Backoff(), max_unschedulable=max_unschedulable)
+        self.queue = SchedulingQueue(
+            self,
+            lambda: self.now,
+            backoff or Backoff(),
+            max_unschedulable=max_unschedulable,
+            gates=FeatureGates(minor),
+        )
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
         return self.sort(queued)

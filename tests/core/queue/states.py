@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from kframework.values.feature_gates import LATEST_MINOR
 from tests.core.queue.rig import NODE_ADD, Rig, pending
 
 __all__ = ["LONG", "STATES", "failed", "gated", "is_backing_off", "place_of"]
@@ -21,9 +22,9 @@ def failed(*rejectors: str, pending: tuple[str, ...] = ()) -> Rig:
     return rig
 
 
-def gated(*, by: str = "Labels") -> Rig:
+def gated(*, by: str = "Labels", minor: str = LATEST_MINOR) -> Rig:
     """Let a plugin hold the pod back."""
-    rig = Rig()
+    rig = Rig(minor=minor)
     rig.gates["pod"] = by
     rig.add("pod")
     return rig

@@ -34,7 +34,7 @@ def test_unschedulable_pod_waits_for_events() -> None:
             "NodeResourcesFit",
             {
                 "Pod": ("delete", "update_pod_scale_down"),
-                "Node": ("add", "update_node_allocatable", "update_node_taint"),
+                "Node": ("add", "update_node_allocatable"),
                 "resource.k8s.io/DeviceClass": ("add", "update"),
             },
         ),

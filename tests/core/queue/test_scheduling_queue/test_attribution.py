@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kframework.framework.events import ActionType, ObservedEvent
 from tests.core.queue.rig import NODE_ADD, Rig, pending
+from tests.core.queue.states import gated
 
 
 def woken(rig: Rig) -> str:
@@ -46,6 +47,15 @@ def test_attempt_is_attributed_to_the_flush() -> None:
     rig = tried("Fit")
     rig.sleep(360)
     assert woken(rig) == "UnschedulableTimeout"
+
+
+def test_attempt_of_a_pod_that_the_flush_found_gated_is_attributed_to_what_released_it() -> None:
+    rig = gated(by="Fit")
+    rig.sleep(360)
+    assert rig.place() == "gated"
+    rig.gates.clear()
+    rig.queue.move_on_event(NODE_ADD)
+    assert woken(rig) == "NodeAdd"
 
 
 def test_attempt_is_attributed_to_the_error_before() -> None:

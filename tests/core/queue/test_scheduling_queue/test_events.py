@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework.framework.events import ActionType, ObservedEvent
+from kframework.values.feature_gates import MINORS
 from tests.core.queue.rig import (
     ANYTHING,
     LABELLED,
@@ -93,7 +94,6 @@ def test_gated_pod_has_no_attempt() -> None:
     assert (queued.initial_attempt, queued.unschedulable_count) == (None, 0)
     assert rig.queue.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
     assert rig.pop() is None
-    assert rig.deadline is None
 
 
 def test_pod_that_is_gated_again_has_not_entered_a_queue() -> None:
@@ -107,21 +107,24 @@ def test_pod_that_is_gated_again_has_not_entered_a_queue() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gate", "event", "place"),
+    ("gate", "event", "place", "place_in_1_36"),
     [
-        ("Fit", NODE_ADD, "active"),
-        ("Fit", NODE_TAINT, "gated"),
-        ("Fit", ANYTHING, "gated"),
-        ("Deaf", ANYTHING, "gated"),
-        ("Everything", ANYTHING, "active"),
-        ("Everything", NODE_TAINT, "active"),
+        ("Fit", NODE_ADD, "active", "active"),
+        ("Fit", NODE_TAINT, "gated", "gated"),
+        ("Fit", ANYTHING, "active", "gated"),
+        ("Deaf", ANYTHING, "active", "gated"),
+        ("Everything", ANYTHING, "active", "active"),
+        ("Everything", NODE_TAINT, "active", "active"),
     ],
 )
-def test_gated_pod_is_released_only_by_events_of_its_gating_plugin(gate: str, event: ObservedEvent, place: str) -> None:
-    rig = gated(by=gate)
+@pytest.mark.parametrize("minor", MINORS)
+def test_gated_pod_is_released_by_events_of_its_gating_plugin_and_by_wildcards_since_1_37(
+    gate: str, event: ObservedEvent, place: str, place_in_1_36: str, minor: str
+) -> None:
+    rig = gated(by=gate, minor=minor)
     rig.gates.clear()
     rig.queue.move_on_event(event)
-    assert rig.place() == place
+    assert rig.place() == (place_in_1_36 if minor == "1.36" else place)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import pytest
 
 from kframework import Plugin, PluginArgs, hookimpl
 from kframework.config.models import POINTS
-from kframework.core.queue.scheduling_queue import Backoff, SchedulingQueue
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.handle import Handle

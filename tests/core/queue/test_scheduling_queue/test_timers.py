@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.core.queue.rig import NODE_ADD, START, Rig
+from tests.core.queue.states import gated
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.25, 0.75])
@@ -45,3 +46,53 @@ def test_pod_unschedulable_for_over_five_minutes_is_requeued(waits_since: float,
     rig.queue.tick()
     assert rig.place() == "active" and rig.deadline is None
     assert rig.queue.incoming["active", "UnschedulableTimeout"] == 1
+
+
+def test_flush_asks_the_gates_again_since_1_37() -> None:
+    rig = gated()
+    rig.gates.clear()
+    rig.sleep(329)
+    assert rig.place() == "gated"
+    rig.sleep(1)
+    assert rig.place() == "active" and rig.deadline is None
+    assert rig.queue.incoming["active", "UnschedulableTimeout"] == 1
+
+
+def test_no_flush_asks_the_gates_in_1_36() -> None:
+    rig = gated(minor="1.36")
+    rig.gates.clear()
+    assert rig.deadline is None
+    rig.sleep(3600)
+    rig.queue.tick()
+    assert rig.place() == "gated"
+
+
+def test_next_flush_of_a_pod_that_is_gated_again_counts_from_the_last() -> None:
+    rig = gated()
+    (queued,) = rig.queue
+    flushes = []
+    for _ in range(3):
+        assert rig.deadline is not None
+        rig.sleep(rig.deadline - rig.now)
+        flushes.append(rig.now - START)
+    assert flushes == [330.0, 660.0, 990.0]
+    assert (rig.place(), queued.timestamp) == ("gated", START), "its place in the order is as before"
+
+
+def test_first_of_several_gated_pods_is_flushed_first_whichever_was_gated_last() -> None:
+    rig = Rig()
+    rig.gates = {"early": "Fit", "late": "Labels"}
+    rig.add("early")
+    rig.sleep(60)
+    rig.add("late")
+    rig.queue.move_on_event(NODE_ADD)  # gates the first pod anew
+    assert rig.deadline == START + 330
+    rig.sleep(270)
+    assert rig.deadline == START + 390
+
+
+def test_release_of_the_last_gated_pod_ends_its_flush() -> None:
+    rig = gated(by="Fit")
+    rig.gates.clear()
+    rig.queue.move_on_event(NODE_ADD)
+    assert rig.place() == "active" and rig.deadline is None

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.queue.scheduling_queue import MAX_SKIPS, Backoff
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.scheduling_queue import MAX_SKIPS
 from tests.core.queue.rig import NODE_ADD, START, Rig, queued
 
 
