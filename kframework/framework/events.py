@@ -48,7 +48,8 @@ class EventResource(StrEnum):
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
-    UNSCHEDULABLE_POD = "UnschedulablePod"
+    UNSCHEDULED_POD = "UnscheduledPod"
+    TARGET_POD = "TargetPod"
     NODE = "Node"
     NAMESPACE = "Namespace"
     SERVICE = "Service"
@@ -68,7 +69,7 @@ class EventResource(StrEnum):
 
 
 _RESOURCES = frozenset(EventResource)
-_POD_KINDS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD)
+_POD_KINDS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD, EventResource.TARGET_POD)
 
 
 def event_resource(kind: Kind[ApiObject]) -> str:

@@ -76,7 +76,8 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        return [ClusterEvent(EventResource.POD, ActionType.DELETE, after_pod_deletion)]
+        pods = EventResource.POD if self.handle.feature_gates.is_1_36 else EventResource.ASSIGNED_POD
+        return [ClusterEvent(pods, ActionType.DELETE, after_pod_deletion)]
 
 
 def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:

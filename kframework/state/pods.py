@@ -442,7 +442,7 @@ class QueuedPod:
     pops, `unschedulable_count` rejections and `consecutive_errors` the errors since the last rejection: one of the two
     sets the backoff. `unschedulable_plugins` and `pending_plugins` rejected the last attempt; `gating_plugin` holds the
     pod back before any, and `gate_message` is its reason. `requeued_by` is the label of the event that caused the next
-    attempt: `UnschedulablePodAdd` for the first.
+    attempt: `UnscheduledPodAdd` for the first.
     """
 
     __slots__ = (

@@ -96,11 +96,15 @@ def test_update_contains_all_update_bits() -> None:
         (R.NODE, A.ADD, A.DELETE, R.NODE, False),
         (R.NODE, A.ADD | A.DELETE, A.DELETE, R.NODE, True),
         (R.NODE, A.ADD, A.ADD, R.CSI_NODE, False),
-        # Pod stands for both kinds of pods, but they do not stand for it nor for each other.
+        # Pod stands for all kinds of pods, but they do not stand for it nor for each other.
         (R.POD, A.DELETE, A.DELETE, R.ASSIGNED_POD, True),
-        (R.POD, A.DELETE, A.DELETE, R.UNSCHEDULABLE_POD, True),
+        (R.POD, A.DELETE, A.DELETE, R.UNSCHEDULED_POD, True),
+        (R.POD, A.UPDATE, A.UPDATE, R.TARGET_POD, True),
         (R.ASSIGNED_POD, A.DELETE, A.DELETE, R.ASSIGNED_POD, True),
-        (R.ASSIGNED_POD, A.DELETE, A.DELETE, R.UNSCHEDULABLE_POD, False),
+        (R.ASSIGNED_POD, A.DELETE, A.DELETE, R.UNSCHEDULED_POD, False),
+        (R.UNSCHEDULED_POD, A.UPDATE, A.UPDATE, R.TARGET_POD, False),
+        (R.TARGET_POD, A.UPDATE, A.UPDATE, R.UNSCHEDULED_POD, False),
+        (R.TARGET_POD, A.UPDATE, A.UPDATE, R.TARGET_POD, True),
         (R.ASSIGNED_POD, A.DELETE, A.DELETE, R.POD, False),
         # Any resource.
         (R.ANY, A.ADD, A.ADD, R.STORAGE_CLASS, True),
@@ -161,10 +165,10 @@ def test_default_events_equal_those_of_kube_scheduler() -> None:
         (ObservedEvent(R.NODE, A.UPDATE_NODE_TAINT), "NodeUpdateNodeTaint"),
         (ObservedEvent(R.ASSIGNED_POD, A.DELETE), "AssignedPodDelete"),
         (ObservedEvent(R.ASSIGNED_POD, A.UPDATE_POD_SCALE_DOWN), "AssignedPodUpdatePodScaleDown"),
-        (ObservedEvent(R.UNSCHEDULABLE_POD, A.UPDATE), "UnschedulablePodUpdate"),
+        (ObservedEvent(R.UNSCHEDULED_POD, A.UPDATE), "UnscheduledPodUpdate"),
         (
-            ObservedEvent(R.UNSCHEDULABLE_POD, A.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
-            "UnschedulablePodUpdatePodSchedulingGatesEliminated",
+            ObservedEvent(R.TARGET_POD, A.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
+            "TargetPodUpdatePodSchedulingGatesEliminated",
         ),
         (ObservedEvent(R.CSI_NODE, A.ADD), "storage.k8s.io/CSINodeAdd"),
         (ObservedEvent("foos.v1.example.com", A.DELETE), "foos.v1.example.comDelete"),

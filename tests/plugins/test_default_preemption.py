@@ -17,9 +17,10 @@ from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Node, Pod, PodCondition, PodStatus
 from kframework.objects.quantity import milli
 from kframework.plugins.default_preemption import REASON, DefaultPreemption, DefaultPreemptionArgs, after_pod_deletion
+from kframework.state.cluster import ClusterState
 from kframework.testing import Scenario, create, delete, make_node, make_pod
 from kframework.testing.scenario import ScenarioResult
-from kframework.values.feature_gates import DEFAULT_GATES
+from kframework.values.feature_gates import DEFAULT_GATES, MINORS, FeatureGates
 from tests.core.preemption.test_evaluator.stopped import WEB, Cycle, budget, full, unfit
 from tests.plugins.asking import made, on_node, pending
 
@@ -130,9 +131,10 @@ def test_pods_are_held_back_while_their_victims_are_sent_away() -> None:
     assert plugin.pre_enqueue(stopped.pod) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON,))
 
 
-def test_end_of_a_pod_is_for_others_to_judge() -> None:
-    (event,) = made(DefaultPreemption).events_to_register()
-    assert event.hint is after_pod_deletion
+@pytest.mark.parametrize(("minor", "pods"), [("1.36", "Pod"), ("1.37", "AssignedPod")])
+def test_end_of_a_pod_is_for_others_to_judge(minor: str, pods: str) -> None:
+    (event,) = made(DefaultPreemption, handle=ClusterState(FeatureGates(minor))).events_to_register()
+    assert (event.resource, event.hint) == (pods, after_pod_deletion)
     assert after_pod_deletion(pending(make_pod("x")), on_node(make_pod("y", node_name="a")), None) is QueueingHint.SKIP
 
 
@@ -249,9 +251,11 @@ class PreparesLow(Plugin):
         (PreparesLow, "preempted by DefaultPreemption"),
     ],
 )
-def test_victim_that_is_not_bound_yet_lives_on(plugin: type[Plugin], message: str) -> None:
+@pytest.mark.parametrize("minor", MINORS)
+def test_victim_that_is_not_bound_yet_lives_on(plugin: type[Plugin], message: str, minor: str) -> None:
+    """Its preemptor is tried at once, also in 1.36, where in kube-scheduler it may stay gated."""
     low = make_pod("low", cpu=2)
-    set_up = Guarded([make_node("a", cpu=2)], [low], plugin).at(5.0, create(URGENT))
+    set_up = Guarded([make_node("a", cpu=2)], [low], plugin, emulatedVersion=minor).at(5.0, create(URGENT))
     result = set_up.at(30.0, create(make_node("b", cpu=2))).run(until=200.0)
     assert [at for at, _ in moments(result, "urgent")] == [5.0, 5.0]
     assert result.node_of("urgent") == "a"

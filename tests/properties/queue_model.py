@@ -14,8 +14,8 @@ __all__ = ["ModelPod", "QueueModel"]
 #: By which events, told by their labels, the plugins of the tests are woken; `*` is every event.
 WAKES = {
     "Fit": {"NodeAdd", "AssignedPodDelete"},
-    "Taints": {"NodeUpdateNodeTaint", "UnschedulablePodUpdatePodToleration"},
-    "Labels": {"UnschedulablePodUpdatePodLabel"},
+    "Taints": {"NodeUpdateNodeTaint", "TargetPodUpdatePodToleration"},
+    "Labels": {"TargetPodUpdatePodLabel"},
     "Everything": {"*"},
     "Deaf": set[str](),
 }
@@ -68,7 +68,7 @@ class QueueModel:
 
     def add(self, name: str, priority: int) -> None:
         self.pods[name] = ModelPod(name, priority, self.now)
-        self.enter(self.pods[name], "active", "UnschedulablePodAdd")
+        self.enter(self.pods[name], "active", "UnscheduledPodAdd")
 
     def next_pods(self) -> list[ModelPod]:
         """List the pods that may be popped next: equals in any order."""

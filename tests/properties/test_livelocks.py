@@ -77,7 +77,7 @@ class Busy(Plugin):
         super().__init__(args, handle)
         draw = self._draw = Random(crc32(self.name.encode()))
         self._hint = draw.choice([None, QueueingHint.QUEUE, QueueingHint.SKIP])
-        resources = [EventResource.NODE, EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD, EventResource.ANY]
+        resources = [EventResource.NODE, EventResource.ASSIGNED_POD, EventResource.TARGET_POD, EventResource.ANY]
         self._resources = draw.sample([*resources, "Namespace"], draw.randint(0, 3))
         self._rejects_at = draw.choice(REJECTING)
         #: None: it raises.

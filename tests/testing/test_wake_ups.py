@@ -158,7 +158,7 @@ class Gate(Plugin):
 
     @hookimpl
     def events_to_register(self):
-        return [ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL, self.hint)]
+        return [ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE_POD_LABEL, self.hint)]
 
     def hint(self, pod, old, new):
         return QUEUE
@@ -170,7 +170,7 @@ def test_gated_pods_are_checked_too() -> None:
             return SKIP
 
     assert check_wake_ups(Gate).woken
-    text = r"held by Gate\n.* could pass PreEnqueue: the hint of Gate answered Skip to UnschedulablePodUpdatePodLabel\n"
+    text = r"held by Gate\n.* could pass PreEnqueue: the hint of Gate answered Skip to TargetPodUpdatePodLabel\n"
     with pytest.raises(LostWakeUp, match=text):
         check_wake_ups(Lossy)
 

@@ -99,7 +99,7 @@ class Cheapest(Plugin[CheapestArgs]):
         pod_changes = ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_SCALE_DOWN
         return [
             ClusterEvent(EventResource.NODE, node_changes),
-            ClusterEvent(EventResource.UNSCHEDULABLE_POD, pod_changes),
+            ClusterEvent(EventResource.TARGET_POD, pod_changes),
         ]
 
     def _cost(self, pod: PendingPod, node: NodeInfo) -> int:

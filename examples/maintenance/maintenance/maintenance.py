@@ -66,7 +66,7 @@ class Maintenance(Plugin[MaintenanceArgs]):
         node_changes = ActionType.ADD | ActionType.UPDATE_NODE_ANNOTATION
         return [
             ClusterEvent(EventResource.NODE, node_changes, self.after_node_change),
-            ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE, self.after_pod_change),
+            ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE, self.after_pod_change),
         ]
 
     def after_node_change(self, pod: PendingPod, old: ApiObject | None, new: ApiObject) -> QueueingHint:

@@ -74,7 +74,7 @@ class TeamQuota(Plugin[TeamQuotaArgs]):
         less = ActionType.UPDATE_POD_SCALE_DOWN | ActionType.UPDATE_POD_LABEL
         return [
             ClusterEvent(EventResource.ASSIGNED_POD, ActionType.DELETE | less, self.after_change),
-            ClusterEvent(EventResource.UNSCHEDULABLE_POD, less),
+            ClusterEvent(EventResource.TARGET_POD, less),
         ]
 
     def after_change(self, pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:

@@ -99,4 +99,4 @@ class TimeOfDay(Plugin[TimeOfDayArgs]):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         # Beside the hour, which the source tells, only a change of the pod's label helps.
-        return [ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL)]
+        return [ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE_POD_LABEL)]

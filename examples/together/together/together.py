@@ -96,7 +96,7 @@ class Together(Plugin[TogetherArgs]):
     def events_to_register(self) -> list[ClusterEvent]:
         # The next member to find a place wakes the others, see `permit`. All that is left for the cluster to cure is a
         # label that makes no sense.
-        return [ClusterEvent(EventResource.UNSCHEDULABLE_POD, ActionType.UPDATE_POD_LABEL)]
+        return [ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE_POD_LABEL)]
 
     def _count_placed(self, group: Group) -> int:
         """Count the members that have a place on a node; the pod at hand is one of them already.

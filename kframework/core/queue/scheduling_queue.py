@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, cast
 
 from msgspec.structs import replace
 
@@ -31,7 +31,7 @@ log: logging.Logger = logging.getLogger(__name__)
 #: How often the unschedulable pool is searched for pods that have waited too long, in seconds.
 FLUSH_INTERVAL = 30.0
 
-_ADDED = ObservedEvent(EventResource.UNSCHEDULABLE_POD, ActionType.ADD).label
+_ADDED = ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD).label
 _TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, name="UnschedulableTimeout")
 
 #: How often a pod may skip its backoff within a second. kube-scheduler has no limit: where the attempts of a pod cause
@@ -161,7 +161,8 @@ class SchedulingQueue:
             return
         # An event while it was in flight may make another attempt worthwhile.
         strategies = {
-            self._queueing_strategy(event, queued) for event in self.in_flight.events_since_pop(queued.pod.uid)
+            self._queueing_strategy(_seen_by(queued.pod.uid, event), queued)
+            for event in self.in_flight.events_since_pop(queued.pod.uid)
         }
         if QueueingStrategy.IMMEDIATELY in strategies and self._may_skip_backoff(queued):
             queued.skips += 1
@@ -467,14 +468,20 @@ class SchedulingQueue:
 
 
 def pod_update_events(old: PendingPod, new: PendingPod) -> Iterator[ObservedEvent]:
-    """List the events that the update of a pending pod amounts to: none if a scheduler wrote its status.
+    """List the events that the update of a pending pod is to itself: none if a scheduler wrote its status.
 
     kube-scheduler wakes plugins that registered every update. Then a pod that Permit turns away is retried at once, as
     the node that it was nominated to has been written into its status.
     """
     for action in pod_updates(old, new):
         if action is not ActionType.UPDATE or _without_verdict(old.object) != _without_verdict(new.object):
-            yield ObservedEvent(EventResource.UNSCHEDULABLE_POD, action, old, new)
+            yield ObservedEvent(EventResource.TARGET_POD, action, old, new)
+
+
+def _seen_by(uid: str, event: ObservedEvent) -> ObservedEvent:
+    """Return an event as it is to a pod: the update of another pod in flight is that of an unscheduled pod."""
+    is_own = event.resource != EventResource.TARGET_POD or cast("PendingPod", event.new).uid == uid
+    return event if is_own else replace(event, resource=EventResource.UNSCHEDULED_POD)
 
 
 def _without_verdict(pod: Pod) -> Pod:

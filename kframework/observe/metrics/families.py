@@ -314,10 +314,10 @@ def in_minor(family: Family, minor: str) -> Family | None:
 
 
 def event_label(label: str, minor: str) -> str:
-    """Return the label of an event in a minor of Kubernetes: 1.37 renamed those of pending pods."""
-    if minor == "1.36":
+    """Return the label of an event in a minor of Kubernetes: 1.36 has one name for all pending pods."""
+    if minor != "1.36":
         return label
-    return label.replace("UnschedulablePodUpdate", "TargetPodUpdate").replace("UnschedulablePod", "UnscheduledPod")
+    return label.replace("TargetPod", "UnschedulablePod").replace("UnscheduledPod", "UnschedulablePod")
 
 
 #: All of them, those of one minor included.

@@ -271,7 +271,6 @@ class _TimedPolicy(QueuePolicy):
         return self._policy.registered_for(event)
 
 
-_ADDED, _UPDATED, _DELETED = (
-    ObservedEvent(EventResource.UNSCHEDULABLE_POD, action).label
-    for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
-)
+_ADDED = ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD).label
+_UPDATED = ObservedEvent(EventResource.TARGET_POD, ActionType.UPDATE).label
+_DELETED = ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.DELETE).label

@@ -36,8 +36,8 @@ NODE_ADD = ObservedEvent("Node", ActionType.ADD)
 NODE_TAINT = ObservedEvent("Node", ActionType.UPDATE_NODE_TAINT)
 POD_GONE = ObservedEvent("AssignedPod", ActionType.DELETE)
 ANYTHING = ObservedEvent("*", ActionType.ALL)
-LABELLED = ObservedEvent("UnschedulablePod", ActionType.UPDATE_POD_LABEL)
-TOLERATES = ObservedEvent("UnschedulablePod", ActionType.UPDATE_POD_TOLERATION)
+LABELLED = ObservedEvent("TargetPod", ActionType.UPDATE_POD_LABEL)
+TOLERATES = ObservedEvent("TargetPod", ActionType.UPDATE_POD_TOLERATION)
 
 #: The events that the plugins of the tests registered.
 REGISTERED: Mapping[str, tuple[ClusterEvent, ...]] = {

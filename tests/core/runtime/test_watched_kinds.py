@@ -167,7 +167,7 @@ def test_built_in_plugins_read_exactly_the_kinds_they_watch(monkeypatch: pytest.
 
 def test_built_in_plugins_watch_the_kinds_of_their_events() -> None:
     result = Scenario(config=HARD_DEFAULTS).run()
-    always = {EventResource.POD, EventResource.ASSIGNED_POD, EventResource.UNSCHEDULABLE_POD, EventResource.NODE}
+    always = {EventResource.POD, EventResource.ASSIGNED_POD, EventResource.TARGET_POD, EventResource.NODE}
     for each in result.plugins.values():
         own = {event_resource(kind_of(watch.kind)) for watch in each.watches}
         events: list[ClusterEvent] = getattr(each, "events_to_register", list)()

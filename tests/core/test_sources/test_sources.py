@@ -49,7 +49,7 @@ def test_change_requeues_pods_that_the_plugin_rejected(reads: Any, by: Any) -> N
     world = scenario(busy_plugin(reads, by))
     load = world.source("Load", "load", {"a": 0.9})
     result = world.at(30, load.publish({"a": 0.1})).run()
-    assert attempts(result) == [(0.0, "UnschedulablePodAdd"), (30.0, "Load/load")]
+    assert attempts(result) == [(0.0, "UnscheduledPodAdd"), (30.0, "Load/load")]
     assert result.node_of("web") == "a"
 
 
@@ -70,7 +70,7 @@ def test_change_requeues_no_pod_rejected_by_another_plugin() -> None:
     world = scenario(busy_plugin(), Never)
     load = world.source("Load", "load", {"a": 0.1})
     world.at(30, load.publish({"a": 0.2})).at(31, load.publish({"a": 0.3}))
-    assert attempts(world.run(until=60)) == [(0.0, "UnschedulablePodAdd")]
+    assert attempts(world.run(until=60)) == [(0.0, "UnscheduledPodAdd")]
 
 
 def engine_of(plugin: type[Plugin], **sources: dict[str, float]) -> PodEngine:
@@ -97,7 +97,7 @@ def test_wakes_pod_receives_the_change() -> None:
     world = scenario(busy_plugin(wakes_pod=helps))
     load = world.source("Load", "load", {"a": 0.9})
     world.at(20, load.publish({"a": 0.8})).at(40, load.publish({"a": 0.2}))
-    assert attempts(world.run()) == [(0.0, "UnschedulablePodAdd"), (40.0, "Load/load")]
+    assert attempts(world.run()) == [(0.0, "UnscheduledPodAdd"), (40.0, "Load/load")]
 
 
 def test_failing_wakes_pod_requeues_the_pod() -> None:
@@ -112,7 +112,7 @@ def test_failing_wakes_pod_requeues_the_pod() -> None:
 def test_unchanged_data_requeue_no_pod() -> None:
     world = scenario(busy_plugin())
     world.source("Load", "load", {"a": 0.9})
-    assert attempts(world.run(until=100)) == [(0.0, "UnschedulablePodAdd")]
+    assert attempts(world.run(until=100)) == [(0.0, "UnscheduledPodAdd")]
 
 
 def test_change_during_an_attempt_is_not_lost() -> None:
@@ -127,7 +127,7 @@ def test_change_during_an_attempt_is_not_lost() -> None:
     world = scenario(Late)
     load = world.source("Load", "load", {"a": 0.1})
     result = world.at(2, load.publish({"a": 0.45})).run()
-    assert attempts(result) == [(0.0, "UnschedulablePodAdd"), (5.0, "ScheduleAttemptFailure")]
+    assert attempts(result) == [(0.0, "UnscheduledPodAdd"), (5.0, "ScheduleAttemptFailure")]
     assert result.node_of("web") == "a"
 
 
@@ -237,7 +237,7 @@ def test_failure_requeues_no_pod() -> None:
     world = scenario(busy_plugin())
     load = world.source("Load", "load")
     assert attempts(world.at(3, load.fail("no route")).at(40, load.fail("no such host")).run(until=100)) == [
-        (3.0, "UnschedulablePodAdd")
+        (3.0, "UnscheduledPodAdd")
     ]
 
 

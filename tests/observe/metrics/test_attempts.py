@@ -56,7 +56,7 @@ def decision(**changes: Any) -> Decision:
         "initial_attempt_at": 100.0,
         "queued_at": 100.0,
         "popped_at": 101.0,
-        "requeued_by": "UnschedulablePodAdd",
+        "requeued_by": "UnscheduledPodAdd",
         "result": Result.SCHEDULED,
         "node": "n1",
         "sample_value": 0.5,

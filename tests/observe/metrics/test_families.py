@@ -126,13 +126,13 @@ def test_exponential_bounds_are_multiplied_step_by_step() -> None:
 
 
 @pytest.mark.parametrize(
-    ("label", "renamed"),
+    ("label", "in_1_36"),
     [
-        ("UnschedulablePodAdd", "UnscheduledPodAdd"),
-        ("UnschedulablePodUpdatePodLabel", "TargetPodUpdatePodLabel"),
+        ("UnscheduledPodAdd", "UnschedulablePodAdd"),
+        ("TargetPodUpdatePodLabel", "UnschedulablePodUpdatePodLabel"),
         ("AssignedPodUpdatePodLabel", "AssignedPodUpdatePodLabel"),
         ("NodeAdd", "NodeAdd"),
     ],
 )
-def test_events_of_pending_pods_have_new_labels_since_1_37(label: str, renamed: str) -> None:
-    assert (event_label(label, "1.36"), event_label(label, "1.37")) == (label, renamed)
+def test_events_of_pending_pods_have_new_labels_since_1_37(label: str, in_1_36: str) -> None:
+    assert (event_label(label, "1.36"), event_label(label, "1.37")) == (in_1_36, label)

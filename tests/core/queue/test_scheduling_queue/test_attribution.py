@@ -25,7 +25,7 @@ def tried(*rejectors: str) -> Rig:
 def test_first_attempt_is_attributed_to_the_new_pod() -> None:
     rig = Rig()
     rig.add("pod")
-    assert woken(rig) == "UnschedulablePodAdd"
+    assert woken(rig) == "UnscheduledPodAdd"
 
 
 def test_attempt_is_attributed_to_the_event_before_the_backoff() -> None:

@@ -92,7 +92,7 @@ def test_gated_pod_has_no_attempt() -> None:
     assert rig.place() == "gated"
     assert queued.gating_plugin == "Labels" and queued.rejectors == {"Labels"}
     assert (queued.initial_attempt, queued.unschedulable_count) == (None, 0)
-    assert rig.queue.incoming == {("unschedulable", "UnschedulablePodAdd"): 1}
+    assert rig.queue.incoming == {("unschedulable", "UnscheduledPodAdd"): 1}
     assert rig.pop() is None
 
 

@@ -5,13 +5,15 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from kframework import ActionType
 from kframework.framework.events import ClusterEvent, QueueingHint
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.plugins.inter_pod_affinity.plugin import InterPodAffinity
 from kframework.state.cluster import ClusterState
-from kframework.testing import check_wake_ups, make_node, make_pod
+from kframework.testing import Scenario, check_wake_ups, delete, make_node, make_pod, patch
+from kframework.values.feature_gates import MINORS
 from tests.plugins.asking import cluster_of, made, on_node, pending
 from tests.plugins.inter_pod_affinity.test_plugin.worlds import HOST, REQUIRED, ZONE, affinity, term
 
@@ -102,6 +104,22 @@ def test_new_pod_wakes_those_whose_affinity_is_about_it(pod: Pod, new: Pod, hint
 )
 def test_pod_that_leaves_wakes_those_that_it_kept_out(pod: Pod, old: Pod, hint: QueueingHint) -> None:
     assert after_pods(pod, old, None) is hint
+
+
+@pytest.mark.parametrize("minor", MINORS)
+@pytest.mark.parametrize("leaves", [True, False])
+def test_one_anti_affinity_term_of_several_is_enough_to_wake_a_pod(leaves: bool, minor: str) -> None:
+    """Also in 1.36, where kube-scheduler wants all to match, so that the pod waits for the flush."""
+    document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    options = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "emulatedVersion": minor}
+    holder = there(node_name="a")
+    scenario = Scenario(
+        nodes=[make_node("a", zone="a")],
+        pods=[holder, away(term(), term(app="db"))],
+        config=yaml.safe_dump_all([document, options]),
+    )
+    change = delete(holder) if leaves else patch(holder, {"metadata": {"labels": {"app": "other"}}})
+    assert scenario.at(5.0, change).run(until=60.0).node_of("pod") == "a"
 
 
 @pytest.mark.parametrize("selected", [TEAM_A, NO_TEAM])
