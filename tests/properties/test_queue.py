@@ -178,7 +178,8 @@ class QueueMachine(RuleBasedStateMachine):
         self.rig.queue.tick()
         self.model.incoming = self.rig.queue.incoming.copy()
         for queued in self.rig.queue:
-            self.model.pods[queued.pod.name].flushed_at = queued.flushed_at
+            pod = self.model.pods[queued.pod.name]
+            pod.first, pod.flushed_at = queued.initial_attempt, queued.flushed_at
 
     def places(self) -> dict[str, str]:
         binding = {name: "binding" for name, pod in self.model.pods.items() if pod.place == "binding"}

@@ -389,8 +389,9 @@ class SchedulingQueue:
         uid = queued.pod.uid
         held = self._unschedulable.pop(uid) or self._gated.pop(uid)
         queued.unschedulable_plugins |= {status.plugin}
+        due = self._gated_flush_due if len(self._gated) else math.inf
+        self._gated_flush_due = min(due, self.flush_time(queued))
         self._gated.put(queued, (status.plugin,))
-        self._gated_flush_due = min(self._gated_flush_due, self.flush_time(queued))
         self._note_gate(queued, status)
         return held is not None
 

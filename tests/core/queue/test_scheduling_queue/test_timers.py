@@ -96,3 +96,13 @@ def test_release_of_the_last_gated_pod_ends_its_flush() -> None:
     rig.gates.clear()
     rig.queue.move_on_event(NODE_ADD)
     assert rig.place() == "active" and rig.deadline is None
+
+
+def test_flush_of_a_released_pod_does_not_wake_the_next_one_that_is_gated() -> None:
+    rig = gated(by="Fit")
+    rig.gates.clear()
+    rig.queue.move_on_event(NODE_ADD)
+    rig.sleep(330)
+    rig.gates["late"] = "Fit"
+    rig.add("late")
+    assert rig.deadline == START + 660
