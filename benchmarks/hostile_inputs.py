@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from itertools import count
 from typing import Any, NamedTuple
 
@@ -138,9 +139,16 @@ def own_label_rows() -> Iterator[HostileInput]:
     yield _beside_own_labels("3,000 preferred terms, a label and NotIn, beside own labels", affinity_of(soft, *terms))
     terms = terms_of(exclude_one, lambda each: f"topology-{each}")
     yield _beside_own_labels("3,000 preferred terms, own topologies, beside own labels", affinity_of(soft, *terms))
+    for select in (exclude_one, select_several, select_workload_but_one):
+        title = f"10,000 templates with one preferred term each, {select.__name__}, beside own labels"
+        yield many_templates(title, partial(_prefer_one, select))._replace(others=with_own_label)
     for each, term in enumerate(terms):
         term.update(topologyKey=alternate_topology(each), namespaces=[], namespaceSelector=select_namespaces(each))
     yield _beside_own_labels("3,000 preferred terms, namespaceSelector, beside own labels", affinity_of(soft, *terms))
+
+
+def _prefer_one(selector: Callable[[int], Spec], each: int) -> Spec:
+    return affinity_of(f"podAffinity {PREFERRED}", {**terms_of_one(each), "labelSelector": selector(each)})
 
 
 def _beside_own_labels(title: str, spec: Spec) -> HostileInput:

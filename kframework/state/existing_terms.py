@@ -31,6 +31,10 @@ Role = Literal["affinity", "anti_affinity", "preferred"]
 
 #: A label class looks up its owners again after this many new ones, plus as many as have weight: most may be gone.
 _MAX_NEW_OWNERS = 64
+#: The number of owners from which a tally may follow a similar one.
+_MANY_OWNERS = 8
+#: In place of an owner: the latest of them.
+_LATEST = 0
 #: The memory for the tallies of label classes, in bytes; the oldest are dropped and rebuilt on demand, but never below
 #: `_MIN_CACHED`.
 _BUDGET = 64 << 20
@@ -75,11 +79,17 @@ class TermOwners:
         """Count the owners in a tally, and keep it current as long as it is referenced."""
         for row, number in self.rows.items():
             tally.count(row, weight * number)
-        attached = self._attached
-        # When full, dead entries are removed first: a list grows by doubling, so this is rare.
-        if len(attached) & (len(attached) - 1) == 0:
-            self._attached = attached = [entry for entry in attached if entry[0]() is not None]
-        attached.append((ref(tally), weight))
+        self._attached = _add_live(self._attached, tally, weight)
+
+
+def _add_live(
+    attached: list[tuple[ref[TermTally], int]], tally: TermTally, weight: int
+) -> list[tuple[ref[TermTally], int]]:
+    """Add a tally to a list; when it is full, dead entries are removed first: it grows by doubling, so this is rare."""
+    if len(attached) & (len(attached) - 1) == 0:
+        attached = [entry for entry in attached if entry[0]() is not None]
+    attached.append((ref(tally), weight))
+    return attached
 
 
 #: Numbers by sum.
@@ -150,20 +160,36 @@ Sources = tuple[int, ...]
 
 
 class TermTally(Tally):
-    """The total weight of some owners' terms, per domain of a topology."""
+    """The total weight of some owners' terms, per domain; it may follow a tally of nearly the same owners."""
 
-    __slots__ = ("_rows", "sources", "topology")
+    __slots__ = ("_base", "_followers", "_rows", "sources", "topology", "weights")
 
     def __init__(self, topology: Topology, sources: Sources) -> None:
         super().__init__(topology.code_capacity)
         self.topology: Topology = topology
         self.sources: Sources = sources
         self._rows: dict[int, int] = {}
+        #: The weights by owner of a tally that others may follow.
+        self.weights: dict[int, int] = {}
+        self._base: TermTally | None = None
+        self._followers: list[tuple[ref[TermTally], int]] = []
         topology.tally_owners.add(self)
+
+    def follow(self, base: TermTally) -> None:
+        """Start with the numbers of another tally, and receive its changes from now on."""
+        self._base = base  # which lives as long
+        self._rows = dict(base._rows)
+        self.values[:] = base.values
+        self.total = base.total
+        base._followers = _add_live(base._followers, self, 1)
 
     def count(self, row: int, delta: int) -> None:
         add_to_row(self._rows, row, delta)
         self.add(self.topology.cells[row], delta)
+        for follower_ref, _ in self._followers:
+            follower = follower_ref()
+            if follower is not None:
+                follower.count(row, delta)
 
     def on_row(self, row: int) -> int:
         return self._rows.get(row, 0)
@@ -260,6 +286,8 @@ class ExistingTerms:
         self._used = 0
         self._by_class: WeakKeyDictionary[LabelClass, MatchingTerms] = WeakKeyDictionary()
         self._tallies: WeakValueDictionary[tuple[str, Sources], TermTally] = WeakValueDictionary()
+        #: Tallies of many owners that others follow, by topology and first or last owner, or `_LATEST`.
+        self._bases: WeakValueDictionary[tuple[str, int], TermTally] = WeakValueDictionary()
         self.version: int = 0
 
     # -- pods that have terms ------------------------------------------------------------------------------------------
@@ -356,11 +384,26 @@ class ExistingTerms:
         tally = self._tallies.get((topology_key, sources))
         if tally is None:
             tally = self._tallies[topology_key, sources] = TermTally(self._topology_of(topology_key), sources)
-            for serial, weight in zip(sources[::2], sources[1::2], strict=True):
+            weights = dict(zip(sources[::2], sources[1::2], strict=True))
+            if len(weights) >= _MANY_OWNERS:
+                weights = self._follow_base(topology_key, tally, weights)
+            for serial, weight in weights.items():
                 owners = self._by_serial.get(serial)
                 if owners is not None:
                     owners.attach(tally, weight)
         return tally
+
+    def _follow_base(self, topology_key: str, tally: TermTally, weights: dict[int, int]) -> dict[int, int]:
+        """Let a tally follow a similar one, and return the weights that differ; without one, others may follow it."""
+        ends = [(topology_key, owner) for owner in (tally.sources[0], tally.sources[-2], _LATEST)]
+        for base in filter(None, map(self._bases.get, ends)):
+            different = {serial for serial, _ in weights.items() ^ base.weights.items()}
+            if len(different) <= len(weights) // 8:
+                tally.follow(base)
+                return {serial: weights.get(serial, 0) - base.weights.get(serial, 0) for serial in sorted(different)}
+        tally.weights = weights
+        self._bases.update(dict.fromkeys(ends, tally))
+        return weights
 
 
 def _join(parts: Sequence[tuple[Totals, Totals]]) -> Sources:

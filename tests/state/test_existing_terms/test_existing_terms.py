@@ -275,3 +275,16 @@ def test_label_classes_are_remembered_within_bounds(monkeypatch: pytest.MonkeyPa
     for n in range(3 * module._MIN_CACHED):
         assert totals(about(state, app=f"w{n}")) == {"zone": 1}
     assert len(state.nodes.existing_terms._by_class) == module._MIN_CACHED
+
+
+def test_tallies_of_nearly_the_same_owners_follow_one_and_stay_right() -> None:
+    state = cluster()
+    for number in range(40):
+        hold(state, f"p{number}", away(not_in(f"pod-{number}")), "ab"[number % 2])
+    found = [about(state, app=f"pod-{number}") for number in range(30)]
+    assert [totals(each)["zone"] for each in found] == [39] * 30
+    tallies = [tally for each in found for _, tally in each.anti_affinity]
+    assert sum(bool(tally.weights) for tally in tallies) == 1
+    hold(state, "again", away(not_in("pod-3")), "b")
+    state.remove_pod("p7")
+    assert [totals(each)["zone"] for each in found] == [39 - (number != 7) + (number != 3) for number in range(30)]
