@@ -98,8 +98,8 @@ class DomainColumns(AnswerColumns):
             column = self._by_domain[index] = _by_domain(order, limit)
             if len(column.values) != len(known.values):
                 return np.arange(len(self._nodes))
-            changed = column.values != known.values
-            return changed[topology.values[self._nodes.order]].nonzero()[0] if changed.any() else None
+            changed = (column.values != known.values).nonzero()[0].tolist()
+            return self._find_nodes(topology, changed) if changed else None
         turned: list[int] = []
         for row in rows:
             code = topology.cells[row]
@@ -114,7 +114,10 @@ class DomainColumns(AnswerColumns):
         return self._find_nodes(topology, turned) if turned else None
 
     def _find_nodes(self, topology: Topology, codes: list[int]) -> NDArray[np.int64]:
-        return np.isin(topology.values[self._nodes.order], codes).nonzero()[0]
+        """Return the positions of the nodes in these domains."""
+        chosen = np.zeros(topology.code_capacity, dtype=np.bool_)
+        chosen[codes] = True
+        return chosen[topology.values[self._nodes.order]].nonzero()[0]
 
     def _combine_row(self, row: int) -> None:
         position = int(self._nodes.positions[row])
