@@ -153,7 +153,7 @@ def _explain_files(
     configuration = load_simulation_configuration(config, plugins)
     manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices)
     report_rejected(rejected)
-    report_groups(manifest)
+    report_groups(manifest, configuration.options.gates)
     objects = manifest.objects
     with Simulation(objects, configuration, plugins=plugins) as simulation:
         explained = simulation.run().explain(pod)

@@ -112,7 +112,7 @@ def command(
     with progress_bar("Reading files", shown=is_alone):
         manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices, strict=strict)
     report_rejected(rejected)
-    report_groups(manifest)
+    report_groups(manifest, configuration.options.gates)
     objects = manifest.objects
     del manifest  # with the documents, which took 900 bytes for each pod
     with ExitStack() as closing:

@@ -123,7 +123,8 @@ class RawArgs:
 class ProfileConfiguration:
     """A profile: `plugins` with the default set merged in, `args` of the plugins that have any.
 
-    `location` is the profile's location in the file. `percentage_of_nodes_to_score` None uses the global setting.
+    `location` is the profile's location in the file, `written` the plugins that it has there.
+    `percentage_of_nodes_to_score` None uses the global setting.
     """
 
     scheduler_name: str
@@ -131,6 +132,7 @@ class ProfileConfiguration:
     plugins: Plugins
     args: Mapping[str, RawArgs]
     location: YamlLocation = field(compare=False, repr=False)
+    written: Plugins = field(default_factory=Plugins, compare=False, repr=False)
 
     def raw_args(self, plugin_name: str) -> RawArgs:
         """Return the args of a plugin as written in the file, empty if there are none."""

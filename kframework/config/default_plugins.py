@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from kframework.config.models import PluginEntry, Plugins, PluginSet
+from kframework.values.feature_gates import FeatureGates
 
 #: The default plugins in order, with their weights; 0 means 1 if the plugin scores.
 _WEIGHTS = {
@@ -34,22 +35,27 @@ _WEIGHTS = {
     "NodeDeclaredFeatures": 0,
 }
 
-#: The plugins of an absent `plugins` block: one `multiPoint` list.
-DEFAULT_PLUGINS = Plugins(
-    multi_point=PluginSet(enabled=tuple(PluginEntry(name=name, weight=weight) for name, weight in _WEIGHTS.items()))
-)
+#: The plugins that the gate GenericWorkload adds to the default ones.
+GROUP_PLUGINS = ("GangScheduling",)
 
-#: The points of the plugins behind alpha gates, which are off: a file may name them, and nothing runs.
+
+def default_plugins(gates: FeatureGates) -> Plugins:
+    """Return the plugins of an absent `plugins` block: one `multiPoint` list."""
+    weights = {**_WEIGHTS, **(dict.fromkeys(GROUP_PLUGINS, 0) if gates.has_pod_groups else {})}
+    entries = tuple(PluginEntry(name=name, weight=weight) for name, weight in weights.items())
+    return Plugins(multi_point=PluginSet(enabled=entries))
+
+
+#: The points of plugins behind alpha gates that do not exist here: a file may name them, and nothing runs.
 ALPHA_PLUGINS: Mapping[str, frozenset[str]] = MappingProxyType(
     {
-        "GangScheduling": frozenset({"pre_enqueue", "permit"}),
         "TopologyPlacementGenerator": frozenset({"placement_generate"}),
         "PodGroupPodsCount": frozenset({"placement_score"}),
     }
 )
 
 #: The names of all of them.
-IN_TREE_PLUGINS: frozenset[str] = frozenset({*_WEIGHTS, *ALPHA_PLUGINS})
+IN_TREE_PLUGINS: frozenset[str] = frozenset({*_WEIGHTS, *GROUP_PLUGINS, *ALPHA_PLUGINS})
 
 #: Plugins that earlier versions had; to name them at a specific point or in `pluginConfig` is an error of its own.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

@@ -10,7 +10,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from kframework.config.configuration import Configuration, ProfileConfiguration, plugin_references
-from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS, REMOVED_PLUGINS, REPLACEMENT
+from kframework.config.default_plugins import (
+    ALPHA_PLUGINS,
+    GROUP_PLUGINS,
+    IN_TREE_PLUGINS,
+    REMOVED_PLUGINS,
+    REPLACEMENT,
+)
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.problem import Problem
@@ -206,7 +212,7 @@ class _Expansion:
         message = (
             f'there is no plugin "{name}"' if key == "multi_point" else f'{_interface(key)} "{name}" does not exist'
         )
-        nearest = nearest_name(name, self._known - ALPHA_PLUGINS.keys())
+        nearest = nearest_name(name, self._known - {*ALPHA_PLUGINS, *GROUP_PLUGINS})
         with suppress(ConfigError):  # a broken plugin is no help either
             if nearest is not None and any(self._implements(nearest, point) for point in points):
                 return self._error(key, name, message, nearest)

@@ -16,7 +16,7 @@ from kframework.config.configuration import (
     RawArgs,
 )
 from kframework.config.decode import M, decode
-from kframework.config.default_plugins import DEFAULT_PLUGINS, REMOVED_PLUGINS, REPLACEMENT
+from kframework.config.default_plugins import REMOVED_PLUGINS, REPLACEMENT, default_plugins
 from kframework.config.document import Document, Json, YamlLocation, parse_configuration_documents, read_source
 from kframework.config.expand import merge_plugins
 from kframework.config.models import (
@@ -35,6 +35,7 @@ from kframework.config.models import (
 from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
+from kframework.values.feature_gates import FeatureGates
 
 #: Removed versions of the configuration, with the Kubernetes version that removed them.
 _REMOVED_VERSIONS = {
@@ -106,7 +107,10 @@ def with_overrides(
     own = _with_fields(configuration.options, options)
     problems = [*settings_problems(settings), *own.problems()]
     raise_collected([_NO_FILE.error(problem) for problem in problems])
-    return replace(configuration, settings=settings, options=own)
+    # A gate that the options turn on may add to the default plugins.
+    defaults = default_plugins(own.gates)
+    profiles = [replace(each, plugins=merge_plugins(defaults, each.written)) for each in configuration.profiles]
+    return replace(configuration, settings=settings, options=own, profiles=tuple(profiles))
 
 
 def _with_fields(block: M, fields: Mapping[str, object]) -> M:
@@ -160,7 +164,7 @@ def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configurat
     raise_collected(errors)
 
     blocks = _with_default_name(written.profiles)
-    profiles = [_profile(block, scheduler / "profiles" / index) for index, block in enumerate(blocks)]
+    profiles = [_profile(block, scheduler / "profiles" / index, own.gates) for index, block in enumerate(blocks)]
     errors += [scheduler.error(problem) for problem in settings_problems(written)]
     errors += [scheduler.error(problem) for problem in profile_problems(profiles, blocks)]
     raise_collected(errors)
@@ -202,13 +206,14 @@ def _with_default_name(blocks: Sequence[ProfileBlock]) -> Sequence[ProfileBlock]
     return [only.model_copy(update={"scheduler_name": "default-scheduler"})]
 
 
-def _profile(block: ProfileBlock, location: YamlLocation) -> ProfileConfiguration:
+def _profile(block: ProfileBlock, location: YamlLocation, gates: FeatureGates) -> ProfileConfiguration:
     args = {
         entry.name: RawArgs(entry.args or {}, location / "pluginConfig" / index / "args")
         for index, entry in enumerate(block.plugin_config)
     }
-    plugins = merge_plugins(DEFAULT_PLUGINS, block.plugins)
-    return ProfileConfiguration(block.scheduler_name or "", block.percentage_of_nodes_to_score, plugins, args, location)
+    name, percentage = block.scheduler_name or "", block.percentage_of_nodes_to_score
+    plugins = merge_plugins(default_plugins(gates), block.plugins)
+    return ProfileConfiguration(name, percentage, plugins, args, location, block.plugins)
 
 
 def _without_managed_resources(profile: ProfileConfiguration, settings: Settings) -> ProfileConfiguration:

@@ -162,6 +162,8 @@ class EventHandlers:
             _log_event("Add event for unscheduled pod", pod)
             self.queue.add(new)
             self._take_nomination(new)
+            if self.cluster.feature_gates.has_pod_groups:  # the pod may complete a gang
+                self.on_event(ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD, None, new))
         else:
             self._update_pending_pod(old, new)
 

@@ -11,12 +11,13 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Self, cast
+from typing import Self
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
+from kframework.core.cycle.group_cycle import GroupCycle, mixed_members
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCache
 from kframework.core.cycle.records import HookTracer
@@ -31,6 +32,7 @@ from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
@@ -60,6 +62,7 @@ from kframework.state.inbox import (
 )
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.feature_gates import FeatureGates
+from kframework.values.status import Code, Status
 from kframework.verbosity import V3, V10
 
 _log = logging.getLogger(__name__)
@@ -67,13 +70,15 @@ _log = logging.getLogger(__name__)
 #: If no plugin has been timed for so long, those of the next attempt are, in seconds.
 _TIMED_EVERY = 1.0
 
+_SUCCESS = Status(Code.SUCCESS)
+
 #: The maximum number of pods in a run; 16 already bring nearly all of the gain.
 RUN_LENGTH = 24
 
 
 def group_watches(gates: FeatureGates) -> Iterator[Watch]:
     """Yield the kinds of groups, whose API Kubernetes 1.36 did not have in this version."""
-    if gates.is_enabled("GenericWorkload") and not gates.is_1_36:
+    if gates.has_pod_groups:
         yield Watch(PodGroup, verbs=("patch_status",))
         if gates.is_enabled("CompositePodGroup"):
             yield Watch(CompositePodGroup)
@@ -136,13 +141,15 @@ class PodEngine(PodOutcomes):
         self._isolated = False
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
-        self.queue: SchedulingQueue = SchedulingQueue(
+        self.queue: SchedulingQueue = (GroupQueue if cluster.feature_gates.has_pod_groups else SchedulingQueue)(
             self.profiles,
             clock.now,
             backoff or Backoff(),
             max_unschedulable=max_unschedulable,
             gates=cluster.feature_gates,
         )
+        if isinstance(self.queue, GroupQueue):
+            cluster.objects(PodGroup).on_change(self.queue.on_group_change)
         if report_gated_pods:
             self.queue.on_gated = self._report_gated
         self.sources: Sources = Sources(self.profiles)
@@ -302,10 +309,12 @@ class PodEngine(PodOutcomes):
             self.queue.done(pod.uid)
         elif pod.uid in self.cluster.pods:
             self.queue.done(pod.uid)
-        elif self.extenders is not None:
-            self.pending_cycle = run_async(self._cycle(queued))
         else:
-            run_sync(self._cycle(queued))
+            cycle = self._group_cycle(queued) if isinstance(queued, QueuedGroup) else self._cycle(queued)
+            if self.extenders is not None:
+                self.pending_cycle = run_async(cycle)
+            else:
+                run_sync(cycle)
 
     def _cycle(self, queued: QueuedPod) -> Suspendable[None]:
         """Schedule a popped pod, then the pods behind it as long as they only need binding."""
@@ -322,6 +331,30 @@ class PodEngine(PodOutcomes):
         finally:
             self._end_of_cycle()
 
+    def _group_cycle(self, queued: QueuedGroup) -> Suspendable[None]:
+        """Schedule the pods of a popped group that still wait, together."""
+        assert isinstance(self.queue, GroupQueue)
+        placed, members = self.cluster.pods, self.cluster.groups.members(*queued.key)
+        pods = [each for each in queued.in_order() if not each.pod.terminating and each.pod.uid not in placed]
+        scheduled = [placed[uid] for uid in (*members.assumed, *members.assigned)]
+        try:
+            for each in queued.members.values():
+                if each not in pods:
+                    self.queue.done(each.pod.uid)
+            if not pods:
+                self.queue.put_back_group(queued, _SUCCESS)
+                return
+            profile = self.profiles[pods[0].pod.scheduler_name]
+            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, self._begin_cycle)
+            problem = mixed_members(queued.group, [*(each.pod for each in pods), *scheduled])
+            results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
+            for each, result in zip(pods, results, strict=True):
+                self._apply_result(each, result)
+            self.queue.put_back_group(queued, cycle.status)
+            self._report_group(queued.group, cycle.status)
+        finally:
+            self._end_of_cycle()
+
     @property
     def can_place_runs(self) -> bool:
         """Whether pods may be bound in runs, which is the case unless each is logged on its own."""
@@ -333,6 +366,8 @@ class PodEngine(PodOutcomes):
             return None
         queued = self.queue.peek()
         if queued is None or queued.pod.terminating or queued.pod.uid in self.cluster.pods:
+            return None
+        if isinstance(queued, QueuedGroup):
             return None
         return self.queue.pop()
 
@@ -367,17 +402,8 @@ class PodEngine(PodOutcomes):
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
         """Find a node and conclude the attempt; return None if the pod has joined the run."""
-        trace, outcome = attempt.trace, cast("Outcome | None", None)
-        search = self.current_search if run is not None and run.attempts and not trace.is_timed else None
         try:
-            signature = self._sign(attempt)
-            trace.end_phase("sign")
-            if search is not None:
-                attempt.profile = attempt.timed_profile = search.profile
-                outcome = search.repeat(attempt.pod, signature, trace)
-            if search is None or outcome is None:
-                search = self._new_search(attempt, signature)
-                outcome = yield from search.steps()
+            search, outcome = yield from self.find_node(attempt, self.current_search if run and run.attempts else None)
             if self._verifying or run is None or not run.limit:
                 outcome = self.check_outcome(search, outcome)
         except PluginError as error:
@@ -388,10 +414,22 @@ class PodEngine(PodOutcomes):
         if isinstance(outcome, ScheduleResult):
             if run is not None and run.limit and search.plan.binds_directly and not attempt.trace.is_timed:
                 return run.assume(attempt, search.state, outcome)
-            return attempt.reserve(search, outcome)
+            return attempt.take_node(search, outcome)
         if isinstance(outcome, FitError):
             return (yield from attempt.run_post_filter(search, outcome))
         return attempt.failed(outcome)
+
+    def find_node(self, attempt: Attempt, last: Search | None) -> Suspendable[tuple[Search, Outcome]]:
+        """Search for a node; like the search for the pod before, if nothing was applied since and both are alike."""
+        signature, trace = self._sign(attempt), attempt.trace
+        trace.end_phase("sign")
+        if last is not None and not trace.is_timed:
+            outcome = last.repeat(attempt.pod, signature, trace)
+            if outcome is not None:
+                attempt.profile = attempt.timed_profile = last.profile
+                return last, outcome
+        search = self._new_search(attempt, signature)
+        return search, (yield from search.steps())
 
     def search(self, attempt: Attempt) -> Search:
         """Create the search for a node; raises PluginError if the pod cannot be signed."""

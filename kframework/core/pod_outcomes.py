@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from kframework.clock import Clock
+import logging
+from collections.abc import Awaitable
+
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.attempt import AttemptResult
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
@@ -13,8 +19,10 @@ from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile
+from kframework.errors import ClusterError
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
-from kframework.objects import PodCondition
+from kframework.objects import PodCondition, PodGroup
+from kframework.objects.pod_groups import INITIALLY_SCHEDULED, PodGroupCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, PreemptionEnded
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
@@ -22,6 +30,9 @@ from kframework.values.status import Code, Status
 
 #: The plugins whose gated pods have a condition: from the API server, and of the attempt that preempts.
 _EXPLAINED_ELSEWHERE = ("SchedulingGates", "DefaultPreemption")
+
+
+_log = logging.getLogger(__name__)
 
 
 class PodOutcomes(Engine):
@@ -117,6 +128,44 @@ class PodOutcomes(Engine):
         if status.plugin not in _EXPLAINED_ELSEWHERE and (condition.reason, condition.message) not in known:
             self.host.record(PodEvent(pod.scheduler_name, pod, condition.reason, "Scheduling", status.message))
             self.host.patch_status(pod, condition, None)
+
+    # -- groups ----------------------------------------------------------------------------------------------------
+
+    def _report_group(self, group: PodGroup, status: Status) -> None:
+        """Write the condition of a PodGroup after its cycle; once it was scheduled, it stays so."""
+        store = self.cluster.objects(PodGroup)
+        current = store.get(group.metadata.name, group.metadata.namespace)
+        if current is None:
+            return
+        metadata, before = current.metadata, {each.type: each for each in current.status.conditions}
+        known = before.get(INITIALLY_SCHEDULED)
+        if known is not None and known.status == "True":
+            return
+        reason = (
+            "Scheduled" if status.code == Code.SUCCESS else "Unschedulable" if status.is_rejected else "SchedulerError"
+        )
+        condition = PodGroupCondition(
+            type=INITIALLY_SCHEDULED,
+            status="True" if status.code == Code.SUCCESS else "False",
+            reason=reason,
+            message=status.message,
+            observed_generation=metadata.generation,
+            last_transition_time=rfc3339(self.clock.now()),
+        )
+        if known is not None and replace(condition, last_transition_time=known.last_transition_time) == known:
+            return
+        conditions = {**before, INITIALLY_SCHEDULED: condition}.values()
+        patch = {"conditions": to_builtins([*conditions])}
+        # The next cycle of the group may begin before the answer.
+        store.assume(metadata, replace(current, status=replace(current.status, conditions=tuple(conditions))))
+
+        def write() -> Awaitable[object]:
+            return self.host.api.patch_status(PodGroup, metadata.name, patch, metadata.namespace, uid=metadata.uid)
+
+        def refused(error: ClusterError) -> None:
+            _log.warning("cannot write the condition of PodGroup %s/%s: %s", metadata.namespace, metadata.name, error)
+
+        self.host.write(f"PodGroup {metadata.namespace}/{metadata.name}", write, refused)
 
     # -- the end of a preemption -----------------------------------------------------------------------------------
 

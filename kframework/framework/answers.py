@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 NodeNames = frozenset[str] | set[str]
 
 
+class GroupProgress(msgspec.Struct, frozen=True):
+    """How far the cycle of a PodGroup is: its pods with a node, from this cycle or before, and those not tried yet."""
+
+    scheduled: int
+    remaining: int
+
+
 class Nothing(Enum):
     """The answer of a `sign` whose plugin skips such pods at every extension point."""
 

@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 import pluggy
 
 if TYPE_CHECKING:
-    from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt
+    from kframework.framework.answers import ClearNomination, Diagnosis, GroupProgress, NodeNames, Nominate, Preempt
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.domain_limits import DomainLimit
     from kframework.framework.events import ClusterEvent
     from kframework.framework.suggestions import ChangeEstimates, Suggestions
+    from kframework.objects import PodGroup
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo, QueuedPod
     from kframework.values.scores import Rows, Scores
@@ -48,6 +49,7 @@ __all__ = [
     "FilterPlugin",
     "FilterStatusPlugin",
     "PermitPlugin",
+    "PlacementFeasiblePlugin",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
@@ -303,6 +305,20 @@ class PostFilterPlugin(Protocol):
 
 
 @runtime_checkable
+class PlacementFeasiblePlugin(Protocol):
+    """Decide whether enough pods of a PodGroup can be scheduled together."""
+
+    @hookspec
+    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status | None:
+        """Return whether the group can be scheduled with the nodes that its pods have so far.
+
+        Called before the first pod of a group's cycle and after each one. Unschedulable: it never can, and the cycle
+        ends. Wait: not yet. With no answer but Success at the end, the placed pods are bound; else none is.
+        """
+        not_implemented()
+
+
+@runtime_checkable
 class PreScorePlugin(Protocol):
     """Look at the pod once before the feasible nodes are scored."""
 
@@ -447,6 +463,7 @@ class Hooks(
     SuggestPlugin,
     SuggestNodesPlugin,
     PostFilterPlugin,
+    PlacementFeasiblePlugin,
     PreScorePlugin,
     ScorePlugin,
     ScoreNodesPlugin,

@@ -13,4 +13,4 @@ class PrioritySort(Plugin):
 
     @hookimpl
     def queue_sort(self, queued: QueuedPod) -> tuple[int, float]:
-        return -queued.pod.priority, queued.timestamp
+        return -queued.priority, queued.timestamp

@@ -34,7 +34,10 @@ EngineViewFactory = Callable[[E, History], EngineView[E]]
 
 
 #: What becomes of the group that a pod names in `spec.schedulingGroup`.
-_IGNORED_GROUP = "spec.schedulingGroup is ignored, as not supported yet: the members of groups are scheduled one by one"
+_IGNORED_GROUP = (
+    "spec.schedulingGroup is ignored, as the feature gate GenericWorkload is off: "
+    "the pods of groups are scheduled one by one"
+)
 
 
 class IgnoredGroups:
@@ -63,9 +66,9 @@ class IgnoredGroups:
         pass
 
     def _report(self, pod: PendingPod) -> None:
-        if pod.spec.scheduling_group is None:
-            return
         scheduler = self._scheduler
+        if pod.spec.scheduling_group is None or scheduler.engine.cluster.feature_gates.has_pod_groups:
+            return
         if not self._has_told:
             self._has_told = True
             self._log_line(f"{_IGNORED_GROUP} (first {pod.key})")

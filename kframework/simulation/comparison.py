@@ -11,6 +11,7 @@ from kframework.framework.plugin import Plugin
 from kframework.simulation.display import Table
 from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster, report_groups
 from kframework.simulation.simulation import Simulation, simulate
+from kframework.values.feature_gates import DEFAULT_GATES
 
 
 class ComparisonRow(Record, frozen=True):
@@ -74,7 +75,7 @@ def compare(
     if isinstance(cluster, str | Path):
         first = next(iter(loaded.values()), None)
         manifest = read_cluster([str(cluster)], first, plugin_classes)
-        report_groups(manifest)
+        report_groups(manifest, DEFAULT_GATES if first is None else first.options.gates)
         cluster = manifest.objects
     objects = list(cluster)
     return Comparison(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from kframework.errors import ConfigError, InputError, InputErrors, format_import_error
 from kframework.observe.text_table import format_count
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
@@ -140,8 +141,10 @@ _OTHER_FILES = {
 _SCHEDULING, _GROUP_KINDS = "scheduling.k8s.io", ("PodGroup", "CompositePodGroup", "Workload")
 
 
-def report_groups(manifest: Manifest) -> None:
-    """Report once that the scheduler of pods does not look at groups, if the files have any."""
+def report_groups(manifest: Manifest, gates: FeatureGates = DEFAULT_GATES) -> None:
+    """Report once that groups are ignored, if the files have any and the gate is off."""
+    if gates.has_pod_groups:
+        return
     from kframework.objects import Pod
     from kframework.objects.kinds import kind_of
 
@@ -151,10 +154,8 @@ def report_groups(manifest: Manifest) -> None:
     counts = [f"{count} {kind}" for kind, count in groups.items()]
     counts += [f"spec.schedulingGroup of {format_count(pods, 'pod')}"] if pods else []
     if counts:
-        notify_user(
-            "notice",
-            f"ignored, as not supported yet: {', '.join(counts)}; the members of groups are scheduled one by one",
-        )
+        reason = f"ignored, as the feature gate GenericWorkload is off: {', '.join(counts)}"
+        notify_user("notice", f"{reason}; the pods of groups are scheduled one by one")
 
 
 def _is_group(api_version: str, kind: str) -> bool:

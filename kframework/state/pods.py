@@ -472,6 +472,16 @@ class QueuedPod:
         self.sort_key: Hashable = None
 
     @property
+    def priority(self) -> int:
+        """The priority in the queue: that of the pod, or of its group."""
+        return self.pod.priority
+
+    @property
+    def pods(self) -> tuple[PendingPod, ...]:
+        """The pod, or all that wait with it as a group."""
+        return (self.pod,)
+
+    @property
     def rejectors(self) -> frozenset[str]:
         """All plugins that rejected the pod; empty if the attempt ended with an error."""
         return self.unschedulable_plugins | self.pending_plugins

@@ -102,7 +102,10 @@ _NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 
 #: The gates that change what kframework decides. Other features are always there, or never.
 EFFECTIVE_GATES: Final = frozenset(
-    {"DRADeviceTaintRules", "DRAFractionalCapacityRange", "StorageCapacityScoring", "VolumeLimitScaling"}
+    {
+        *("DRADeviceTaintRules", "DRAFractionalCapacityRange", "GenericWorkload"),
+        *("StorageCapacityScoring", "VolumeLimitScaling"),
+    }
 )
 
 #: The gates that set all features of a stage, unless a feature is set by name.
@@ -154,6 +157,11 @@ class FeatureGates:
             if missing:
                 disabled = f"depends on features that are disabled: [{' '.join(missing)}]"
                 yield Problem((name,), f"{name} is enabled, but {disabled}")
+
+    @property
+    def has_pod_groups(self) -> bool:
+        """Whether the pods of a PodGroup are scheduled together; 1.36 has another version of that."""
+        return self.is_enabled("GenericWorkload") and not self.is_1_36
 
     def without_effect(self) -> list[str]:
         """Return the gates that are set otherwise than by default and change nothing here."""

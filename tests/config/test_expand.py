@@ -11,12 +11,13 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kframework.config.configuration import ProfileConfiguration
-from kframework.config.default_plugins import ALPHA_PLUGINS, DEFAULT_PLUGINS, IN_TREE_PLUGINS, REPLACEMENT
+from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS, REPLACEMENT, default_plugins
 from kframework.config.expand import ExtensionPoints, expand, expand_all, merge_sets
 from kframework.config.load import default_configuration, load_configuration, parse
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -158,14 +159,20 @@ def test_points_are_those_of_the_registered_plugin() -> None:
 
 
 def test_gated_plugins_are_known_and_in_no_default_set() -> None:
-    enabled = [entry.name for entry in DEFAULT_PLUGINS.multi_point.enabled]
+    enabled = [entry.name for entry in default_plugins(DEFAULT_GATES).multi_point.enabled]
     assert sorted(IN_TREE_PLUGINS - set(enabled)) == [
         "GangScheduling",
         "PodGroupPodsCount",
         "TopologyPlacementGenerator",
     ]
     points = plugins("{multiPoint: {enabled: [{name: GangScheduling}]}}")
-    assert points["permit"] == ("GangScheduling",)
+    assert points["pre_enqueue"][-1] == "GangScheduling"
+
+
+def test_gate_of_groups_adds_their_plugin_at_the_end() -> None:
+    gates = FeatureGates(settings={"GenericWorkload": True})
+    assert default_plugins(gates).multi_point.enabled[-1] == PluginEntry(name="GangScheduling")
+    assert default_plugins(FeatureGates("1.36", {"GenericWorkload": True})) == default_plugins(DEFAULT_GATES)
 
 
 def test_placement_points_are_taken_with_a_notice() -> None:

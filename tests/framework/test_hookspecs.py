@@ -26,6 +26,7 @@ BESIDE = {
     "explain",
     "filter_status",
     "normalize_score",
+    "placement_feasible",
     "pre_bind_pre_flight",
     "remove_pod",
     "sign",

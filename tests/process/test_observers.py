@@ -108,6 +108,9 @@ def test_pods_that_name_a_group_are_reported_once_each() -> None:
             pod.metadata.name: [each.message for each in pod.status.conditions if each.reason == "NotSupported"]
             for pod in simulation.cluster.objects(Pod)
         }
-    message = "spec.schedulingGroup is ignored, as not supported yet: the members of groups are scheduled one by one"
+    message = (
+        "spec.schedulingGroup is ignored, as the feature gate GenericWorkload is off: "
+        "the pods of groups are scheduled one by one"
+    )
     assert conditions == {"in": [message], "out": [message], "alone": []}
     assert told == [f"{message} (first default/in)"]

@@ -20,7 +20,7 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.request_attributes import Attributes, PolicyRule
 from kframework.clock import LoopClock, SystemClock, run_virtual
 from kframework.config.configuration import Configuration
-from kframework.config.default_plugins import DEFAULT_PLUGINS
+from kframework.config.default_plugins import default_plugins
 from kframework.config.load import parse
 from kframework.config.models import LeaderElectionSettings
 from kframework.core.pod_engine import group_watches
@@ -45,6 +45,7 @@ from kframework.process.lease import LeaderElection
 from kframework.process.rbac import cluster_rules, lease_rules, manifests
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
+from kframework.values.feature_gates import DEFAULT_GATES
 from tests.extension_points.scripted import alone, plugin
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 from tests.support.declared_kinds import Gang, Team, gang, team
@@ -164,7 +165,7 @@ def disabling(*names: str) -> str:
 
 #: A profile has to sort and to bind.
 NEEDED = {"PrioritySort", "DefaultBinder"}
-OPTIONAL = sorted({entry.name for entry in DEFAULT_PLUGINS.multi_point.enabled} - NEEDED)
+OPTIONAL = sorted({entry.name for entry in default_plugins(DEFAULT_GATES).multi_point.enabled} - NEEDED)
 
 
 @pytest.mark.slow

@@ -25,6 +25,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
+from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.state.waiting import ReservedPod
@@ -81,32 +82,41 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.trace.end_phase("assume")
         return None
 
-    def reserve(self, search: Search, result: ScheduleResult) -> AttemptResult:
+    def take_node(self, search: Search, result: ScheduleResult) -> AttemptResult:
         """Assume, reserve, permit."""
-        failed = self.assume(result)
-        if failed is not None:
-            return failed
-        pod, node = self.pod, result.node
-        status = run_reserve(self.timed_profile, search.state, pod, node)
+        failed = self.assume(result) or self.reserve(search.state, result)
+        return self.permit(search.state, result) if failed is None else failed
+
+    def reserve(self, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
+        """Run Reserve for the assumed pod; return the failed attempt's result if a plugin rejects it."""
+        status = run_reserve(self.timed_profile, state, self.pod, result.node)
         self.trace.end_phase("reserve", status)
-        waits: tuple[tuple[str, float], ...] = ()
-        if status is None:
-            permit = run_permit(self.timed_profile, search.state, pod, node)
-            status, waits = permit.status, permit.waits
-            self.trace.end_phase("permit", _WAIT if waits else status)
+        roll_back_leaked_statements(self.cluster, self.profile)
+        return None if status is None else self._roll_back(state, result, status)
+
+    def permit(self, state: CycleState, result: ScheduleResult) -> AttemptResult:
+        """Run Permit for the reserved pod and conclude the attempt."""
+        pod, node = self.pod, result.node
+        answer = run_permit(self.timed_profile, state, pod, node)
+        status, waits = answer.status, answer.waits
+        self.trace.end_phase("permit", _WAIT if waits else status)
         roll_back_leaked_statements(self.cluster, self.profile)
         if status is not None:
-            return self._roll_back(search, result, status)
+            return self._roll_back(state, result, status)
         now = self.clock.now()
         reserved = ReservedPod(pod, node, {plugin: now + seconds for plugin, seconds in waits}, now)
         self.cluster.waiting.add(reserved)
-        return self.decision(result), Reservation(self.profile, self.queued, search.state, reserved, self.trace)
+        return self.decision(result), Reservation(self.profile, self.queued, state, reserved, self.trace)
 
-    def _roll_back(self, search: Search, result: ScheduleResult, status: Status) -> AttemptResult:
-        """Undo the reservation that Reserve or Permit rejected."""
-        run_unreserve(self.timed_profile, search.state, self.pod, result.node)
+    def give_back(self, state: CycleState, result: ScheduleResult) -> None:
+        """Undo Reserve and the assumption."""
+        run_unreserve(self.timed_profile, state, self.pod, result.node)
         self.trace.end_phase("unreserve")
         self.cluster.forget(self.pod.uid)
+
+    def _roll_back(self, state: CycleState, result: ScheduleResult, status: Status) -> AttemptResult:
+        """Undo the reservation that Reserve or Permit rejected."""
+        self.give_back(state, result)
         if status.is_rejected:
             self.queued.unschedulable_plugins = frozenset((status.plugin,))
             if status.code == Code.PENDING:
@@ -119,18 +129,26 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     def run_post_filter(self, search: Search, unfit: FitError) -> Suspendable[AttemptResult]:
         """Look for a way out, then fail for now."""
-        self.queued.unschedulable_plugins = unfit.rejectors
-        self.queued.pending_plugins = unfit.pending
         failure = Failure(_SUCCESS)
         if self.profile.post_filter:
             failure = self.choose_preemption((yield from self._post_filter(search, unfit)))
+        return self.fail_unfit(unfit, failure)
+
+    def fail_unfit(self, unfit: FitError, failure: Failure) -> AttemptResult:
+        """Fail since no node is feasible; the Status of `failure` is that of PostFilter."""
+        self.queued.unschedulable_plugins = unfit.rejectors
+        self.queued.pending_plugins = unfit.pending
         text = fit_error(
-            len(self.cluster.nodes),
+            self.nodes,
             unfit.reasons,
             pre_filter_message=unfit.diagnosis.pre_filter_message,
             post_filter_message=failure.status.message,
         )
         return self._failed(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
+
+    def fail_with_group(self, status: Status, outcome: Outcome) -> AttemptResult:
+        """Fail with the Status of the pod's group, whatever its own outcome."""
+        return self._failed(Failure(status), outcome)
 
     def _post_filter(self, search: Search, unfit: FitError) -> Suspendable[PostFilterAnswer]:
         """Run PostFilter until extenders accept a result; if they reject one, run the remaining plugins."""

@@ -166,12 +166,13 @@ class Search:
         return best
 
     def repeat(self, pod: PendingPod, signature: Signature, trace: AttemptTrace) -> ScheduleResult | None:
-        """Find a node for the next pod of a run; None if the plan's columns do not tell.
+        """Find a node for the next pod of a run or group; None if the plan's columns do not tell.
 
-        No message was applied since the last pod, so that what was true of the cluster is true except for its node.
+        Since the last pod only its node changed. Both share a state, which no plugin writes from Reserve on.
         """
         plan = self.plan
-        if signature is not plan.signature or not self.is_remembered or pod.status.nominated_node_name:
+        is_alike = signature is plan.signature and not pod.status.nominated_node_name
+        if not is_alike or not self.is_remembered or not plan.binds_directly:
             return None
         assert plan.cache is not None
         self.pod, self.trace, self.start_index = pod, trace, self.rotation.next_start_index
@@ -185,8 +186,7 @@ class Search:
         trace.end_phase("filter")
         if len(self.feasible) == 1:
             return self._only_node()
-        totals = self._totals()
-        if isinstance(totals, Status):
+        if isinstance(totals := self._totals(), Status):
             return None
         self.totals = totals
         best = self.best(totals)

@@ -96,6 +96,10 @@ class SchedulingQueue:
         self.in_flight: InFlightPods = InFlightPods()
         #: The number of pods that entered each queue, by queue and event.
         self.incoming: Counter[tuple[str, str]] = Counter()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Prepare what else a derived queue keeps."""
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
@@ -161,7 +165,7 @@ class SchedulingQueue:
             return
         # An event while it was in flight may make another attempt worthwhile.
         strategies = {
-            self._queueing_strategy(_seen_by(queued.pod.uid, event), queued)
+            self._queueing_strategy(_seen_by(queued.pod.uid, event), queued, queued.pod)
             for event in self.in_flight.events_since_pop(queued.pod.uid)
         }
         if QueueingStrategy.IMMEDIATELY in strategies and self._may_skip_backoff(queued):
@@ -235,7 +239,7 @@ class SchedulingQueue:
         """Run PreEnqueue again for all gated pods; return those that it admits."""
         admitted = []
         for queued in list(self._gated):
-            status = self.policy.run_pre_enqueue(queued.pod)
+            status = self._find_gate(queued)
             if status is None:
                 self._gated.pop(queued.pod.uid)
                 queued.gating_plugin = ""
@@ -250,7 +254,7 @@ class SchedulingQueue:
 
     def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
-        strategy = self._queueing_strategy(event, queued)
+        strategy = self._queueing_strategy(event, queued, queued.pod)
         if strategy is QueueingStrategy.SKIP:
             return False
         if strategy is QueueingStrategy.IMMEDIATELY and self._may_skip_backoff(queued):
@@ -275,18 +279,16 @@ class SchedulingQueue:
         elif uid in self.in_flight:
             self.in_flight.add(ObservedEvent(EventResource.ANY, ActionType.ALL, new=uid, name="ForceActivate"))
 
-    def _queueing_strategy(self, event: ObservedEvent, queued: QueuedPod) -> QueueingStrategy:
+    def _queueing_strategy(self, event: ObservedEvent, queued: QueuedPod, pod: PendingPod) -> QueueingStrategy:
         """Return whether an event makes another attempt worthwhile (kube-scheduler's isPodWorthRequeuing)."""
         if not queued.rejectors:
             return QueueingStrategy.AFTER_BACKOFF
         if event.is_wildcard:
-            is_affected = event.new is None or event.new == queued.pod.uid
+            is_affected = event.new is None or event.new == pod.uid
             return QueueingStrategy.AFTER_BACKOFF if is_affected else QueueingStrategy.SKIP
-        if any(self.policy.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.pending_plugins)):
+        if any(self.policy.is_worth_requeuing(event, pod, plugin) for plugin in sorted(queued.pending_plugins)):
             return QueueingStrategy.IMMEDIATELY
-        if any(
-            self.policy.is_worth_requeuing(event, queued.pod, plugin) for plugin in sorted(queued.unschedulable_plugins)
-        ):
+        if any(self.policy.is_worth_requeuing(event, pod, plugin) for plugin in sorted(queued.unschedulable_plugins)):
             return QueueingStrategy.AFTER_BACKOFF
         return QueueingStrategy.SKIP
 
@@ -376,13 +378,17 @@ class SchedulingQueue:
 
     def _run_gates(self, queued: QueuedPod, reason: str) -> bool:
         """Run PreEnqueue; a rejected pod becomes gated. Return whether it was admitted."""
-        status = self.policy.run_pre_enqueue(queued.pod)
+        status = self._find_gate(queued)
         if status is None:
             queued.gating_plugin = ""
             return True
         if not self._gate_pod(queued, status):
             self._record_move("unschedulable", queued, reason)
         return False
+
+    def _find_gate(self, queued: QueuedPod) -> Status | None:
+        """Run PreEnqueue; return the first rejection."""
+        return self.policy.run_pre_enqueue(queued.pod)
 
     def _gate_pod(self, queued: QueuedPod, status: Status) -> bool:
         """Let a gate hold a pod back; return whether the pod was held back before, and so entered no queue."""

@@ -13,8 +13,9 @@ import msgspec
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, Hook, PreFilterStep, StatusStep, Step
 from kframework.errors import FAULTS, safe_repr
-from kframework.framework.answers import ClearNomination, Diagnosis, Nominate, PluginResult, Preempt
+from kframework.framework.answers import ClearNomination, Diagnosis, GroupProgress, Nominate, PluginResult, Preempt
 from kframework.framework.cycle_state import CycleState
+from kframework.objects import PodGroup
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Rows
@@ -253,6 +254,22 @@ def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_nam
                 profile.fault_status(step.name, "unreserve", error)
 
     profile.run_wrapped("unreserve", unreserve, lambda status: None, state, pod, node_name)
+
+
+def run_placement_feasible(steps: Iterable[StatusStep], group: PodGroup, progress: GroupProgress) -> Status | None:
+    """Ask whether a PodGroup can still be scheduled; None if no plugin objects.
+
+    The first rejection or error is the answer, else the first wait.
+    """
+    wait: Status | None = None
+    for step in steps:
+        status = step.call(group, progress)
+        if status is None:
+            continue
+        if status.code != Code.WAIT:
+            return status
+        wait = wait or status
+    return wait
 
 
 class PermitAnswer(msgspec.Struct, frozen=True):

@@ -110,6 +110,8 @@ class Profile:
         self.percentage_of_nodes_to_score = percentage_of_nodes_to_score
         self.distributions: Mapping[str, str | None] = distributions or {}
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
+        # No point of the configuration: all plugins with the hook are called.
+        self.points["placement_feasible"] = tuple(plugins)
         wrappers = {hook: self._find_wrappers(hook) for hook in sorted(WRAPPABLE)}
         self._wrappers: dict[str, tuple[Step, ...]] = {hook: steps for hook, steps in wrappers.items() if steps}
 
@@ -126,6 +128,9 @@ class Profile:
         )
         self.filters: tuple[FilterStep, ...] = tuple(
             FilterStep(self.plugins[n], order, self.fault_status) for order, n in enumerate(self.points["filter"])
+        )
+        self.placement_feasible: tuple[StatusStep, ...] = self._compile_status_steps(
+            "placement_feasible", "PlacementFeasible", (Code.UNSCHEDULABLE, Code.WAIT)
         )
         self.post_filter: tuple[Step, ...] = self._compile_steps("post_filter")
         self.pre_score: tuple[StatusStep, ...] = self._compile_status_steps("pre_score", "PreScore", (Code.SKIP,))

@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from kframework.config.configuration import Configuration
-from kframework.config.default_plugins import DEFAULT_PLUGINS
+from kframework.config.default_plugins import default_plugins
 from kframework.config.load import load_configuration
 from kframework.config.models import API_VERSION, KIND
 from kframework.core.runtime.hooks import extension_points
 from kframework.framework.plugin import Plugin
+from kframework.values.feature_gates import DEFAULT_GATES
 
 _NO_WEIGHTS: Mapping[str, int] = {}
 
@@ -42,7 +43,7 @@ def plugin_sets(plugins: Sequence[type[Plugin]], weights: Mapping[str, int] = _N
 
     They bind before the defaults, and a QueueSort plugin replaces PrioritySort, as there can be only one.
     """
-    default = DEFAULT_PLUGINS.enabled_names()
+    default = default_plugins(DEFAULT_GATES).enabled_names()
     added = [plugin for plugin in plugins if plugin.name not in default or plugin.name in weights]
     weighted = {name: {"weight": weight} for name, weight in weights.items()}
     sets: dict[str, object] = {

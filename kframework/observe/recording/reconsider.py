@@ -134,7 +134,7 @@ class _DryAttempt(Attempt, kw_only=True):
 
     recorded: Decision
 
-    def reserve(self, search: Search, result: ScheduleResult) -> AttemptResult:
+    def take_node(self, search: Search, result: ScheduleResult) -> AttemptResult:
         if result.ties > 1:  # others are as good as the one that was drawn
             best = (search.totals == result.score).nonzero()[0].tolist()
             if self.recorded.node in (search.nodes[int(search.feasible[position])].name for position in best):

@@ -34,7 +34,7 @@ def test_files_without_objects_are_reported(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err == f"warning: no objects in {file}\n"
 
 
-ANOTHER, LATER = "ignored, as another version than", "ignored, as not supported yet:"
+ANOTHER, LATER = "ignored, as another version than", "ignored, as the feature gate GenericWorkload is off:"
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_groups_are_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[
     file.write_text(text)
     with logging_to_stderr():
         assert len(load(file)) == 2
-    expected = f"notice: {LATER} {groups}; the members of groups are scheduled one by one\n"
+    expected = f"notice: {LATER} {groups}; the pods of groups are scheduled one by one\n"
     assert capsys.readouterr().err == expected
 
 

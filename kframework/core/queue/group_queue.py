@@ -1,0 +1,276 @@
+"""The queue with the gate GenericWorkload on: the pods of a PodGroup wait, are popped and are put back together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kframework.core.queue.scheduling_queue import QueueingStrategy, SchedulingQueue, pod_update_events
+from kframework.framework.events import ObservedEvent
+from kframework.objects import PodGroup
+from kframework.state.pod_groups import GroupKey
+from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
+from kframework.values.status import Code, Status
+
+
+class QueuedGroup(QueuedPod):
+    """A PodGroup in the queue with its members; it has the attempts, the backoff and the rejectors of all.
+
+    `pod` is its most important member: to a plugin that orders pods the group is that one, with the group's priority.
+    """
+
+    __slots__ = ("group", "members")
+
+    def __init__(self, group: PodGroup, members: Iterable[QueuedPod], timestamp: float) -> None:
+        self.group: PodGroup = group
+        #: By uid.
+        self.members: dict[str, QueuedPod] = {member.pod.uid: member for member in members}
+        super().__init__(self.in_order()[0].pod, timestamp)
+
+    @property
+    def key(self) -> GroupKey:
+        return self.group.metadata.namespace, self.group.metadata.name
+
+    @property
+    def priority(self) -> int:
+        return self.group.spec.priority or 0
+
+    @property
+    def pods(self) -> tuple[PendingPod, ...]:
+        return tuple(member.pod for member in self.in_order())
+
+    def in_order(self) -> list[QueuedPod]:
+        """List the members as they are scheduled: the most important first, then those tried most often."""
+
+        def importance(member: QueuedPod) -> tuple[int, int, float]:
+            return -member.pod.priority, -member.attempts, member.timestamp
+
+        return sorted(self.members.values(), key=importance)
+
+
+class GroupQueue(SchedulingQueue):
+    """A queue of pods without a group, and of PodGroups with all their pods that wait.
+
+    A pod is incomplete while its PodGroup is unknown, and pending if it comes, or comes back, while its group is being
+    scheduled: both wait beside the queues. Plugins see groups through the methods of the queue of pods.
+    """
+
+    #: The known PodGroups.
+    groups: dict[GroupKey, PodGroup]
+
+    def _begin(self) -> None:
+        self.groups = {}
+        self._queued: dict[GroupKey, QueuedGroup] = {}
+        self._incomplete: dict[GroupKey, dict[str, QueuedPod]] = {}
+        #: The members that wait for the end of their group's cycle, for each group in one.
+        self._pending: dict[GroupKey, dict[str, QueuedPod]] = {}
+        #: The groups of the pods that wait or are in flight, by uid.
+        self._group_of: dict[str, GroupKey] = {}
+
+    # -- PodGroups ---------------------------------------------------------------------------------------------------
+
+    def on_group_change(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Apply a change of a PodGroup; None means absent."""
+        if new is not None:
+            self._put_group(new)
+        elif old is not None:
+            self._remove_group(old)
+
+    def _put_group(self, group: PodGroup) -> None:
+        """Add or replace a PodGroup; the pods that lacked it enter the queue."""
+        key = group.metadata.namespace, group.metadata.name
+        self.groups[key] = group
+        if key in self._queued:
+            self._queued[key].group = group
+        for member in self._incomplete.pop(key, {}).values():
+            self._add_member(key, member)
+
+    def _remove_group(self, group: PodGroup) -> None:
+        """Remove a deleted PodGroup; its pods are incomplete."""
+        key = group.metadata.namespace, group.metadata.name
+        self.groups.pop(key, None)
+        queued = self._queued.pop(key, None)
+        if queued is not None:
+            super().delete(queued.pod.uid)
+            self._incomplete[key] = queued.members
+
+    # -- members -----------------------------------------------------------------------------------------------------
+
+    def add(self, pod: PendingPod) -> None:
+        if not pod.group:
+            super().add(pod)
+        else:
+            key = self._group_of[pod.uid] = pod.namespace, pod.group
+            self._add_member(key, QueuedPod(pod, self._now()))
+
+    def _add_member(self, key: GroupKey, member: QueuedPod) -> None:
+        uid = member.pod.uid
+        if key not in self.groups:
+            self._incomplete.setdefault(key, {})[uid] = member
+        elif key in self._pending:
+            self._pending[key][uid] = member
+        elif key in self._queued:
+            self._replace_members(key, {**self._queued[key].members, uid: member})
+        else:
+            self._queued[key] = QueuedGroup(self.groups[key], [member], member.timestamp)
+            self._requeue(self._queued[key], "PodAdd")
+
+    def _replace_members(self, key: GroupKey, members: Mapping[str, QueuedPod]) -> None:
+        """Put a group back where it was with other members, past its gates, or remove it with the last one."""
+        queued = self._queued[key]
+        was_active = super().queue_of(queued.pod.uid) == "active"
+        super().delete(queued.pod.uid)
+        if not members:
+            del self._queued[key]
+            return
+        queued.members = dict(members)
+        queued.pod = queued.pods[0]
+        (self._enter_active if was_active else self._requeue)(queued, "PodAdd")
+
+    def update(self, pod: PendingPod) -> None:
+        key = self._group_of.get(pod.uid)
+        if key is None:
+            super().update(pod)
+            return
+        queued = self._queued.get(key)
+        members = self._incomplete.get(key, {}) if queued is None else queued.members
+        member = members.get(pod.uid) or self._pending.get(key, {}).get(pod.uid)
+        if member is None:
+            return
+        old, member.pod = member.pod, pod
+        if queued is None:
+            return
+        waits = super().waits_for_event(queued.pod.uid)
+        if queued.pod.uid == pod.uid:
+            queued.pod = pod
+        if not waits:
+            self._replace_members(key, queued.members)
+            return
+        for event in pod_update_events(old, pod):
+            if self._requeue_if_worthwhile(event, queued):
+                return
+
+    def delete(self, uid: str) -> None:
+        key = self._group_of.pop(uid, None)
+        if key is None:
+            super().delete(uid)
+            return
+        for waiting in (self._incomplete, self._pending):
+            waiting.get(key, {}).pop(uid, None)
+        if not self._incomplete.get(key, True):
+            del self._incomplete[key]
+        if key in self._queued and uid in self._queued[key].members:
+            members = self._queued[key].members
+            self._replace_members(key, {each: member for each, member in members.items() if each != uid})
+
+    # -- a group's cycle ---------------------------------------------------------------------------------------------
+
+    def pop(self) -> QueuedPod | None:
+        queued = super().pop()
+        if isinstance(queued, QueuedGroup):
+            del self._queued[queued.key]
+            self._pending[queued.key] = {}
+            for uid, member in queued.members.items():
+                member.attempts += 1
+                self.in_flight.pop(uid)
+        return queued
+
+    def put_back(self, queued: QueuedPod) -> None:
+        """Requeue a pod; a member waits for the end of its group's cycle, or enters as a group if that is over."""
+        key = self._group_of.get(queued.pod.uid)
+        if key is None:
+            super().put_back(queued)
+        elif key in self._pending:
+            self._pending[key][queued.pod.uid] = queued
+        else:
+            queued.timestamp = self._now()
+            self._add_member(key, queued)
+            self.done(queued.pod.uid)
+
+    def put_back_group(self, queued: QueuedGroup, status: Status) -> None:
+        """Requeue what is left of a group after its cycle, as its status says; the group ends without waiting members.
+
+        After a success the others are tried again at once, as a smaller group. A rejected group waits for the events of
+        the plugins that rejected its members, as pods do.
+        """
+        pending = self._pending.pop(queued.key)
+        group = self.groups.get(queued.key)
+        if pending and group is None:
+            self._incomplete[queued.key] = pending
+        elif pending and group is not None:
+            self._requeue_rest(queued, QueuedGroup(group, pending.values(), queued.timestamp), status)
+        for uid in pending:
+            self.done(uid)
+
+    def _requeue_rest(self, before: QueuedGroup, rest: QueuedGroup, status: Status) -> None:
+        self._queued[rest.key] = rest
+        rest.attempts, rest.initial_attempt, rest.requeued_by = before.attempts, before.initial_attempt, "PodAdd"
+        if status.code == Code.SUCCESS:
+            if not rest.members.keys() & before.members.keys():
+                rest.timestamp = self._now()
+            self._enter_active(rest, "ScheduleAttemptFailure")
+            return
+        rest.unschedulable_count, rest.consecutive_errors = before.unschedulable_count, before.consecutive_errors
+        if status.is_rejected:
+            rejectors = (member.unschedulable_plugins for member in rest.members.values())
+            rest.unschedulable_plugins = NO_PLUGINS.union(*rejectors, (status.plugin,) if status.plugin else ())
+            rest.pending_plugins = NO_PLUGINS.union(*(member.pending_plugins for member in rest.members.values()))
+        self._requeue_failed(rest)
+
+    # -- questions to plugins, of all members ------------------------------------------------------------------------
+
+    def _find_gate(self, queued: QueuedPod) -> Status | None:
+        if not isinstance(queued, QueuedGroup):
+            return super()._find_gate(queued)
+        statuses = (self.policy.run_pre_enqueue(pod) for pod in queued.pods)
+        status = next((status for status in statuses if status is not None), None)
+        for member in queued.members.values():
+            member.gating_plugin, member.gate_message = ("", "") if status is None else (status.plugin, status.message)
+        return status
+
+    def _queueing_strategy(self, event: ObservedEvent, queued: QueuedPod, pod: PendingPod) -> QueueingStrategy:
+        if not isinstance(queued, QueuedGroup):
+            return super()._queueing_strategy(event, queued, pod)
+        strategy_of = super()._queueing_strategy
+        strategies = (strategy_of(event, queued, member) for member in queued.pods)
+        return max(strategies, key=lambda strategy: strategy.value)
+
+    # -- queries -----------------------------------------------------------------------------------------------------
+
+    def _leader(self, uid: str) -> str:
+        """Return the uid under which a pod is in a queue: that of its group's first member."""
+        key = self._group_of.get(uid)
+        queued = None if key is None else self._queued.get(key)
+        return uid if queued is None else queued.pod.uid
+
+    def get(self, uid: str) -> QueuedPod | None:
+        return super().get(self._leader(uid))
+
+    def activate(self, uid: str) -> None:
+        super().activate(self._leader(uid))
+
+    def waits_for_event(self, uid: str) -> bool:
+        key = self._group_of.get(uid)
+        return super().waits_for_event(self._leader(uid)) or (key is not None and key in self._incomplete)
+
+    def queue_of(self, uid: str) -> str:
+        key = self._group_of.get(uid)
+        for name, waiting in (("incomplete", self._incomplete), ("pending", self._pending)):
+            if key is not None and uid in waiting.get(key, {}):
+                return name
+        return super().queue_of(self._leader(uid))
+
+    def count_by_queue(self) -> dict[str, int]:
+        counts = super().count_by_queue()
+        for queued in self._queued.values():
+            counts[super().queue_of(queued.pod.uid)] += len(queued.members) - 1
+        counts["incomplete"] = sum(map(len, self._incomplete.values()))
+        counts["pending"] = sum(map(len, self._pending.values()))
+        return counts
+
+    def pods_in(self, queue: str) -> Iterator[QueuedPod]:
+        for name, waiting in (("incomplete", self._incomplete), ("pending", self._pending)):
+            if queue == name:
+                yield from (member for members in waiting.values() for member in members.values())
+                return
+        for queued in super().pods_in(queue):
+            yield from queued.in_order() if isinstance(queued, QueuedGroup) else (queued,)

@@ -1,0 +1,119 @@
+"""The pods of a PodGroup get their nodes in one walk, and all are bound or none."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from kframework import Simulation
+from kframework.objects import Pod, PodGroup
+from kframework.testing import make_pod
+from tests.support.groups import basic, gang, members, nodes, simulate
+
+
+def places(simulation: Simulation) -> dict[str, str | None]:
+    return {outcome.pod.removeprefix("default/"): outcome.node for outcome in simulation.outcomes}
+
+
+def messages(simulation: Simulation) -> dict[str, str]:
+    return {decision.pod.removeprefix("default/"): decision.message for decision in simulation.decisions}
+
+
+def condition(simulation: Simulation, name: str) -> tuple[str, str, str]:
+    (group,) = (each for each in simulation.objects(PodGroup) if each.metadata.name == name)
+    (found,) = group.status.conditions
+    assert found.type == "PodGroupInitiallyScheduled"
+    return found.status, found.reason, found.message
+
+
+def test_gang_that_fits_is_bound_as_a_whole() -> None:
+    simulation = simulate([*nodes(3), gang("g", 3), *members("g", 3, cpu="3")])
+    assert sorted(filter(None, places(simulation).values())) == ["n0", "n1", "n2"]
+    assert condition(simulation, "g") == ("True", "Scheduled", "")
+
+
+def test_gang_that_does_not_fit_gives_all_its_room_back() -> None:
+    simulation = simulate([*nodes(3), gang("g", 4), *members("g", 4, cpu="3")])
+    simulation.create(make_pod("other", cpu="4"))
+    simulation.run(1)
+    found = places(simulation)
+    assert found.pop("other") is not None and not any(found.values())
+    text = "pod group is unschedulable, minCount (4) cannot be satisfied: 3 scheduled, 0 remaining"
+    assert condition(simulation, "g") == ("False", "Unschedulable", text)
+
+
+def test_members_of_a_rejected_gang_say_why_in_their_own_words_or_in_those_of_the_group() -> None:
+    simulation = simulate([*nodes(2), gang("g", 4), *members("g", 5, cpu="3")])
+    text = "pod group is unschedulable, minCount (4) cannot be satisfied: 2 scheduled, 1 remaining"
+    found = messages(simulation)
+    assert found["g-0"] == found["g-1"] == found["g-4"] == text
+    assert found["g-2"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
+
+
+def test_members_beyond_the_minimum_may_fail() -> None:
+    simulation = simulate([*nodes(2), gang("g", 2), *members("g", 3, cpu="3")])
+    assert sum(node is not None for node in places(simulation).values()) == 2
+    assert condition(simulation, "g")[:2] == ("True", "Scheduled")
+
+
+def test_left_member_of_a_scheduled_gang_follows_when_there_is_room() -> None:
+    simulation = simulate([*nodes(2), gang("g", 2), *members("g", 3, cpu="3")])
+    simulation.create(nodes(3)[2])
+    simulation.run(20)
+    assert all(places(simulation).values())
+
+
+def test_group_without_a_minimum_is_scheduled_with_one_member() -> None:
+    simulation = simulate([*nodes(1), basic("g"), *members("g", 2, cpu="3")])
+    assert sum(node is not None for node in places(simulation).values()) == 1
+    assert condition(simulation, "g")[:2] == ("True", "Scheduled")
+
+
+def test_group_without_a_minimum_is_unschedulable_if_no_pod_fits() -> None:
+    simulation = simulate([*nodes(1), basic("g"), *members("g", 2, cpu="9")])
+    assert condition(simulation, "g") == ("False", "Unschedulable", "pod group is unschedulable")
+
+
+def test_rejected_gang_waits_for_an_event_and_then_fits() -> None:
+    simulation = simulate([*nodes(2), gang("g", 3), *members("g", 3, cpu="3")])
+    assert not any(places(simulation).values())
+    attempts = len(simulation.decisions)
+    simulation.run(60)
+    assert len(simulation.decisions) == attempts
+    simulation.create(nodes(3)[2])
+    simulation.run(20)
+    assert all(places(simulation).values())
+    assert condition(simulation, "g") == ("True", "Scheduled", "")
+
+
+def test_two_gangs_that_overfill_a_cluster_do_not_block_each_other() -> None:
+    simulation = simulate([*nodes(3), gang("a", 2), gang("b", 2), *members("a", 2, cpu="3"), *members("b", 2, cpu="3")])
+    assert [places(simulation)[name] is not None for name in ("a-0", "a-1", "b-0", "b-1")] == [True, True, False, False]
+
+
+def test_members_see_what_members_before_them_take() -> None:
+    simulation = simulate([*nodes(2), gang("g", 4), *members("g", 4, cpu="2")])
+    assert sorted(filter(None, places(simulation).values())) == ["n0", "n0", "n1", "n1"]
+
+
+def other_scheduler(pod: Pod) -> Pod:
+    return replace(pod, spec=replace(pod.spec, preemption_policy="Never"))
+
+
+@pytest.mark.parametrize(
+    ("pods", "text"),
+    [
+        (
+            members("g", 2, priority=5),
+            "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0",
+        ),
+        (
+            [members("g", 1)[0], other_scheduler(members("g", 2)[1])],
+            "all pods in a single pod group should have the same preemption policy, got PreemptLowerPriority and Never",
+        ),
+    ],
+)
+def test_group_of_unequal_pods_is_an_error(pods: list[Pod], text: str) -> None:
+    simulation = simulate([*nodes(2), gang("g", 2), *pods], 0.5)
+    assert set(messages(simulation).values()) == {text}
+    assert condition(simulation, "g") == ("False", "SchedulerError", text)

@@ -1,0 +1,186 @@
+"""PodGroups wait, are popped and are put back with all their pods: the rows of 1.37's queue of entities."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
+from kframework.objects import PodGroup
+from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
+from kframework.values.status import Code, Status
+from tests.core.queue.rig import NODE_ADD, START, Rig
+from tests.support.groups import gang, members
+
+SUCCESS, REJECTED, ERROR = Status(Code.SUCCESS), Status(Code.UNSCHEDULABLE, ("no",)), Status(Code.ERROR, ("broken",))
+
+
+def by_priority(queued: QueuedPod) -> Hashable:
+    return -queued.priority, queued.timestamp
+
+
+class GroupRig:
+    """A queue of groups on a clock, with the tables of the rig of pods."""
+
+    def __init__(self) -> None:
+        self.rig = Rig()
+        self.time = START
+        self.queue = GroupQueue(self.rig, lambda: self.time, Backoff())
+        self.interner = TemplateInterner()
+
+    def put(self, group: PodGroup, before: PodGroup | None = None) -> None:
+        self.queue.on_group_change(before, group)
+
+    def add(self, group: str = "g", *numbers: int, priority: int = 0) -> list[PendingPod]:
+        pods = members(group, max(numbers) + 1, priority=priority)
+        pending = [PendingPod(pods[number], self.interner) for number in numbers]
+        for pod in pending:
+            self.queue.add(pod)
+        return pending
+
+    def pop(self) -> QueuedGroup:
+        queued = self.queue.pop()
+        assert isinstance(queued, QueuedGroup)
+        return queued
+
+    def finish(self, queued: QueuedGroup, status: Status, *failed: str, plugin: str = "Fit") -> None:
+        """Hand the failed members back, then the group."""
+        for member in queued.in_order():
+            if member.pod.name in failed:
+                member.unschedulable_plugins = frozenset() if status is ERROR else frozenset((plugin,))
+                self.queue.put_back(member)
+        self.queue.put_back_group(queued, status)
+
+
+def names(queued: QueuedGroup) -> list[str]:
+    return [pod.name for pod in queued.pods]
+
+
+def rig_with(*numbers: int, minimum: int = 2) -> GroupRig:
+    rig = GroupRig()
+    rig.put(gang("g", minimum))
+    rig.add("g", *numbers)
+    return rig
+
+
+def test_pods_whose_group_is_unknown_are_incomplete() -> None:
+    rig = GroupRig()
+    rig.add("g", 0, 1)
+    assert rig.queue.count_by_queue() | {"incomplete": 2, "active": 0} == rig.queue.count_by_queue()
+    assert rig.queue.pop() is None
+    rig.put(gang("g", 2))
+    assert names(rig.pop()) == ["g-0", "g-1"]
+
+
+def test_group_is_popped_with_all_its_pods() -> None:
+    rig = rig_with(0, 1, 2)
+    assert rig.queue.count_by_queue()["active"] == 3
+    queued = rig.pop()
+    assert names(queued) == ["g-0", "g-1", "g-2"] and queued.attempts == 1
+    assert [member.attempts for member in queued.in_order()] == [1, 1, 1]
+    assert rig.queue.pop() is None
+
+
+def test_pod_that_comes_during_the_cycle_of_its_group_is_pending() -> None:
+    rig = rig_with(0, 1)
+    queued = rig.pop()
+    (late,) = rig.add("g", 2)
+    assert rig.queue.queue_of(late.uid) == "pending" and rig.queue.count_by_queue()["pending"] == 1
+    rig.finish(queued, SUCCESS)
+    assert names(rig.pop()) == ["g-2"]
+
+
+def test_what_is_left_of_a_scheduled_group_is_active_at_once() -> None:
+    rig = rig_with(0, 1, 2)
+    rig.finish(rig.pop(), SUCCESS, "g-2")
+    queued = rig.pop()
+    assert names(queued) == ["g-2"] and queued.unschedulable_count == 0
+
+
+def test_group_without_waiting_pods_leaves_the_queue() -> None:
+    rig = rig_with(0, 1)
+    rig.finish(rig.pop(), SUCCESS)
+    assert len(rig.queue) == 0 and rig.queue.pop() is None
+
+
+def test_rejected_group_waits_for_the_events_of_its_pods_rejectors() -> None:
+    rig = rig_with(0, 1)
+    rig.finish(rig.pop(), REJECTED, "g-0", "g-1")
+    assert rig.queue.count_by_queue()["unschedulable"] == 2
+    rig.queue.move_on_event(NODE_ADD)
+    assert rig.queue.count_by_queue()["backoff"] == 2
+    assert names(rig.pop()) == ["g-0", "g-1"]
+
+
+def test_event_during_the_cycle_of_a_group_is_not_lost() -> None:
+    rig = rig_with(0, 1)
+    queued = rig.pop()
+    rig.queue.move_on_event(NODE_ADD)
+    rig.finish(queued, REJECTED, "g-0", "g-1")
+    assert rig.queue.count_by_queue()["backoff"] == 2
+
+
+def test_group_that_ends_in_an_error_backs_off() -> None:
+    rig = rig_with(0, 1)
+    rig.finish(rig.pop(), ERROR, "g-0", "g-1")
+    assert rig.queue.count_by_queue()["backoff"] == 2
+    assert rig.queue.pop() is None  # an error's backoff is not cut short
+
+
+def test_gate_of_one_pod_holds_the_group_back() -> None:
+    rig = GroupRig()
+    rig.rig.gates["g-1"] = "Fit"
+    rig.put(gang("g", 2))
+    rig.add("g", 0, 1)
+    assert rig.queue.count_by_queue()["gated"] == 2
+    rig.rig.gates.clear()
+    rig.queue.move_on_event(NODE_ADD)
+    assert names(rig.pop()) == ["g-0", "g-1"]
+
+
+def test_new_pod_joins_its_group_where_that_waits() -> None:
+    rig = rig_with(0)
+    rig.finish(rig.pop(), ERROR, "g-0")
+    rig.add("g", 1)
+    assert rig.queue.count_by_queue()["backoff"] == 2
+
+
+def test_pods_of_a_deleted_group_are_incomplete() -> None:
+    rig = rig_with(0, 1)
+    rig.queue.on_group_change(gang("g", 2), None)
+    assert rig.queue.count_by_queue()["incomplete"] == 2 and rig.queue.pop() is None
+
+
+def test_group_deleted_during_its_cycle_leaves_incomplete_pods() -> None:
+    rig = rig_with(0, 1)
+    queued = rig.pop()
+    rig.queue.on_group_change(gang("g", 2), None)
+    rig.finish(queued, REJECTED, "g-0", "g-1")
+    assert rig.queue.count_by_queue()["incomplete"] == 2
+
+
+def test_deleted_pod_leaves_its_group_and_the_last_one_ends_it() -> None:
+    rig = GroupRig()
+    rig.put(gang("g", 2))
+    first, second = rig.add("g", 0, 1)
+    rig.queue.delete(first.uid)
+    assert rig.queue.count_by_queue()["active"] == 1
+    rig.queue.delete(second.uid)
+    assert len(rig.queue) == 0 and rig.queue.pop() is None
+
+
+def test_group_is_ordered_by_its_own_priority() -> None:
+    rig = GroupRig()
+    rig.rig.sort = by_priority
+    rig.put(gang("low", 1, priority=1))
+    rig.put(gang("high", 1, priority=2))
+    rig.add("low", 0)
+    rig.add("high", 0)
+    assert [names(rig.pop()), names(rig.pop())] == [["high-0"], ["low-0"]]
+
+
+def test_activated_pod_activates_its_group() -> None:
+    rig = rig_with(0, 1)
+    rig.finish(rig.pop(), REJECTED, "g-0", "g-1")
+    rig.queue.activate(next(rig.queue.pods_in("unschedulable")).pod.uid)
+    assert rig.queue.count_by_queue()["active"] == 2
