@@ -17,7 +17,7 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.group_cycle import GroupCycle, mixed_members
+from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, mixed_members
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCache
 from kframework.core.cycle.records import HookTracer
@@ -311,7 +311,7 @@ class PodEngine(PodOutcomes):
             self.queue.done(pod.uid)
         else:
             cycle = self._group_cycle(queued) if isinstance(queued, QueuedGroup) else self._cycle(queued)
-            if self.extenders is not None:
+            if self.extenders is not None or len(queued.pods) > PODS_PER_TURN:
                 self.pending_cycle = run_async(cycle)
             else:
                 run_sync(cycle)
@@ -338,9 +338,10 @@ class PodEngine(PodOutcomes):
         pods = [each for each in queued.in_order() if not each.pod.terminating and each.pod.uid not in placed]
         scheduled = [placed[uid] for uid in (*members.assumed, *members.assigned)]
         try:
-            for each in queued.members.values():
-                if each not in pods:
-                    self.queue.done(each.pod.uid)
+            waiting = {each.pod.uid for each in pods}
+            for uid in queued.members:
+                if uid not in waiting:
+                    self.queue.done(uid)
             if not pods:
                 self.queue.put_back_group(queued, _SUCCESS)
                 return

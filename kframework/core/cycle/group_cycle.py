@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Sequence
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.results import Failure, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable
+from kframework.core.cycle.suspendable import TURN, Suspendable
 from kframework.core.runtime.points import run_placement_feasible
 from kframework.core.runtime.profile import Profile
 from kframework.errors import PluginError
@@ -22,6 +22,9 @@ from kframework.values.status import Code, Status
 
 _SUCCESS = Status(Code.SUCCESS)
 _UNSCHEDULABLE = "pod group is unschedulable"
+#: After so many pods the other tasks of the loop run, which is some 2 ms.
+PODS_PER_TURN = 32
+
 _NOT_REACHED = ScheduleError(Status(Code.UNSCHEDULABLE, (_UNSCHEDULABLE,)))
 
 #: Searches for the node of an attempt's pod, given the search for the pod before.
@@ -119,7 +122,11 @@ class GroupCycle:
             for member in reversed(self._members):
                 if member.failed is None:
                     member.give_back()
-        return [member.conclude(self.status) for member in self._members]
+        results = []
+        for index, member in enumerate(self._members):
+            results.append(member.conclude(self.status))
+            yield from _turn_after(index)
+        return results
 
     def fail(self, message: str) -> list[AttemptResult]:
         """Fail all members before the walk."""
@@ -145,6 +152,7 @@ class GroupCycle:
                 text = f"failed to schedule other pod from a pod group: {member.error.message}"
                 return Status(Code.ERROR, (text,))
             placed += member.failed is None
+            yield from _turn_after(index)
             answer = self._ask_feasibility(placed, len(self._members) - index - 1)
         if answer is None and placed:
             return _SUCCESS
@@ -156,6 +164,12 @@ class GroupCycle:
     def _ask_feasibility(self, placed: int, remaining: int) -> Status | None:
         progress = GroupProgress(self._scheduled + placed, remaining)
         return run_placement_feasible(self._profile.placement_feasible, self._group, progress)
+
+
+def _turn_after(index: int) -> Suspendable[None]:
+    """Let other tasks run after every few pods."""
+    if index % PODS_PER_TURN == PODS_PER_TURN - 1:
+        yield TURN
 
 
 def mixed_members(group: PodGroup, pods: Collection[PodInfo]) -> str:

@@ -30,10 +30,22 @@ def wait_for(question: Awaitable[T]) -> Suspendable[T]:
     return cast("T", None if question is COMPLETED else (yield question))
 
 
+class _Turn(Awaitable[None]):
+    """Lets the other tasks of the loop run once."""
+
+    def __await__(self) -> Generator[None, None, None]:
+        yield
+
+
+#: Yielded by long work where other tasks may run; without an event loop the work goes on.
+TURN = _Turn()
+
+
 def run_sync(work: Suspendable[T]) -> T:
-    """Run work that never yields; raise RuntimeError if it does."""
+    """Run work that waits for nothing; raise RuntimeError if it does."""
     try:
-        question = next(work)
+        while (question := next(work)) is TURN:
+            pass
     except StopIteration as end:
         return cast("T", end.value)
     raise RuntimeError(f"no event loop drives this work, which waits for {question!r}")

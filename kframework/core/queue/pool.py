@@ -20,8 +20,7 @@ class HeldPods:
 
     def __init__(self) -> None:
         self._pods: dict[str, tuple[int, QueuedPod, tuple[PluginKey, ...]]] = {}
-        #: The uids of the pods that each plugin holds back, and under which uid they are here.
-        self._by_plugin: dict[PluginKey, dict[str, str]] = {}
+        self._by_plugin: dict[PluginKey, dict[str, None]] = {}
         self._arrivals = 0
 
     def put(self, queued: QueuedPod, plugins: Iterable[str]) -> None:
@@ -31,7 +30,7 @@ class HeldPods:
         keys = tuple((profile, plugin) for plugin in plugins)
         self._pods[uid] = (self._arrivals, queued, keys)
         for key in keys:
-            self._by_plugin.setdefault(key, {}).update((pod.uid, uid) for pod in queued.pods)
+            self._by_plugin.setdefault(key, {})[uid] = None
 
     def pop(self, uid: str) -> QueuedPod | None:
         entry = self._pods.pop(uid, None)
@@ -40,8 +39,7 @@ class HeldPods:
         _, queued, keys = entry
         for key in keys:
             held = self._by_plugin[key]
-            for pod in queued.pods:
-                del held[pod.uid]
+            del held[uid]
             if not held:
                 del self._by_plugin[key]
         return queued
@@ -57,7 +55,7 @@ class HeldPods:
         uids = set[str]()
         for key, affected in plugins.items():
             held = self._by_plugin.get(key, {})
-            uids.update(held.values() if affected is None else map(held.__getitem__, held.keys() & affected))
+            uids.update(held if affected is None else held.keys() & affected)
         entries = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
         return [queued for _, queued in entries]
 
@@ -67,7 +65,7 @@ class HeldPods:
 
     def held_by(self, plugin: PluginKey) -> Iterator[QueuedPod]:
         """List the pods that a plugin holds back, in the order of their arrival; the pool must not change meanwhile."""
-        return (self._pods[uid][1] for uid in dict.fromkeys(self._by_plugin.get(plugin, {}).values()))
+        return (self._pods[uid][1] for uid in self._by_plugin.get(plugin, ()))
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._pods

@@ -219,7 +219,7 @@ class SchedulingQueue:
 
         A gated pod is considered only if its gating plugin registered the event, or the event is a wildcard.
         """
-        plugins = self.policy.registered_for(event)
+        plugins = self._registered_for(event)
         if not plugins and not event.is_wildcard:
             return
         reaches_gates = event.is_wildcard and self._wildcards_reach_gates
@@ -385,6 +385,10 @@ class SchedulingQueue:
         if not self._gate_pod(queued, status):
             self._record_move("unschedulable", queued, reason)
         return False
+
+    def _registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
+        """Return the plugins that registered the event, and under which uids the pods that it may help are here."""
+        return self.policy.registered_for(event)
 
     def _find_gate(self, queued: QueuedPod) -> Status | None:
         """Run PreEnqueue; return the first rejection."""

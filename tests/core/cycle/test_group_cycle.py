@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from msgspec.structs import replace
 
 from kframework import Simulation
+from kframework.core.cycle.group_cycle import PODS_PER_TURN
+from kframework.core.cycle.suspendable import TURN
 from kframework.objects import Pod, PodGroup
 from kframework.testing import make_pod
 from tests.support.groups import basic, gang, members, nodes, simulate
@@ -117,3 +121,17 @@ def test_group_of_unequal_pods_is_an_error(pods: list[Pod], text: str) -> None:
     simulation = simulate([*nodes(2), gang("g", 2), *pods], 0.5)
     assert set(messages(simulation).values()) == {text}
     assert condition(simulation, "g") == ("False", "SchedulerError", text)
+
+
+def test_large_gang_lets_other_tasks_run_in_its_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns: list[None] = []
+
+    def count(turn: object) -> Iterator[None]:
+        turns.append(None)
+        yield
+
+    monkeypatch.setattr(type(TURN), "__await__", count)
+    size = 2 * PODS_PER_TURN
+    simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
+    assert all(places(simulation).values())
+    assert len(turns) == 4  # twice in the walk, and twice in the end

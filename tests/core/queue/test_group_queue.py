@@ -184,3 +184,16 @@ def test_activated_pod_activates_its_group() -> None:
     rig.finish(rig.pop(), REJECTED, "g-0", "g-1")
     rig.queue.activate(next(rig.queue.pods_in("unschedulable")).pod.uid)
     assert rig.queue.count_by_queue()["active"] == 2
+
+
+def test_new_pod_is_asked_about_alone_if_its_group_is_admitted() -> None:
+    rig = rig_with(0, 1)
+    rig.rig.gates["g-2"] = "Fit"
+    rig.add("g", 2)
+    assert rig.queue.count_by_queue()["gated"] == 3
+
+
+def test_pods_that_a_plugin_holds_back_are_counted_one_by_one() -> None:
+    rig = rig_with(0, 1)
+    rig.finish(rig.pop(), REJECTED, "g-0", "g-1")
+    assert rig.queue.count_by_plugin() == {("default-scheduler", "Fit"): 2}
