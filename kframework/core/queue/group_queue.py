@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
+from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.pool import PluginKey
-from kframework.core.queue.scheduling_queue import QueueingStrategy, SchedulingQueue, pod_update_events
+from kframework.core.queue.scheduling_queue import QueueingStrategy, QueuePolicy, SchedulingQueue, pod_update_events
 from kframework.framework.events import ObservedEvent
 from kframework.objects import PodGroup
 from kframework.state.pod_groups import GroupKey
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Code, Status
 
 
@@ -73,11 +75,18 @@ class GroupQueue(SchedulingQueue):
     scheduled: both wait beside the queues. Plugins see groups through the methods of the queue of pods.
     """
 
-    #: The known PodGroups.
-    groups: dict[GroupKey, PodGroup]
-
-    def _begin(self) -> None:
-        self.groups = {}
+    def __init__(
+        self,
+        policy: QueuePolicy,
+        now: Callable[[], float],
+        backoff: Backoff,
+        *,
+        max_unschedulable: float = 300.0,
+        gates: FeatureGates = DEFAULT_GATES,
+    ) -> None:
+        super().__init__(policy, now, backoff, max_unschedulable=max_unschedulable, gates=gates)
+        #: The known PodGroups.
+        self.groups: dict[GroupKey, PodGroup] = {}
         self._queued: dict[GroupKey, QueuedGroup] = {}
         self._incomplete: dict[GroupKey, dict[str, QueuedPod]] = {}
         #: The members that wait for the end of their group's cycle, for each group in one.

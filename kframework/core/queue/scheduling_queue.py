@@ -96,10 +96,6 @@ class SchedulingQueue:
         self.in_flight: InFlightPods = InFlightPods()
         #: The number of pods that entered each queue, by queue and event.
         self.incoming: Counter[tuple[str, str]] = Counter()
-        self._begin()
-
-    def _begin(self) -> None:
-        """Prepare what else a derived queue keeps."""
 
     # -- in and out ------------------------------------------------------------------------------------------------
 
