@@ -24,7 +24,7 @@ from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.state.cluster import ClusterState
-from kframework.values.feature_gates import LATEST_MINOR, FeatureGates
+from kframework.values.feature_gates import FeatureGates
 
 T = TypeVar("T")
 
@@ -48,9 +48,9 @@ class StoppedClock(Clock):
         return self._moment
 
 
-def emulated_gates(minors: Sequence[str], seed: int, example: int) -> FeatureGates:
+def emulated_gates(minors: Sequence[str], settings: Mapping[str, bool] | None, seed: int, example: int) -> FeatureGates:
     """Return the feature gates of an example: the minors of Kubernetes take turns."""
-    return FeatureGates(minors[(seed + example) % len(minors)])
+    return FeatureGates(minors[(seed + example) % len(minors)], settings or {})
 
 
 def build_profile(
@@ -73,7 +73,7 @@ def build_profiles(
     Raises ConfigError. Through its handle the plugin sees and uses the engine, without an API. Its sources always hold
     these values.
     """
-    configuration = parse(format_configuration(plugin, args, other_plugins), "args")
+    configuration = parse(format_configuration(plugin, args, other_plugins, engine.cluster.feature_gates), "args")
     profiles = profiles_factory(configuration, Registry.with_plugins(plugin), Host())(engine)
     for source in profiles.sources():
         source.settings = replace(source.settings, stale_after=math.inf)
@@ -82,7 +82,7 @@ def build_profiles(
 
 
 def format_configuration(
-    plugin: type[Plugin], args: Mapping[str, object], other_plugins: Sequence[str] = (), minor: str = LATEST_MINOR
+    plugin: type[Plugin], args: Mapping[str, object], other_plugins: Sequence[str], gates: FeatureGates
 ) -> str:
     """Return a configuration of this plugin, the `other_plugins` and what every profile must have, as YAML."""
     required = {"queue_sort": "PrioritySort", "bind": "DefaultBinder"}
@@ -91,7 +91,12 @@ def format_configuration(
     enabled = [{"name": name} for name in names]
     multi_point = {"enabled": enabled, "disabled": [{"name": "*"}]}
     profile = format_profile({"multiPoint": multi_point}, {plugin.name: args} if args else {})
-    options = {"apiVersion": OPTIONS_API_VERSION, "kind": OPTIONS_KIND, "emulatedVersion": minor}
+    options = {
+        "apiVersion": OPTIONS_API_VERSION,
+        "kind": OPTIONS_KIND,
+        "emulatedVersion": gates.minor,
+        "featureGates": dict(gates.settings),
+    }
     return f"{profile}---\n{yaml.safe_dump(options)}"
 
 

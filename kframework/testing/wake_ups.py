@@ -71,6 +71,7 @@ def check_wake_ups(
     objects: Iterable[ApiObject] = (),
     sources: SourceValues | None = None,
     minors: Sequence[str] = MINORS,
+    feature_gates: Mapping[str, bool] | None = None,
     examples: int = 20,
     seed: int = 0,
 ) -> WakeUps:
@@ -78,10 +79,10 @@ def check_wake_ups(
 
     `args` are spelled as in YAML; `other_plugins` names other plugins of the profile. `nodes`, `pods` and `objects` (of
     all other kinds) are mixed into the events: give some that matter to the plugin. `sources` is what the plugin's
-    sources hold, by their names; it does not change. The emulated `minors` of Kubernetes take turns. The result shows
-    whether the hints answered both Queue and Skip. Pods that Reserve or Permit rejects are not checked: only an attempt
-    can show whether they fit. The same seed makes the same events. Raises ConfigError for a plugin that cannot be
-    loaded.
+    sources hold, by their names; it does not change. The emulated `minors` of Kubernetes take turns, with these
+    `feature_gates`. The result shows whether the hints answered both Queue and Skip. Pods that Reserve or Permit
+    rejects are not checked: only an attempt can show whether they fit. The same seed makes the same events. Raises
+    ConfigError for a plugin that cannot be loaded.
     """
     nodes, pods, objects, wake_ups = list(nodes), list(pods), list(objects), WakeUps()
     for example in range(examples):
@@ -89,7 +90,7 @@ def check_wake_ups(
         profiles = functools.partial(
             build_profiles, plugin, args or {}, other_plugins=other_plugins, sources=sources or {}
         )
-        gates = emulated_gates(minors, seed, example)
+        gates = emulated_gates(minors, feature_gates, seed, example)
         source = f"example {example} of seed {seed}, {gates.minor}"
         _WakeUpCheck(plugin, events, wake_ups, source, profiles, gates).run()
     return wake_ups

@@ -22,7 +22,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
 
     The nodes, pods and objects are those that it is about and that no random ones are like. Other plugins stand
     `other_plugins` it where wake-ups are checked. Its `sources` hold these values. The `minors` of Kubernetes take
-    turns: only one of them in a world of which another knows nothing.
+    turns, with these `feature_gates`: only one of them in a world of which another knows nothing.
     """
 
     args: Mapping[str, Any] = msgspec.field(default_factory=dict)
@@ -32,6 +32,7 @@ class World(msgspec.Struct, frozen=True, kw_only=True):
     other_plugins: Sequence[str] = ()
     sources: Mapping[str, Mapping[str, object]] = msgspec.field(default_factory=dict)
     minors: Sequence[str] = MINORS
+    feature_gates: Mapping[str, bool] = msgspec.field(default_factory=dict)
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from tests.contract.case import Case
 __all__ = ["CASES"]
 
 CASES: Mapping[str, Case] = {
-    **{name: Case() for name in ("DefaultPreemption", "GangScheduling", "SchedulingGates")},
+    **{name: Case() for name in ("DefaultPreemption", "SchedulingGates")},
     **nodes.CASES,
     **neighbours.CASES,
     **attached_volumes.CASES,

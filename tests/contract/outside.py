@@ -10,6 +10,7 @@ from node_policy import NodePolicy, NodePolicySpec
 from kframework.objects import ObjectMeta
 from kframework.testing import make_node, make_pod
 from tests.contract.case import UU, Case, U, World
+from tests.support.groups import gang, members
 
 __all__ = ["CASES"]
 
@@ -27,6 +28,16 @@ ZONED = NodePolicy(
 OPEN = NodePolicySpec(node_selector={"topology.kubernetes.io/zone": "a"}, namespaces=("default", "other"), max_pods=2)
 
 CASES: Mapping[str, Case] = {
+    "GangScheduling": Case(
+        worlds=[
+            World(
+                minors=("1.37",),
+                feature_gates={"GenericWorkload": True},
+                pods=[*members("g", 1), *members("h", 1)],
+                objects=[gang("g", 2), gang("g", 3), gang("h", 2)],
+            )
+        ]
+    ),
     "MeasuredLoad": Case(
         worlds=[
             World(

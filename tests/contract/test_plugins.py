@@ -50,6 +50,7 @@ def check(name: str, world: World, examples: int, seed: int = 0) -> Coverage:
         objects=world.objects,
         sources=world.sources,
         minors=world.minors,
+        feature_gates=world.feature_gates,
         examples=CASES[name].times * examples,
         seed=seed,
     )

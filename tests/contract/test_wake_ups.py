@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from kframework import ActionType, ClusterEvent, Plugin, QueueingHint, hookimpl
-from kframework.framework.events import ObservedEvent
+from kframework.framework.events import EventResource, ObservedEvent
 from kframework.framework.hookspecs import EnqueueExtensions
 from kframework.state.cluster import ClusterState
 from kframework.testing import LostWakeUp, WakeUps, check_wake_ups
@@ -22,10 +22,12 @@ from tests.support.scale import EXAMPLES, sampled
 PATIENCE = 200
 
 HOLDING = holding()
+#: The kinds of events of those who register Pod.
+POD_KINDS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD, EventResource.TARGET_POD)
 
 #: Registrations that need not be shown to be needed, most because no course of events could show it.
 UNNEEDED = {
-    ("DefaultPreemption", "Pod", ActionType.DELETE): "it holds pods while a preemption of theirs is under way",
+    ("DefaultPreemption", "AssignedPod", ActionType.DELETE): "it holds pods while a preemption of theirs is under way",
     ("NodeDeclaredFeatures", "Pod", ActionType.UPDATE): "what a pod needs does not change while it waits",
     ("NodeName", "Node", ActionType.ADD): "a pod that names its node is on it, and never waits",
     ("NodeVolumeLimits", "PersistentVolume", ActionType.ADD): "a volume is of the driver of its claim's class",
@@ -72,6 +74,7 @@ def check(
         objects=world.objects,
         sources=world.sources,
         minors=world.minors,
+        feature_gates=world.feature_gates,
         examples=examples,
         seed=seed,
     )
@@ -145,7 +148,8 @@ def test_every_event_wakes_pods_and_every_hint_skips_some(name: str) -> None:
     answers = found(name)
     for _, resource, action, hinted in (each for each in REGISTERED if each[0] == name):
         label = ObservedEvent(resource, action).label
-        happened = {f"{name} {kind}{label}" for kind in (("Assigned", "Unschedulable") if resource == "Pod" else ("",))}
+        kinds = POD_KINDS if resource == EventResource.POD else (resource,)
+        happened = {f"{name} {ObservedEvent(kind, action).label}" for kind in kinds}
         assert happened & answers.queue.keys(), f"no {label} wakes pods"
         skips = hinted and (name, resource, action) not in UNSKIPPING
         assert bool(happened & answers.skip.keys()) is skips, f"{label} lets pods sleep: {not skips}"

@@ -50,7 +50,7 @@ def test_scheduler_has_exactly_the_rights_it_uses() -> None:
     memory = run_virtual(partial(eventful, held, deployed()))
     run_virtual(partial(elect, held, configuration.settings.leader_election))
     assert held.refused == []
-    assert held.rights - held.used == set()
+    assert held.unused == set()
     assert [node_of(memory, pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
 
 

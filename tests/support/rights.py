@@ -71,6 +71,14 @@ class Authorizer:
             for verb in grant.rule.verbs
         }
 
+    @property
+    def unused(self) -> set[Right]:
+        """What was granted for nothing: with --dry-run what would be written is read, which counts as used."""
+        rights = self.rights
+        written = {_object_of(right) for right in rights if right[3] in ("create", "patch", "delete")}
+        readable = {right for right in rights if right[3] == "get" and _object_of(right) in written}
+        return rights - self.used - readable
+
 
 class GuardedServer:
     """An API server, to be served over HTTP, that refuses what its authorizer refuses."""
@@ -100,6 +108,12 @@ def _wanted(request: Request) -> Iterator[Attributes]:
 def _right(grant: Grant, group: str, resource: str, verb: str) -> Right:
     seen = "see" if verb in ("list", "watch") else verb
     return grant.namespace, group, resource, seen, grant.rule.resource_names
+
+
+def _object_of(right: Right) -> tuple[str, str, str]:
+    """Return the namespace, the group and the resource of a right, which is also that of its subresources."""
+    namespace, group, resource, *_ = right
+    return namespace, group, resource.partition("/")[0]
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:

@@ -27,8 +27,9 @@ class PluginContract:
 
     `args` are spelled as in YAML; `other_plugins` names other plugins of the profile where wake-ups are checked.
     `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give some that matter to the plugin.
-    `sources` is what the plugin's sources hold, by their names. The emulated `minors` of Kubernetes take turns. The
-    same `seed` makes the same calls. TypeError for a class of tests that names no plugin.
+    `sources` is what the plugin's sources hold, by their names. The emulated `minors` of Kubernetes take turns,
+    with these `feature_gates`. The same `seed` makes the same calls. TypeError for a class of tests that names no
+    plugin.
     """
 
     plugin: ClassVar[type[Plugin[Any]]]
@@ -39,6 +40,7 @@ class PluginContract:
     objects: ClassVar[Sequence[ApiObject]] = ()
     sources: ClassVar[SourceValues] = {}
     minors: ClassVar[Sequence[str]] = MINORS
+    feature_gates: ClassVar[Mapping[str, bool]] = {}
     examples: ClassVar[int] = 12
     seed: ClassVar[int] = 0
 

@@ -47,13 +47,14 @@ class PluginUnderTest(msgspec.Struct, frozen=True, kw_only=True):
     objects: Sequence[ApiObject] = ()
     sources: SourceValues = {}
     minors: Sequence[str] = MINORS
+    feature_gates: Mapping[str, bool] = {}
     examples: int = 12
     seed: int = 0
 
     def generators(self) -> Iterator[tuple[Random, FeatureGates, str]]:
         """List the generators of the examples, each with the gates and the name of its example."""
         for example in range(self.examples):
-            gates = emulated_gates(self.minors, self.seed, example)
+            gates = emulated_gates(self.minors, self.feature_gates, self.seed, example)
             yield Random(f"{self.seed}/{example}"), gates, f"example {example} of seed {self.seed}, {gates.minor}"
 
 

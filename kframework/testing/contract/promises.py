@@ -270,6 +270,7 @@ def check_plugin(
     objects: Iterable[ApiObject] = (),
     sources: SourceValues | None = None,
     minors: Sequence[str] = MINORS,
+    feature_gates: Mapping[str, bool] | None = None,
     examples: int = 12,
     seed: int = 0,
 ) -> Coverage:
@@ -277,9 +278,9 @@ def check_plugin(
 
     `args` are spelled as in YAML. `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give
     some that the plugin is about, and of an object that changes several versions. `sources` is what its sources hold,
-    by their names. The emulated `minors` of Kubernetes take turns. The coverage shows whether every branch of the
-    plugin was reached. The same seed makes the same calls. Wake-ups have a check of their own, `check_wake_ups`. Raises
-    ConfigError for a plugin that cannot be loaded.
+    by their names. The emulated `minors` of Kubernetes take turns, with these `feature_gates`. The coverage
+    shows whether every branch of the plugin was reached. The same seed makes the same calls. Wake-ups have a check of
+    their own, `check_wake_ups`. Raises ConfigError for a plugin that cannot be loaded.
     """
     subject = PluginUnderTest(
         plugin=plugin,
@@ -289,6 +290,7 @@ def check_plugin(
         objects=tuple(objects),
         sources=sources or {},
         minors=minors,
+        feature_gates=feature_gates or {},
         examples=examples,
         seed=seed,
     )

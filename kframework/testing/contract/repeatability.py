@@ -27,6 +27,7 @@ from kframework.testing.contract.probe import ContractViolation, PluginProbe, Pl
 from kframework.testing.random_events import RandomEvents, RandomHost
 from kframework.testing.single_plugin import format_configuration
 from kframework.testing.stubs import StubClock
+from kframework.values.feature_gates import FeatureGates
 
 #: The number of events in a recording, the seconds between them, and the most attempts after each.
 _EVENTS, _EVENT_INTERVAL, _ATTEMPTS = 40, 0.5, 20
@@ -73,7 +74,7 @@ def _close(probe: PluginProbe) -> None:
 def check_replay(subject: PluginUnderTest) -> None:
     """Record an engine on random clusters, and expect the same decisions of a replay."""
     for random, gates, example in subject.generators():
-        difference = _find_difference(subject, random, gates.minor)
+        difference = _find_difference(subject, random, gates)
         if difference:
             raise ContractViolation(
                 subject.plugin,
@@ -85,12 +86,12 @@ def check_replay(subject: PluginUnderTest) -> None:
             )
 
 
-def _find_difference(subject: PluginUnderTest, random: Random, minor: str) -> str:
+def _find_difference(subject: PluginUnderTest, random: Random, gates: FeatureGates) -> str:
     """Return where a replay differs from its recording; "" if it does not."""
     with TemporaryDirectory() as folder:
         file = Path(folder) / "run.jsonl.gz"
         try:
-            _RecordedRun(subject, random).write_to(file, minor)
+            _RecordedRun(subject, random).write_to(file, gates)
             result = replay(file, Registry.with_plugins(subject.plugin))
         except VerificationError as error:  # under KFRAMEWORK_VERIFY every hook is called twice already
             return str(error)
@@ -106,9 +107,9 @@ class _RecordedRun(RandomHost):
         super().__init__(RandomEvents(random, nodes=subject.nodes, pods=subject.pods, objects=subject.objects))
         self._clock = StubClock()
 
-    def write_to(self, file: Path, minor: str) -> None:
+    def write_to(self, file: Path, gates: FeatureGates) -> None:
         subject = self._subject
-        text = format_configuration(subject.plugin, subject.args, subject.other_plugins, minor)
+        text = format_configuration(subject.plugin, subject.args, subject.other_plugins, gates)
         configuration = parse(text, "args")
         recorder = Recorder(file, annotations=("*",))
         profiles = profiles_factory(configuration, Registry.with_plugins(subject.plugin), self)

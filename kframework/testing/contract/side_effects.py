@@ -53,6 +53,9 @@ def without_side_effects(check: Check) -> Check:
     return check_unchanged
 
 
+#: The file of the functions that find and load modules.
+_IMPORT_MACHINERY = "<frozen importlib._bootstrap>"
+
 _HOOKS = "all hooks up to permit"
 
 
@@ -90,7 +93,7 @@ def _forbid_waiting(probe: PluginProbe) -> Iterator[None]:
 
     def replace_call(call: Callable[..., object], title: str) -> Callable[..., object]:
         def refuse(*args: object, **options: object) -> object:
-            if threading.get_ident() != thread:
+            if threading.get_ident() != thread or _is_importing():
                 return call(*args, **options)
             attempts.append((title, probe.current_call))
             raise _WaitAttempt
@@ -113,6 +116,14 @@ def _forbid_waiting(probe: PluginProbe) -> Iterator[None]:
         title, hook = attempts[0]
         remedy = "wait in a source, in pre_bind, or in a coroutine for handle.spawn; a hook only reads"
         probe.fail(hook, f"calls {title}, which blocks the scheduler", remedy)
+
+
+def _is_importing() -> bool:
+    """Return whether a module is being imported: pytest, which rewrites assertions, opens its file in Python."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename != _IMPORT_MACHINERY:
+        frame = frame.f_back
+    return frame.f_code.co_filename == _IMPORT_MACHINERY
 
 
 def _modules(plugin: type[Plugin]) -> Iterator[object]:

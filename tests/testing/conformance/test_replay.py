@@ -22,7 +22,7 @@ def test_kind_selects_the_comparer() -> None:
 
 def test_case_of_unknown_kind_is_not_compared() -> None:
     comparison = replayed({**single(), "kind": "batch"})
-    known = "single, preemption, sequence, allocation, resources, selector, quantity, cel"
+    known = "single, preemption, sequence, allocation, resources, selector, quantity, group, cel"
     assert comparison.uncompared == (Uncompared("answers", f"the kind 'batch' is unknown (known: {known})"),)
     assert not comparison.facts
 

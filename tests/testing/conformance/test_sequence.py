@@ -71,7 +71,7 @@ def test_pod_is_assigned_to_the_recorded_node() -> None:
 
 def missing(case: Part) -> None:
     """Enable a plugin that does not exist, and let the totals be its."""
-    case["input"]["profile"] = with_plugins(*PLUGINS, "GangScheduling")
+    case["input"]["profile"] = with_plugins(*PLUGINS, "PodGroupPodsCount")
     case["expect"]["steps"][0]["totals"]["a"] += 100
 
 
@@ -81,7 +81,7 @@ def test_only_feasibility_is_compared_without_a_scoring_plugin(monkeypatch: pyte
     missing(case)
     comparison = replayed(case)
     assert comparison.differences == []
-    assert comparison.uncompared == (Uncompared("steps", "GangScheduling is not implemented"),)
+    assert comparison.uncompared == (Uncompared("steps", "PodGroupPodsCount is not implemented"),)
 
     def feasible_for_nobody(case: Part) -> None:
         missing(case)
@@ -92,6 +92,6 @@ def test_only_feasibility_is_compared_without_a_scoring_plugin(monkeypatch: pyte
 
 def test_unimplemented_plugin_without_effect_is_ignored() -> None:
     case = sequence()
-    case["input"]["profile"] = with_plugins(*PLUGINS, "GangScheduling")
+    case["input"]["profile"] = with_plugins(*PLUGINS, "PodGroupPodsCount")
     assert replayed(case).differences == []
     assert replayed(case).uncompared == ()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import socket
 import subprocess
+import sys
 import time
 from pathlib import Path
 from time import sleep
@@ -87,6 +89,19 @@ def test_waiting_hook_is_reported(plugin: type[Plugin], hook: str, call: str) ->
     assert caught.value.call.startswith(f"{hook} of pod ")
     assert caught.value.result == f"calls {call}, which blocks the scheduler"
     assert "wait in a source" in caught.value.remedy
+
+
+class Imports(Waits):
+    def wait(self):
+        importlib.import_module("imported_late")
+
+
+def test_import_is_not_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "imported_late.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    pytest.register_assert_rewrite("imported_late")  # pytest opens the files of such modules
+    check_plugin(Imports, examples=1)
+    assert sys.modules.pop("imported_late")
 
 
 def test_check_restores_blocking_functions() -> None:

@@ -191,7 +191,7 @@ def test_sessions_have_exactly_the_rights_they_use() -> None:
     authorizer = Authorizer(granted(ours), ACCOUNT)
     memory = run_virtual(partial(sessions, authorizer, ours))
     assert authorizer.refused == []
-    assert authorizer.rights - authorizer.used == UNUSED
+    assert authorizer.unused == UNUSED
     assert {event.reason for event in memory.objects(Event)} >= {"Scheduled", "FailedScheduling", "Evict"}
     assert [memory.read(Pod, name, "default").spec.node_name for name in ("sigs", "kube", "high-0")] == ["a", "a", "b"]
 
@@ -202,7 +202,7 @@ def test_controllers_have_exactly_the_rights_they_use() -> None:
     run_virtual(partial(sessions, authorizer, ours))
     memory = run_virtual(partial(with_controllers, authorizer, ours))
     assert authorizer.refused == []
-    assert authorizer.rights - authorizer.used == UNUSED
+    assert authorizer.unused == UNUSED
     assert {job.metadata.name for job in memory.objects(Job)} == {"grows", "restarted"}
 
 

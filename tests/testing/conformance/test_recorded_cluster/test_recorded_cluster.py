@@ -50,8 +50,8 @@ def test_invalid_profile_is_rejected() -> None:
 
 
 def test_enabled_plugins_that_are_not_installed_are_reported() -> None:
-    recorded = cluster(profile=with_plugins("GangScheduling", "NodeName"))
-    assert recorded.missing(Registry.from_installed()) == ["GangScheduling"]
+    recorded = cluster(profile=with_plugins("PodGroupPodsCount", "NodeName"))
+    assert recorded.missing(Registry.from_installed()) == ["PodGroupPodsCount"]
 
 
 def test_clusters_share_no_state() -> None:

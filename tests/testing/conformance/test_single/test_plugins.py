@@ -97,7 +97,7 @@ def test_messages_are_compared_exactly() -> None:
 
 def test_answers_of_an_unimplemented_plugin_are_left_uncompared() -> None:
     case = single()
-    case["expect"]["preFilter"]["GangScheduling"] = {"code": "Skip"}
+    case["expect"]["preFilter"]["Unwritten"] = {"code": "Skip"}
     case["expect"]["scores"]["PodGroupPodsCount"] = {
         "weight": 1,
         "raw": {"plain": 0, "soft": 0},
@@ -106,8 +106,8 @@ def test_answers_of_an_unimplemented_plugin_are_left_uncompared() -> None:
     comparison = replayed(case)
     assert comparison.differences == []
     assert comparison.uncompared == (
-        Uncompared("answers", "GangScheduling is not implemented"),
         Uncompared("answers", "PodGroupPodsCount is not implemented"),
+        Uncompared("answers", "Unwritten is not implemented"),
     )
 
 
@@ -122,25 +122,25 @@ def test_totals_are_left_uncompared_without_a_scoring_plugin() -> None:
 
 def test_cycle_is_left_uncompared_without_a_filtering_plugin() -> None:
     case = single()
-    case["expect"]["filter"]["plain"] = {"GangScheduling": {"code": "Unschedulable"}}
-    case["expect"]["nodes"]["plain"] = {"code": "Unschedulable", "plugin": "GangScheduling"}
+    case["expect"]["filter"]["plain"] = {"Unwritten": {"code": "Unschedulable"}}
+    case["expect"]["nodes"]["plain"] = {"code": "Unschedulable", "plugin": "Unwritten"}
     case["expect"]["feasible"] = ["soft"]
     for scored in case["expect"]["scores"].values():
         del scored["raw"]["plain"], scored["normalized"]["plain"]
     comparison = replayed(case)
     assert comparison.differences == []
-    assert Uncompared("statuses, totals and messages", "GangScheduling is not implemented") in comparison.uncompared
+    assert Uncompared("statuses, totals and messages", "Unwritten is not implemented") in comparison.uncompared
 
 
 def test_error_is_left_uncompared_without_the_plugin_it_names() -> None:
     def fails(case: Part) -> None:
-        case["expect"]["error"] = 'running PreScore plugin "GangScheduling": no'
+        case["expect"]["error"] = 'running PreScore plugin "PodGroupPodsCount": no'
 
     case = single()
     fails(case)
     comparison = replayed(case)
     assert comparison.differences == []
-    assert Uncompared("statuses, totals and messages", "GangScheduling is not implemented") in comparison.uncompared
+    assert Uncompared("statuses, totals and messages", "PodGroupPodsCount is not implemented") in comparison.uncompared
 
 
 class Moody(Plugin):
