@@ -27,6 +27,9 @@ PointsLookup = Callable[[str], frozenset[str]]
 #: Under `disabled`: every default plugin.
 _ALL = "*"
 
+#: What to do about a plugin that is not there.
+_MISSING = "install its package, or name its class with --plugin FILE.py:CLASS"
+
 _EXPANDED = (*POINTS, *PLACEMENT_POINTS)
 _MAX_NODE_SCORE = 100
 _MAX_TOTAL_SCORE = 2**63 - 1
@@ -216,7 +219,8 @@ class _Expansion:
         with suppress(ConfigError):  # a broken plugin is no help either
             if nearest is not None and any(self._implements(nearest, point) for point in points):
                 return self._error(key, name, message, nearest)
-        return self._error(key, name, message)
+        remedy = f"; {_MISSING}" if key == "multi_point" else ""  # the others are in kube-scheduler's words
+        return self._error(key, name, message + remedy)
 
     def _registered_twice(self, name: str, point: str, key: str) -> ConfigError:
         return self._error(key, name, f'plugin "{name}" already registered as "{_interface(point)}"')
