@@ -10,7 +10,13 @@ from kframework import Simulation
 from kframework.config.configuration import Configuration
 from kframework.config.load import load_configuration
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PodGroup, PodSchedulingGroup
-from kframework.objects.pod_groups import CHOSEN, GangSchedulingPolicy, PodGroupSchedulingPolicy, PodGroupSpec
+from kframework.objects.pod_groups import (
+    CHOSEN,
+    DisruptionMode,
+    GangSchedulingPolicy,
+    PodGroupSchedulingPolicy,
+    PodGroupSpec,
+)
 from kframework.testing import make_node, make_pod
 
 #: The configuration with groups.
@@ -30,6 +36,16 @@ def gang(name: str, minimum: int, priority: int | None = None) -> PodGroup:
 def basic(name: str) -> PodGroup:
     policy = PodGroupSchedulingPolicy(basic=CHOSEN)
     return PodGroup(metadata=ObjectMeta(name=name, namespace="default"), spec=PodGroupSpec(scheduling_policy=policy))
+
+
+def whole(group: PodGroup) -> PodGroup:
+    """Return the group as one that is preempted as a whole."""
+    return replace(group, spec=replace(group.spec, disruption_mode=DisruptionMode(all=CHOSEN)))
+
+
+def on_nodes(pods: Iterable[Pod]) -> list[Pod]:
+    """Bind these pods to the nodes n0, n1 and so on."""
+    return [replace(pod, spec=replace(pod.spec, node_name=f"n{number}")) for number, pod in enumerate(pods)]
 
 
 def members(group: str, count: int, *, cpu: str = "1", priority: int = 0) -> list[Pod]:

@@ -6,16 +6,14 @@ plugins, and adds pods back one by one, the most important first, as long as the
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import msgspec
 
-from kframework.clock import seconds_of
 from kframework.core.cycle.rejections import FilterTarget, filter_with_nominated_pods
+from kframework.core.preemption.units import Unit, Units, start_time
 from kframework.core.runtime.points import run_add_pod, run_remove_pod
 from kframework.core.runtime.steps import FilterStep
 from kframework.framework.answers import Candidate
@@ -37,17 +35,11 @@ _LOWEST = 1 << 31
 #: The cost of preemption on a node, by kube-scheduler's criteria in their order; ties by node name.
 Rank = tuple[int, int, int, int, float, str]
 
-_seconds = lru_cache(maxsize=1 << 14)(seconds_of)
-
 
 class RankedCandidate(Candidate, frozen=True):
     """A candidate that stores its rank, because cached candidates are ranked again and again."""
 
     rank: Rank = (0, 0, 0, 0, 0.0, "")
-
-
-def may_preempt(pod: PodInfo, other: PodInfo, exempt: Callable[[PodInfo], bool] | None) -> bool:
-    return other.priority < pod.priority and (exempt is None or not exempt(other))
 
 
 def rank_candidate(candidate: Candidate) -> Rank:
@@ -61,35 +53,22 @@ def rank_candidate(candidate: Candidate) -> Rank:
         highest,
         sum(victim.priority + _LOWEST for victim in victims),
         len(victims),
-        -min(_start_time(victim) for victim in victims if victim.priority == highest),
+        -min(start_time(victim) for victim in victims if victim.priority == highest),
         candidate.node,
     )
-
-
-def _importance_key(pod: PodInfo) -> tuple[int, float, str, str]:
-    """Rank a pod, the most important first: higher priority, then running for longer, then by name."""
-    return (-pod.priority, _start_time(pod), pod.namespace, pod.name)
-
-
-def _start_time(pod: PodInfo) -> float:
-    """Return when the pod started, in seconds since 1970; a pod that has not started counts as the youngest.
-
-    kube-scheduler uses the current time instead, which is the same if the clocks of the cluster agree.
-    """
-    return _seconds(pod.start_time) if pod.start_time is not None else math.inf
 
 
 class DryRun(msgspec.Struct, eq=False, dict=True):
     """A trial that finds, node by node, the victims needed to make room for a pod.
 
-    The preemptor must leave room for nominated pods of equal or higher priority; `exempt` returns whether a pod is
-    never a victim.
+    The preemptor must leave room for nominated pods of equal or higher priority. A unit with pods on other nodes too
+    goes or stays as a whole.
     """
 
     search: FilterTarget
     state: CycleState
     budgets: Budgets
-    exempt: Callable[[PodInfo], bool] | None
+    units: Units
 
     def __post_init__(self) -> None:
         # The answer of a plugin that reads no pods does not depend on which of them stay.
@@ -98,7 +77,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
     def __call__(self, node: NodeInfo) -> RankedCandidate | Status:
         """Return the victims on the node, or the Status why preemption does not help."""
         search = self.search
-        potential_victims = [other for other in node.pods if may_preempt(search.pod, other, self.exempt)]
+        potential_victims = self.units.below(search.pod.priority, node.pods)
         if not potential_victims:
             return _NO_VICTIMS
         with search.cluster.statement() as statement:
@@ -108,30 +87,30 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
             except _ExtensionError as error:
                 return error.status
 
-    def _find_victims(self, what_if: _WhatIf, potential_victims: list[PodInfo]) -> RankedCandidate | Status:
-        for pod in potential_victims:
-            what_if.remove(pod)
+    def _find_victims(self, what_if: _WhatIf, units: list[Unit]) -> RankedCandidate | Status:
+        for unit in units:
+            what_if.remove(unit)
         rejection = what_if.rejection(self.search.filters)
         if rejection is not None:
             return rejection
-        potential_victims.sort(key=_importance_key)
-        violating, others = self.budgets.split(potential_victims)
-        victims = [pod for pod in violating if not self._reprieve(what_if, pod)]
-        violations = len(victims)
-        victims += [pod for pod in others if not self._reprieve(what_if, pod)]
+        units.sort(key=self.units.importance)
+        violating, others = self.budgets.split(units)
+        victims = [unit for unit in violating if not self._reprieve(what_if, unit)]
+        violations = sum(violating[unit] for unit in victims)
+        victims += [unit for unit in others if not self._reprieve(what_if, unit)]
         if not victims:
             return Status(Code.ERROR, (f'expected at least one victim pod on node "{what_if.node.name}"',))
         if violating:
-            victims.sort(key=_importance_key)
-        candidate = Candidate(what_if.node.name, tuple(victims), violations)
+            victims.sort(key=self.units.importance)
+        candidate = Candidate(what_if.node.name, tuple([pod for unit in victims for pod in unit]), violations)
         return RankedCandidate(candidate.node, candidate.victims, violations, rank_candidate(candidate))
 
-    def _reprieve(self, what_if: _WhatIf, pod: PodInfo) -> bool:
-        """Add a pod back if the preemptor fits with it."""
-        what_if.add(pod)
+    def _reprieve(self, what_if: _WhatIf, unit: Unit) -> bool:
+        """Add a unit back if the preemptor fits with it."""
+        what_if.add(unit)
         if what_if.rejection(self._pod_filters) is None:
             return True
-        what_if.remove(pod)
+        what_if.remove(unit)
         return False
 
 
@@ -154,16 +133,23 @@ class _WhatIf:
         self._state = state.clone() if self._extended else state
         self.node = node
         self._statement = statement
+        self._by_row = search.cluster.nodes.by_row
+        #: The nodes of the pods that were removed.
+        self._homes: dict[PodInfo, NodeInfo] = {}
 
-    def add(self, pod: PodInfo) -> None:
-        self._statement.add(pod, self.node.name)
-        if self._extended:
-            _raise_on_error(run_add_pod(self._extended, self._state, self._search.pod, pod, self.node))
+    def add(self, unit: Unit) -> None:
+        for pod in unit:
+            node = self._homes[pod]
+            self._statement.add(pod, node.name)
+            if self._extended:
+                _raise_on_error(run_add_pod(self._extended, self._state, self._search.pod, pod, node))
 
-    def remove(self, pod: PodInfo) -> None:
-        self._statement.remove(pod)
-        if self._extended:
-            _raise_on_error(run_remove_pod(self._extended, self._state, self._search.pod, pod, self.node))
+    def remove(self, unit: Unit) -> None:
+        for pod in unit:
+            node = self._homes[pod] = self._by_row[pod.row]
+            self._statement.remove(pod)
+            if self._extended:
+                _raise_on_error(run_remove_pod(self._extended, self._state, self._search.pod, pod, node))
 
     def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
         """Return the first rejection of the node, with the pods nominated to it and without them."""
@@ -237,11 +223,14 @@ class Budgets:
         self._uses: dict[tuple[_BudgetSet, ...], dict[_BudgetSet, list[_BudgetUse]]] = {}
         store.on_change(self._on_change)
 
-    def split(self, pods: Sequence[PodInfo]) -> tuple[Sequence[PodInfo], Sequence[PodInfo]]:
-        """Split off the pods whose eviction violates a budget if all are evicted in this order."""
+    def split(self, units: Sequence[Unit]) -> tuple[Mapping[Unit, int], Sequence[Unit]]:
+        """Split off the units whose eviction violates a budget if all are evicted in this order.
+
+        They come with the number of their pods that do.
+        """
         if not len(self._store):
-            return (), pods
-        sets = [self._covering(pod.label_class) for pod in pods]
+            return {}, units
+        sets = [self._covering(pod.label_class) for unit in units for pod in unit]
         distinct = tuple(dict.fromkeys(sets))
         uses = self._uses.get(distinct)
         if uses is None:
@@ -249,13 +238,20 @@ class Budgets:
                 self._uses.clear()
             uses = self._uses[distinct] = _group_uses(distinct)
         remaining: dict[int, int] = {}
-        violating: list[PodInfo] = []
-        others: list[PodInfo] = []
-        for pod, budget_set in zip(pods, sets, strict=True):
-            counted = [use for use in uses[budget_set] if pod.name not in use.disrupted]
-            for use in counted:
-                remaining[use.number] = remaining.get(use.number, use.allowed) - 1
-            (violating if any(remaining[use.number] < 0 for use in counted) else others).append(pod)
+        violating: dict[Unit, int] = {}
+        others: list[Unit] = []
+        covering = iter(sets)
+        for unit in units:
+            violations = 0
+            for pod, budget_set in zip(unit, covering, strict=False):
+                counted = [use for use in uses[budget_set] if pod.name not in use.disrupted]
+                for use in counted:
+                    remaining[use.number] = remaining.get(use.number, use.allowed) - 1
+                violations += any(remaining[use.number] < 0 for use in counted)
+            if violations:
+                violating[unit] = violations
+            else:
+                others.append(unit)
         return violating, others
 
     def count_evictions(self, preemptor: str, victims: Iterable[PodInfo]) -> None:

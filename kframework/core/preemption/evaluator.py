@@ -15,7 +15,8 @@ from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import FilterTarget, StatusTable
 from kframework.core.cycle.search import Search
-from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, may_preempt, rank_candidate
+from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, rank_candidate
+from kframework.core.preemption.units import Units
 from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Candidate, Diagnosis
 from kframework.framework.cycle_state import CycleState
@@ -55,7 +56,7 @@ class Evaluator(Preemption):
         self._ongoing = ongoing
         self._offsets = offsets
         self._search = search
-        self._exempt = exempt
+        self._units = Units(cluster, exempt)
         self._verifying = verifying
         self.budgets: Budgets = Budgets(cluster.objects(PodDisruptionBudget), cluster.pods)
         self._cache = DryRunCache(cluster, budget)
@@ -71,7 +72,7 @@ class Evaluator(Preemption):
         if node is None or diagnosis[node.row].code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return None
         terminating = (other for other in node.pods if other.terminating and other.disrupted)
-        return _VICTIMS_TERMINATING if any(may_preempt(pod, other, self._exempt) for other in terminating) else None
+        return _VICTIMS_TERMINATING if self._units.below(pod.priority, terminating) else None
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
         return self.dry_run(self._checked_search(pod), state)(node)
@@ -116,11 +117,11 @@ class Evaluator(Preemption):
 
     def dry_run(self, target: FilterTarget, state: CycleState) -> DryRun:
         """Return a dry run that tries nodes one by one and caches nothing."""
-        return DryRun(target, state, self.budgets, self._exempt)
+        return DryRun(target, state, self.budgets, self._units)
 
     def _cached_results(self, search: Search, state: CycleState) -> CachedDryRuns:
-        """Return the cached results; empty if some plugin's answer is specific to this pod."""
-        if state is not search.state or not search.plan.remembers_filters:
+        """Return the cached results; empty if an answer is specific to this pod or depends on other nodes' pods."""
+        if state is not search.state or not search.plan.remembers_filters or self._units.may_span_nodes:
             return CachedDryRuns(search.cluster)
         cached = self._cache.results_for(search.plan.signature, search.pod.priority, self.budgets.changes)
         cached.refresh(search.pod)

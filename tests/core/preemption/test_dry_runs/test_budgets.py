@@ -51,8 +51,8 @@ def test_budgets_over_the_same_pods_are_counted_as_one() -> None:
         store.put(each.metadata, each)
     interned, made = TemplateInterner(), Budgets(store, {})
     pods = [PodInfo(make_pod(f"p{n}", labels={"app": "ab"[n % 2]}, node_name="n"), interned) for n in range(6)]
-    violating, others = made.split(pods)
-    assert ([pod.name for pod in violating], len(others)) == (["p3", "p4", "p5"], 3)
+    violating, others = made.split([(pod,) for pod in pods])
+    assert ([pod.name for (pod,) in violating], len(others)) == (["p3", "p4", "p5"], 3)
     (charges,) = made._uses.values()
     assert [len(each) for each in charges.values()] == [1]
 
@@ -71,7 +71,7 @@ def test_grouped_budgets_give_the_same_violations_as_single_ones(seed: int, monk
             PodInfo(make_pod(f"p{n}", labels={"app": random.choice(["web", "a", "b"])}, node_name="n"), interned)
             for n in random.sample(range(6), random.randrange(7))
         ]
-        assert [pod.name for pod in made.split(pods)[0]] == one_by_one([*store], pods), turn
+        assert [pod.name for (pod,) in made.split([(pod,) for pod in pods])[0]] == one_by_one([*store], pods), turn
 
 
 def one_by_one(budgets: list[PodDisruptionBudget], pods: list[PodInfo]) -> list[str]:
@@ -114,7 +114,8 @@ class TestEvictions:
 
     @property
     def violating(self) -> list[str]:
-        return [pod.name for pod in self.budgets.split(sorted(self.cluster.pods.values(), key=lambda pod: pod.name))[0]]
+        pods = sorted(self.cluster.pods.values(), key=lambda pod: pod.name)
+        return [pod.name for (pod,) in self.budgets.split([(pod,) for pod in pods])[0]]
 
     def test_eviction_counts_before_the_status_of_the_budget_changes(self) -> None:
         assert self.violating == ["b"]
