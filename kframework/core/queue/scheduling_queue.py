@@ -235,21 +235,20 @@ class SchedulingQueue:
         """Run PreEnqueue again for all gated pods; return those that it admits."""
         admitted = []
         for queued in list(self._gated):
-            status = self._find_gate(queued)
-            if status is None:
+            if self._enter_active(queued, _ADDED):
                 self._gated.pop(queued.pod.uid)
-                queued.gating_plugin = ""
-                self._push_active(queued)
-                self._record_move("active", queued, _ADDED)
                 admitted.append(queued.pod)
-            elif status.plugin != queued.gating_plugin:
-                self._gate_pod(queued, status)
-            else:
-                self._note_gate(queued, status)
         return admitted
 
     def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
-        """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
+        """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did.
+
+        The gates of a gated pod come before the hints: as long as they stay shut, no hint could help.
+        """
+        if queued.gating_plugin:
+            gate = self._find_gate(queued)
+            if gate is not None and (gate.plugin, gate.message) == (queued.gating_plugin, queued.gate_message):
+                return False
         strategy = self._queueing_strategy(event, queued, queued.pod)
         if strategy is QueueingStrategy.SKIP:
             return False
