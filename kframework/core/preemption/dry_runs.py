@@ -69,6 +69,9 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
     state: CycleState
     budgets: Budgets
     units: Units
+    #: The rejections of nodes without their victims, by row, each with the pods that stay and those nominated to the
+    #: node. They hold as long as these and the Node are the same, whichever victims are left.
+    hopeless: dict[int, tuple[Sequence[PodInfo], Sequence[PodInfo], Status]]
 
     def __post_init__(self) -> None:
         # The answer of a plugin that reads no pods does not depend on which of them stay.
@@ -80,19 +83,28 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
         potential_victims = self.units.below(search.pod.priority, node.pods)
         if not potential_victims:
             return _NO_VICTIMS
+        leaving = {pod for unit in potential_victims for pod in unit}
+        staying = [pod for pod in node.pods if pod not in leaving]
+        nominated = search.cluster.nominator.nominated_pods_for_node(search.pod, node.name)
+        known = self.hopeless.get(node.row)
+        if known is not None and known[:2] == (staying, nominated):
+            return known[2]
         with search.cluster.statement() as statement:
             what_if = _WhatIf(search, self.state, node, statement)
             try:
-                return self._find_victims(what_if, potential_victims)
+                for unit in potential_victims:
+                    what_if.remove(unit)
+                rejection = what_if.rejection(search.filters)
+                if rejection is None:
+                    return self._find_victims(what_if, potential_victims)
             except _ExtensionError as error:
                 return error.status
+        if rejection.is_rejected:
+            self.hopeless[node.row] = staying, nominated, rejection
+        return rejection
 
     def _find_victims(self, what_if: _WhatIf, units: list[Unit]) -> RankedCandidate | Status:
-        for unit in units:
-            what_if.remove(unit)
-        rejection = what_if.rejection(self.search.filters)
-        if rejection is not None:
-            return rejection
+        """Add the units back that need not leave; all have left the node."""
         units.sort(key=self.units.importance)
         violating, others = self.budgets.split(units)
         victims = [unit for unit in violating if not self._reprieve(what_if, unit)]

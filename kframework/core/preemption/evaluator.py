@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from random import Random
 
 import msgspec
@@ -87,7 +87,6 @@ class Evaluator(Preemption):
         absolute: int = 100,
     ) -> DryRunResult:
         search = self._checked_search(pod)
-        dry_run = self.dry_run(search, state)
         cached = self._cached_results(search, state)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
@@ -97,10 +96,12 @@ class Evaluator(Preemption):
             cached.offset += 1  # preemptors of one kind start one node further each time, and reuse cached results
         node_order = np.roll(potential, -(cached.offset or 0))
         if self._verifying:
+            dry_run = self.dry_run(search, state)
             for row in node_order.tolist():
                 result = cached.get(row)
                 if result is not None and result != (uncached := dry_run(search.nodes[row])):
                     raise VerificationError(search, f"dry run on node {search.nodes[row].name}", result, uncached)
+        dry_run = DryRun(search, state, self.budgets, self._units, cached.hopeless)
         candidates = _find_candidates(search, dry_run, cached, node_order, enough)
         return DryRunResult(
             candidates, Status(Code.SUCCESS) if candidates else _no_candidates(cached, node_order, len(search.nodes))
@@ -117,7 +118,7 @@ class Evaluator(Preemption):
 
     def dry_run(self, target: FilterTarget, state: CycleState) -> DryRun:
         """Return a dry run that tries nodes one by one and caches nothing."""
-        return DryRun(target, state, self.budgets, self._units)
+        return DryRun(target, state, self.budgets, self._units, {})
 
     def _cached_results(self, search: Search, state: CycleState) -> CachedDryRuns:
         """Return the cached results; empty if an answer is specific to this pod or depends on other nodes' pods."""
@@ -184,7 +185,10 @@ class CachedDryRuns:
     def __init__(self, cluster: ClusterState) -> None:
         self._nodes = cluster.nodes
         self._changed = ChangedRows(cluster)
+        self._changed_nodes = cluster.nodes.node_log.reader()
         self._table = StatusTable(0)
+        #: See `DryRun`.
+        self.hopeless: dict[int, tuple[Sequence[PodInfo], Sequence[PodInfo], Status]] = {}
         #: The position in node order where the last preemptor started; None before the first.
         self.offset: int | None = None
         self.codes: Column = Column(cluster.nodes.capacity)
@@ -194,17 +198,20 @@ class CachedDryRuns:
 
     def refresh(self, pod: PodInfo) -> None:
         """Drop the rows that changed since the last preemptor, or whose nominated pods changed."""
-        changed = self._changed.since_last(pod)
-        if changed is None or len(self._table) > 2 * len(self._nodes):
+        changed, nodes = self._changed.since_last(pod), self._changed_nodes.read_new()
+        if changed is None or nodes is None or len(self._table) > 2 * len(self._nodes):
             self.clear()
         else:
             for row in changed:
                 self.codes.cells[row] = UNKNOWN
                 self.candidates.pop(row, None)
+            for row in nodes:
+                self.hopeless.pop(row, None)
 
     def clear(self) -> None:
         self.codes.values[:] = UNKNOWN
         self.candidates.clear()
+        self.hopeless.clear()
         self._table.clear()
 
     def put(self, row: int, result: RankedCandidate | Status) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from random import Random
 
 import pytest
@@ -14,9 +14,10 @@ from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.results import FitError
 from kframework.core.cycle.search import Search
 from kframework.core.pod_engine import PodEngine
-from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate
+from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, _WhatIf
 from kframework.core.preemption.evaluator import CachedDryRuns, DryRunCache, Evaluator, OngoingPreemptions
 from kframework.core.runtime.profile import Signature
+from kframework.core.runtime.steps import FilterStep
 from kframework.framework.answers import Diagnosis
 from kframework.framework.handle import DryRunResult
 from kframework.objects import Pod, PodDisruptionBudget
@@ -168,6 +169,11 @@ def since_last_without_the_nominations(changed: ChangedRows, pod: PodInfo) -> li
     return since_last(changed, pod)
 
 
+def refresh_without_the_nodes(cached: CachedDryRuns, pod: PodInfo) -> None:
+    cached._changed_nodes.read_new()
+    refresh(cached, pod)
+
+
 def change_nothing(budgets: Budgets, old: PodDisruptionBudget | None, new: PodDisruptionBudget | None) -> None:
     changed(budgets, old, new)
     budgets.changes = 0
@@ -178,6 +184,7 @@ def forget_the_priority(memory: DryRunCache, signature: Signature, priority: int
 
 
 since_last, changed, answers = ChangedRows.since_last, Budgets._on_change, DryRunCache.results_for
+refresh = CachedDryRuns.refresh
 
 
 @pytest.mark.parametrize(
@@ -185,6 +192,7 @@ since_last, changed, answers = ChangedRows.since_last, Budgets._on_change, DryRu
     [
         (ChangedRows, "since_last", since_last_without_the_pods),
         (ChangedRows, "since_last", since_last_without_the_nominations),
+        (CachedDryRuns, "refresh", refresh_without_the_nodes),
         (Budgets, "_on_change", change_nothing),
         (DryRunCache, "results_for", forget_the_priority),
     ],
@@ -247,6 +255,28 @@ def test_next_preemptor_of_a_kind_runs_only_changed_rows(monkeypatch: pytest.Mon
         assert asked.since() == ["c"]
     again(stopped, make_pod("y", cpu=1, priority=6)).candidates()
     assert asked.since() == ["a", "b", "c"], "of another priority it is another kind"
+
+
+def test_rejection_of_a_node_without_its_victims_outlasts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    asked = _WhatIf.rejection
+
+    def rejection(what_if: _WhatIf, filters: Sequence[FilterStep]) -> Status | None:
+        tried.append(what_if.node.name)
+        return asked(what_if, filters)
+
+    stopped = crowd()
+    cluster = stopped.engine.cluster
+    cluster.put_pod(make_pod("also-on-b", cpu=1, node_name="b", priority=3))
+    cluster.nominator.nominate(PendingPod(make_pod("z", cpu=1, priority=9), cluster.interner), "b")
+    again(stopped, make_pod("y", cpu=1, priority=5)).candidates()
+    monkeypatch.setattr(_WhatIf, "rejection", rejection)
+    cluster.remove_pod(make_pod("also-on-b").metadata.uid)
+    again(stopped, make_pod("y", cpu=1, priority=5)).candidates()
+    assert tried == []
+    cluster.put_node(make_node("b", cpu=1, labels={"other": "now"}))
+    again(stopped, make_pod("y", cpu=1, priority=5)).candidates()
+    assert tried == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,17 @@ def test_gated_pod_has_no_attempt() -> None:
     assert rig.pop() is None
 
 
+def test_hints_are_not_asked_of_a_pod_whose_gate_stays_shut(monkeypatch: pytest.MonkeyPatch) -> None:
+    rig = gated(by="Fit")
+    asked: list[str] = []
+    monkeypatch.setattr(rig, "is_worth_requeuing", lambda event, pod, plugin: asked.append(plugin))
+    rig.queue.move_on_event(NODE_ADD)
+    assert not asked
+    rig.gates["pod"] = "Labels"
+    rig.queue.move_on_event(NODE_ADD)
+    assert asked, "another plugin may let it go"
+
+
 def test_pod_that_is_gated_again_has_not_entered_a_queue() -> None:
     """As in kube-scheduler, whose gated and rejected pods are in one place."""
     rig = gated(by="Fit")
