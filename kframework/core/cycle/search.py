@@ -172,7 +172,7 @@ class Search:
         """
         plan = self.plan
         is_alike = signature is plan.signature and not pod.status.nominated_node_name
-        if not is_alike or not self.is_remembered or not plan.binds_directly:
+        if not self.size or not is_alike or not self.is_remembered or not plan.binds_directly:
             return None
         assert plan.cache is not None
         self.pod, self.trace, self.start_index = pod, trace, self.rotation.next_start_index

@@ -61,7 +61,11 @@ class Case(msgspec.Struct, frozen=True):
 
     def expect_as(self, struct: type[T]) -> T:
         """Return what is expected as this struct; raises InputError."""
-        return self._convert("expect", self.expect, struct)
+        return self.result_as(self.expect, struct)
+
+    def result_as(self, result: Mapping[str, object], struct: type[T]) -> T:
+        """Return one of the results as this struct; raises InputError."""
+        return self._convert("expect", result, struct)
 
     def _convert(self, part: str, data: Mapping[str, object], struct: type[T]) -> T:
         try:

@@ -7,6 +7,7 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
+from kframework.core.cycle.records import Decision
 from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.framework.cycle_state import CycleState
@@ -50,12 +51,16 @@ class AllocationDetails(ApiStruct, frozen=True, kw_only=True):
 
 
 class ClaimRecorder(Host):
-    """A host of an engine that writes nothing, but records which claims it would have written."""
+    """A host of an engine that writes nothing, but records its decisions and which claims it would have written."""
 
     def __init__(self) -> None:
         #: The names of claims whose status was written, and of those that were deleted.
         self.deallocated: list[str] = []
         self.deleted: list[str] = []
+        self.decisions: list[Decision] = []
+
+    def report_decision(self, decision: Decision) -> None:
+        self.decisions.append(decision)
 
     @property
     def api(self) -> Api:

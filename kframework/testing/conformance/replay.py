@@ -83,7 +83,7 @@ _COMPARERS: Mapping[str, _Comparer] = {
     "resources": _compare_objects(objects.ResourcesQuestion, objects.compare_resources),
     "selector": _compare_objects(objects.SelectorQuestion, objects.compare_selector),
     "quantity": _compare_objects(objects.QuantityQuestion, objects.compare_quantity),
-    "group": lambda case, registry: group.compare(case),
+    "group": group.compare,
     "cel": _compare_objects(objects.DeviceSelectorQuestion, objects.compare_device_selector),
 }
 

@@ -78,6 +78,12 @@ def test_group_without_a_minimum_is_unschedulable_if_no_pod_fits() -> None:
     assert condition(simulation, "g") == ("False", "Unschedulable", "pod group is unschedulable")
 
 
+def test_gang_in_a_cluster_without_nodes_is_unschedulable() -> None:
+    simulation = simulate([gang("g", 2), *members("g", 3)])
+    assert set(messages(simulation).values()) >= {"no nodes available to schedule pods"}
+    assert condition(simulation, "g")[:2] == ("False", "Unschedulable")
+
+
 def test_rejected_gang_waits_for_an_event_and_then_fits() -> None:
     simulation = simulate([*nodes(2), gang("g", 3), *members("g", 3, cpu="3")])
     assert not any(places(simulation).values())

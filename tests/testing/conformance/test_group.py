@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from kframework.core.runtime.registry import Registry
 from kframework.objects import DisruptionMode
 from kframework.objects.pod_groups import CHOSEN
-from kframework.testing.conformance.cases import Case
-from kframework.testing.conformance.group import GroupInput, compare, reason_to_pass_over
+from kframework.testing.conformance.cases import Case, Fact
+from kframework.testing.conformance.group import GroupInput, compare, decide, reason_to_pass_over
 
 GANG = {"gang": {"minCount": 2}}
+DIFFERS = "members differ in scheduler name"
 ALL_GATES = {"GenericWorkload": True, "GangScheduling": True}
 
 
@@ -62,9 +65,38 @@ def test_gates_that_1_37_folded_into_one_are_left_out() -> None:
         (case(featureGates={"GenericWorkload": True}, spec={"schedulingPolicy": {"basic": {}}}), ""),
         (case(pods=[pod("low", 1, "")]), "1.37 may evict pods of lower priority"),
         (case(pods=[pod("same", 3, "")]), ""),
+        (case(pods=[pod("other", 3) | {"spec": {**pod("other", 3)["spec"], "schedulerName": "mine"}}]), DIFFERS),
+        (case(spec={"schedulingConstraints": {"topology": [{"key": "zone"}]}}), "placements are not decided yet"),
     ],
 )
 def test_case_that_1_37_may_decide_otherwise_is_passed_over(recorded: Case, reason: str) -> None:
     assert reason_to_pass_over(recorded, recorded.input_as(GroupInput)) == reason
-    (uncompared,) = compare(recorded)
-    assert getattr(uncompared, "reason", None) == (reason or "the engine does not decide groups yet")
+
+
+NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"pods": "1", "cpu": "4"}}}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "expected"),
+    [
+        (case(), {"a": "failed", "b": "failed"}),
+        (case(nodes=[NODE]), {"a": "failed", "b": "failed"}),
+        (case(nodes=[NODE, {**NODE, "metadata": {"name": "m"}}]), {"a": "bound", "b": "bound"}),
+    ],
+)
+def test_group_is_decided_by_the_engine(recorded: Case, expected: dict[str, str]) -> None:
+    members = {f"team/{name}": {"outcome": outcome} for name, outcome in expected.items()}
+    result = {"order": ["team/a", "team/b"], "members": members}
+    case = msgspec.structs.replace(recorded.of_minor("1.37"), expect=result)
+    facts = [fact for fact in compare(case, Registry.from_installed()) if isinstance(fact, Fact)]
+    outcomes = {fact.path[1]: msgspec.to_builtins(fact.got)["outcome"] for fact in facts if fact.path[0] == "members"}
+    assert outcomes == {name: each["outcome"] for name, each in members.items()}
+    assert not any(fact.differs for fact in facts if fact.path == ("order",))
+
+
+def test_pods_that_are_held_back_are_not_in_the_cycle() -> None:
+    recorded = case(pending=[pod("a", 3)]).of_minor("1.37")
+    result = decide(recorded.input_as(GroupInput), Registry.from_installed())
+    text = "waiting for minCount pods from a gang to appear in scheduling queue"
+    held = {"team/a": {"GangScheduling": {"code": "UnschedulableAndUnresolvable", "message": text}}}
+    assert (result.pre_enqueue, result.order, result.members) == (held, (), {})
