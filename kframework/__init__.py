@@ -41,6 +41,7 @@ if TYPE_CHECKING:  # isort: off
         Candidate as Candidate,
         ClearNomination as ClearNomination,
         Diagnosis as Diagnosis,
+        GroupProgress as GroupProgress,
         Nominate as Nominate,
         Preempt as Preempt,
     )

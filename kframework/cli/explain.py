@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
-from kframework.cli.options import Devices, Verbosity, WideForm
+from kframework.cli.options import Devices, Verbosity, VersionOptions, WideForm, expand_options
 from kframework.cli.printing import print_json
 from kframework.errors import InputError, format_os_error
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
@@ -29,6 +29,7 @@ _DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
 _REQUEST_TIMEOUT = 30.0
 
 
+@expand_options
 def command(
     pod: Annotated[
         str,
@@ -79,6 +80,8 @@ def command(
         WideForm | None,
         typer.Option("-o", "--output", help="Print everything, or JSON, instead of the short text."),
     ] = None,
+    *,
+    version: VersionOptions,
     verbosity: Verbosity = 0,
 ) -> None:
     """Explain why a pod waits, and what would help.
@@ -98,6 +101,8 @@ def command(
         ("--certificate-authority", certificate_authority is not None and offline, "only with --scheduler"),
         ("--attempt", attempt is not None and recording is None, "only with --recording"),
         ("--config", config is not None and not filenames, "only with -f; a scheduler or recording has its own"),
+        ("--feature-gates", version.feature_gates and not filenames, "only with -f"),
+        ("--emulated-version", version.emulated_version is not None and not filenames, "only with -f"),
         ("--devices", devices is not None and not filenames, "only with -f"),
         ("--plugin", plugin and not offline, "only with -f or --recording; a scheduler has its own"),
         ("--engine", engine is not None and not filenames, "only with -f; a scheduler or recording names its own"),
@@ -110,7 +115,7 @@ def command(
     if filenames and engine is not None:
         explanation = named_engine(engine).explain_files(filenames, config, devices, namespace, name)
     elif filenames:
-        explanation = _explain_files(filenames, devices, config, plugins, f"{namespace}/{name}")
+        explanation = _explain_files(filenames, devices, config, version, plugins, f"{namespace}/{name}")
     elif recording is not None:
         explanation = _explain_recording(recording, plugins, namespace, name, attempt)
     else:
@@ -146,11 +151,16 @@ def _parse_pod(pod: str, namespace: str | None) -> tuple[str, str]:
 
 
 def _explain_files(
-    filenames: list[str], devices: str | None, config: str | None, plugins: Sequence[type[Plugin]], pod: str
+    filenames: list[str],
+    devices: str | None,
+    config: str | None,
+    version: VersionOptions,
+    plugins: Sequence[type[Plugin]],
+    pod: str,
 ) -> Explanation:
     from kframework.simulation.simulation import Simulation
 
-    configuration = load_simulation_configuration(config, plugins)
+    configuration = version.override(load_simulation_configuration(config, plugins))
     manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices)
     report_rejected(rejected)
     report_groups(manifest, configuration.options.gates)

@@ -108,6 +108,8 @@ def summarise(simulation: SimulationResult) -> None:
 def _to_item(outcome: PodOutcome) -> dict[str, object]:
     phase = outcome.phase or "Pending"
     fields = {"pod": outcome.pod, "node": outcome.node, "phase": phase, "message": outcome.message}
+    if outcome.group:
+        fields["group"] = outcome.group
     return {**fields, "rejectedBy": list(outcome.rejected_by), "attempts": outcome.attempts}
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from kframework.core.cycle.records import Binding, Decision
 from kframework.core.cycle.rejections import PASS
@@ -25,6 +26,7 @@ from kframework.explain.explanation import (
     WakeEvents,
 )
 from kframework.explain.full_evaluation import FullEvaluation
+from kframework.explain.groups import GroupExplainer
 from kframework.explain.lookup import unassign
 from kframework.explain.remedies.remedies import Remedy, remedies
 from kframework.explain.summary import summarise
@@ -59,7 +61,12 @@ def explain_steps(
     proposals: list[Proposal] = []
     if explainer.needs_remedies:
         proposals = yield from remedies(engine, target)
-    return explainer.build(history, tuple(map(Remedy.from_proposal, proposals)))
+    explanation = explainer.build(history, tuple(map(Remedy.from_proposal, proposals)))
+    if not (target.group and engine.cluster.feature_gates.has_pod_groups):
+        return explanation
+    group = GroupExplainer(engine, target.namespace, target.group)
+    yield from group.work()
+    return replace(explanation, group=group.build(history, state_of))
 
 
 class _Explainer:
@@ -260,7 +267,8 @@ def waiting(engine: PodEngine, uid: str, state: State) -> Waiting | None:
             until = engine.queue.backoff_expires_at(queued)
             return Waiting(queued_at=queued.timestamp, until=until, held_by=tuple(sorted(queued.rejectors)))
         case State.GATED:
-            status = run_pre_enqueue(profile, queued.pod)
+            statuses = (run_pre_enqueue(profile, pod) for pod in queued.pods)
+            status = next((each for each in statuses if each is not None), None)
             return Waiting(
                 queued_at=queued.timestamp,
                 held_by=(queued.gating_plugin,),
@@ -352,7 +360,7 @@ class PodEngineView(EngineView[PodEngine]):
         )
 
     def _message(self, queued: QueuedPod, queue_name: str) -> str:
-        gate = queued.gate_message if queue_name == "gated" else ""
+        gate = queued.gate_message if queue_name in ("gated", "incomplete") else ""
         if gate and not queued.pod.spec.scheduling_gates:
             return gate
         return self.last_message(queued.pod) or gate

@@ -17,6 +17,10 @@ class State(StrEnum):
     """The state of a pod on its way to a node."""
 
     GATED = "gated"
+    #: Its PodGroup does not exist.
+    INCOMPLETE = "incomplete"
+    #: It waits for the end of its group's scheduling cycle.
+    PENDING = "pending"
     ACTIVE = "active"
     BACKOFF = "backoff"
     UNSCHEDULABLE = "unschedulable"
@@ -160,13 +164,41 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     hook: str = ""
 
 
+class GroupMember(msgspec.Struct, frozen=True):
+    """A pod of a group; while it waits, `message` is how its last attempt ended, or what holds it back."""
+
+    pod: str
+    state: State
+    node: str = ""
+    message: str = ""
+
+
+class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
+    """The PodGroup of a pod, which may not exist, and its pods.
+
+    `minimum` is the minCount of a gang, None if the group is none. `fits` is how many of its waiting pods find nodes
+    now if they are placed one after another; None if that was not tried. `condition` says how its last cycle ended.
+    `remedies` would let a gang reach its minimum, or place all pods of another group.
+    """
+
+    name: str
+    exists: bool
+    minimum: int | None = None
+    scheduled: int = 0
+    members: tuple[GroupMember, ...] = ()
+    fits: int | None = None
+    condition: str = ""
+    remedies: tuple[Remedy, ...] = ()
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The explanation of one pod: the last decision, the plugins' current answers, and what would help.
 
     `at` is the time of the explanation, in seconds since 1970. `requests` are those of the pod, as in a manifest,
     `claims` its names of device claims. `node` is where it is or is about to be, `nominated` its nominated node.
     `last_decision` and `binding` are the records of its last attempt, if still stored, `late_failure` is its failure
-    after a node was chosen. `condition` is the pod's own condition, while it is pending. `sources` describes the
+    after a node was chosen. `condition` is the pod's own condition, while it is pending. `group` is its PodGroup, if
+    groups are scheduled; `remedies` are for the pod alone. `sources` describes the
     sources of the profile's plugins.
     """
 
@@ -189,6 +221,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     preemption: PreemptionPreview | None = None
     waiting: Waiting | None = None
     remedies: tuple[Remedy, ...] = ()
+    group: GroupExplanation | None = None
     sources: tuple[SourceStatus, ...] = ()
     notes: tuple[str, ...] = ()
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kframework.errors import escape_text
-from kframework.observe.text_table import NONE, table
+from kframework.observe.text_table import NONE, format_count, table
 
 if TYPE_CHECKING:
     from kframework.core.cycle.records import Decision
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from kframework.explain.explanation import (
         Assessment,
         Explanation,
+        GroupExplanation,
         NodeScore,
         PreemptionPreview,
         Waiting,
@@ -77,8 +78,9 @@ def indent(lines: Iterable[str], levels: int = 1) -> Iterator[str]:
     return (f"{'  ' * levels}{line}" for line in lines)
 
 
-#: The number of reasons, example nodes, best nodes, nodes with nominated pods, victims, remedies and wakers shown.
-_REASONS, _EXAMPLES, _TOP, _NOMINATED, _VICTIMS, _REMEDIES, _WAKERS = 5, 2, 3, 2, 3, 5, 3
+#: The number of reasons, example nodes, best nodes, nodes with nominated pods, victims, remedies, wakers and
+#: pods of a group shown.
+_REASONS, _EXAMPLES, _TOP, _NOMINATED, _VICTIMS, _REMEDIES, _WAKERS, _MEMBERS = 5, 2, 3, 2, 3, 5, 3, 8
 
 #: The participles of actions.
 _ACTIONS = {
@@ -103,10 +105,12 @@ def format_explanation(explanation: Explanation, *, wide: bool = False) -> str:
     """Format an explanation as text; `wide` leaves nothing out."""
     layout = Layout(wide)
     remedies = [remedy.text for remedy in layout.first(explanation.remedies, _REMEDIES)]
+    alone = " this pod alone" if explanation.group is not None else ""
     return format_sections(
         format_fields(_header_fields(explanation, layout)),
+        () if explanation.group is None else _format_group(explanation.group, layout),
         _format_assessment(explanation, layout),
-        ("WHAT WOULD HELP, each by itself:", *format_list(remedies)) if remedies else (),
+        (f"WHAT WOULD HELP{alone}, each by itself:", *format_list(remedies)) if remedies else (),
         _format_preemption(explanation.preemption, layout) if explanation.preemption is not None else (),
         _format_end(explanation, layout),
     )
@@ -149,6 +153,31 @@ def _format_choice(decision: Decision) -> str:
     scores_of_others = f" ({', '.join(others)})" if others and not drawn else ""
     feasible = f"{decision.feasible} of {decision.evaluated} evaluated nodes fit"
     return f"{decision.node} with score {decision.score}{drawn}{scores_of_others}; {feasible}"
+
+
+def _format_group(group: GroupExplanation, layout: Layout) -> Iterator[str]:
+    pods = format_count(len(group.members), "pod")
+    if not group.exists:
+        yield f"GROUP {group.name}: WAITS FOR a PodGroup (scheduling.k8s.io) of this name; there is none. Its pods:"
+    else:
+        policy = "not a gang" if group.minimum is None else f"a gang of at least {group.minimum}"
+        waiting = len(group.members) - group.scheduled
+        room = "" if group.fits is None else f"; {group.fits} of {waiting} waiting find nodes together now"
+        absent = (group.minimum or 0) - len(group.members)
+        room = f"; it is not tried before {format_count(absent, 'more pod')} exist" if absent > 0 else room
+        yield f"GROUP {group.name}, {policy}: {group.scheduled} of {pods} scheduled{room}."
+        if group.condition:
+            yield f"  Condition: {group.condition}"
+    rows = [
+        (each.pod.partition("/")[2], each.state.value, each.node or NONE, each.message)
+        for each in layout.first(group.members, _MEMBERS)
+    ]
+    yield from format_table(("POD", "STATE", "NODE", "MESSAGE"), rows)
+    if len(rows) < len(group.members):
+        yield f"  ... and {len(group.members) - len(rows)} more; -o wide shows them"
+    if group.remedies:
+        yield "WHAT WOULD HELP the group, each by itself:"
+        yield from format_list(remedy.text for remedy in group.remedies)
 
 
 def _format_assessment(explanation: Explanation, layout: Layout) -> Iterator[str]:

@@ -26,7 +26,7 @@ R = TypeVar("R", Decision, Binding)
 class PodOutcome(Record, frozen=True):
     """The node of a pod (`namespace/name`); while it is pending, `node` is None and `message` is the reason.
 
-    `rejected_by` names the plugins that gate a pending pod, or that rejected it last.
+    `rejected_by` names the plugins that gate a pending pod, or that rejected it last; `group` is its PodGroup's name.
     """
 
     pod: str
@@ -36,10 +36,11 @@ class PodOutcome(Record, frozen=True):
     profile: str = ""
     phase: str = ""
     rejected_by: tuple[str, ...] = ()
+    group: str = ""
 
 
 class Gate(NamedTuple):
-    """The plugin that gates a pod, and its reason."""
+    """What holds a pod back before any attempt, and its reason; without a plugin it is its PodGroup that is missing."""
 
     plugin: str
     message: str
@@ -252,8 +253,10 @@ def _outcome_of(pod: Pod, attempts: int, failure: Decision | Binding | None, gat
     messages = [c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False"]
     message, rejected_by = "".join(messages[:1]), () if failure is None else _rejectors_of(failure)
     if gate is not None:
-        rejected_by = (gate.plugin,)
-        if not (message and spec.scheduling_gates):  # an API server's message about these is well known
+        rejected_by = (gate.plugin,) if gate.plugin else ()
+        if not gate.plugin:
+            message = gate.message
+        elif not (message and spec.scheduling_gates):  # an API server's message about these is well known
             message = f"gated by {gate.plugin}: {gate.message}"
     return PodOutcome(
         f"{metadata.namespace}/{metadata.name}",
@@ -263,6 +266,7 @@ def _outcome_of(pod: Pod, attempts: int, failure: Decision | Binding | None, gat
         spec.scheduler_name,
         pod.status.phase,
         () if spec.node_name else rejected_by,
+        "" if spec.scheduling_group is None else spec.scheduling_group.pod_group_name or "",
     )
 
 

@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from html import escape
+from itertools import chain
 from pathlib import Path
 from typing import Generic, TypeVar
 from weakref import finalize
@@ -223,8 +224,10 @@ class Simulation(Generic[E]):
     def _gates(self) -> dict[str, Gate]:
         if not isinstance(self.scheduler.engine, PodEngine):
             return {}
-        gated = self.scheduler.engine.queue.pods_in("gated")
-        return {queued.pod.uid: Gate(queued.gating_plugin, queued.gate_message) for queued in gated}
+        queue = self.scheduler.engine.queue
+        names = (name for name in queue.count_by_queue() if name in ("gated", "incomplete"))
+        held = chain.from_iterable(map(queue.pods_in, names))
+        return {queued.pod.uid: Gate(queued.gating_plugin, queued.gate_message) for queued in held}
 
     @property
     def decisions(self) -> Table[Decision]:

@@ -219,6 +219,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             pod_attempts=queued.attempts,
             pod=pod.key,
             uid=pod.uid,
+            group=pod.group,
             profile=self.profile.name,
             initial_attempt_at=self.popped_at if queued.initial_attempt is None else queued.initial_attempt,
             queued_at=queued.timestamp,

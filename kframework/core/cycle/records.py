@@ -50,7 +50,8 @@ Mapping.register(Record)
 class Decision(Record, frozen=True, kw_only=True):
     """One attempt to schedule a pod, from pop to assume or failure.
 
-    `attempt` numbers all attempts of the scheduler, `pod_attempts` those of this pod. `node` is empty unless a node was
+    `attempt` numbers all attempts of the scheduler, `pod_attempts` those of this pod. `group` is the name of its
+    PodGroup, "" without one. `node` is empty unless a node was
     assumed. `evaluated` nodes were examined, `feasible` passed, `ties` shared the best `score`, `best_nodes` names the
     best. `reasons` counts rejections by reason; `message` is the whole text as the condition shows it. `nominated`: the
     node nominated from now on, "" = cleared, None = unchanged. `queued_at` is when the pod was queued for this attempt,
@@ -65,6 +66,7 @@ class Decision(Record, frozen=True, kw_only=True):
     pod_attempts: int
     pod: str
     uid: str
+    group: str = ""
     profile: str
     initial_attempt_at: float = 0.0
     queued_at: float

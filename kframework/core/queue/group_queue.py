@@ -119,7 +119,12 @@ class GroupQueue(SchedulingQueue):
         queued = self._queued.pop(key, None)
         if queued is not None:
             super().delete(queued.pod.uid)
-            self._incomplete[key] = queued.members
+            self._add_incomplete(key, queued.members)
+
+    def _add_incomplete(self, key: GroupKey, members: Mapping[str, QueuedPod]) -> None:
+        self._incomplete.setdefault(key, {}).update(members)
+        for member in members.values():
+            member.gating_plugin, member.gate_message = "", f"waiting for PodGroup {key[0]}/{key[1]}: there is none"
 
     # -- members -----------------------------------------------------------------------------------------------------
 
@@ -133,7 +138,7 @@ class GroupQueue(SchedulingQueue):
     def _add_member(self, key: GroupKey, member: QueuedPod) -> None:
         uid = member.pod.uid
         if key not in self.groups:
-            self._incomplete.setdefault(key, {})[uid] = member
+            self._add_incomplete(key, {uid: member})
         elif key in self._pending:
             self._pending[key][uid] = member
         elif key in self._queued:
@@ -239,7 +244,7 @@ class GroupQueue(SchedulingQueue):
         pending = self._pending.pop(queued.key)
         group = self.groups.get(queued.key)
         if pending and group is None:
-            self._incomplete[queued.key] = pending
+            self._add_incomplete(queued.key, pending)
         elif pending and group is not None:
             self._requeue_rest(queued, QueuedGroup(group, pending.values(), queued.timestamp), status)
         for uid in pending:

@@ -111,7 +111,7 @@ class Profile:
         self.distributions: Mapping[str, str | None] = distributions or {}
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
         # No point of the configuration: all plugins with the hook are called.
-        self.points["placement_feasible"] = tuple(plugins)
+        self.points["placement_feasible"] = tuple(n for n in plugins if find_hook(plugins[n], "placement_feasible"))
         wrappers = {hook: self._find_wrappers(hook) for hook in sorted(WRAPPABLE)}
         self._wrappers: dict[str, tuple[Step, ...]] = {hook: steps for hook, steps in wrappers.items() if steps}
 

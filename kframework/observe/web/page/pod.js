@@ -6,7 +6,8 @@ function podExplained(explained) {
     podState(explained),
     lateFailure(explained.late_failure),
     notes.map((note) => h("p", { class: "note" }, note)),
-    remedyList(remedies),
+    explained.group && groupPart(explained.group),
+    remedyList(remedies, explained.group ? "What would help this pod alone" : "What would help"),
     waiting && waitPart(waiting, explained.at),
     scorePart(assessment, explained.node),
     rejectionPart(assessment),
@@ -54,9 +55,23 @@ function lateFailure(late) {
   return h("p", { class: "note" }, `${late.rejected ? "Rejected" : "Failed"} at ${late.point}${by} in the last attempt; no hook after Score is called here.`);
 }
 
-function remedyList(remedies) {
+// -- its group --------------------------------------------------------------------------------------------------------
+
+function groupPart({ name, exists, minimum, scheduled, members, fits, condition, remedies }) {
+  const policy = minimum === null ? "not a gang" : `a gang of at least ${number(minimum)}`;
+  const facts = [policy, `${number(scheduled)} of ${plural(members.length, "pod")} scheduled`];
+  if (fits !== null) facts.push(`${number(fits)} of ${number(members.length - scheduled)} waiting find nodes together now`);
+  const missing = `There is no PodGroup (scheduling.k8s.io) of this name; ${plural(members.length, "pod")} waiting for it.`;
+  const states = members.map(({ pod, state, node, message }) => h("li", {}, `${pod} ${state}${node ? ` on ${node}` : ""}${message ? `: ${message}` : ""}`));
+  return [
+    part(`Group ${name}`, h("p", {}, exists ? facts.join(" · ") : missing), condition ? h("p", { class: "message" }, condition) : null, h("ul", {}, states)),
+    remedyList(remedies, "What would help the group"),
+  ];
+}
+
+function remedyList(remedies, title) {
   if (!remedies.length) return null;
-  return part("What would help", h("ol", { class: "help" }, remedies.map(({ text }) => h("li", {}, text))));
+  return part(title, h("ol", { class: "help" }, remedies.map(({ text }) => h("li", {}, text))));
 }
 
 function waitPart({ queued_at, until, retried_at, held_by, why, wakers, active, hook }, at) {
