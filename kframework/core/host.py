@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
-from kframework.core.cycle.records import Decision
+from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.errors import ClusterError
@@ -76,6 +76,9 @@ class Host:
 
     def report_decision(self, decision: Decision) -> None:
         """Pass the record of an attempt to observers."""
+
+    def report_group_decision(self, decision: GroupDecision) -> None:
+        """Pass the record of a group's attempt to observers (`GroupObserver`)."""
 
     def report_account(self, account: msgspec.Struct) -> None:
         """Pass to observers a record of the engine that covers more than one attempt (`AccountObserver`)."""

@@ -11,6 +11,7 @@ import math
 import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
+from time import perf_counter_ns
 from typing import Self
 
 from kframework.clock import Clock
@@ -20,7 +21,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leak
 from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, mixed_members
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCache
-from kframework.core.cycle.records import HookTracer
+from kframework.core.cycle.records import GroupDecision, HookTracer, Result
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
@@ -337,6 +338,8 @@ class PodEngine(PodOutcomes):
         placed, members = self.cluster.pods, self.cluster.groups.members(*queued.key)
         pods = [each for each in queued.in_order() if not each.pod.terminating and each.pod.uid not in placed]
         scheduled = [placed[uid] for uid in (*members.assumed, *members.assigned)]
+        started, key = perf_counter_ns(), "/".join(queued.key)
+        _log.log(V3, "Attempting to schedule pod group", extra={"podGroup": key, "pods": len(pods)})
         try:
             waiting = {each.pod.uid for each in pods}
             for uid in queued.members:
@@ -349,10 +352,21 @@ class PodEngine(PodOutcomes):
             cycle = GroupCycle(queued.group, profile, len(scheduled), pods, self._begin_cycle)
             problem = mixed_members(queued.group, [*(each.pod for each in pods), *scheduled])
             results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
+            searched = perf_counter_ns() - started
             for each, result in zip(pods, results, strict=True):
                 self._apply_result(each, result)
             self.queue.put_back_group(queued, cycle.status)
             self._report_group(queued.group, cycle.status)
+            decision = GroupDecision(
+                group=key,
+                profile=profile.name,
+                pods=len(pods),
+                result=Result.from_status(cycle.status),
+                message=cycle.status.message,
+                took=perf_counter_ns() - started,
+                searched=searched,
+            )
+            self.host.report_group_decision(decision)
         finally:
             self._end_of_cycle()
 

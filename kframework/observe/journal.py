@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import perf_counter_ns
 
 from kframework.client.missing_rights import is_denial
-from kframework.core.cycle.records import Binding, Decision, Observer, Result
+from kframework.core.cycle.records import Binding, Decision, GroupDecision, GroupObserver, Observer, Result
 from kframework.values.status import Code
 from kframework.verbosity import NOTICE, V2
 
@@ -27,7 +27,7 @@ _ERROR, _SUCCESS = Result.ERROR, Code.SUCCESS
 _Fields = dict[str, object]
 
 
-class Journal(Observer):
+class Journal(Observer, GroupObserver):
     """Logs decisions and bindings; `trace_id(attempt, sample_value)` names a trace, `now` is the clock of `started`."""
 
     def __init__(
@@ -58,6 +58,13 @@ class Journal(Observer):
                 self._write(V2, "The target node for the preemption is determined", decision, preemption)
         if decision.result is _ERROR:
             self._write(logging.ERROR, "Error scheduling pod; retrying", decision, {"err": decision.message})
+
+    def on_group_decision(self, decision: GroupDecision) -> None:
+        fields: _Fields = {"podGroup": decision.group, "pods": decision.pods}
+        if decision.result is Result.SCHEDULED:
+            _log.log(V2, "Successfully scheduled a pod group", extra=fields)
+        else:  # errors are those of its pods, and logged with them
+            _log.log(V2, "Unable to schedule a pod group", extra=fields | {"err": decision.message})
 
     def on_binding(self, binding: Binding) -> None:
         counts = self._binding.pop(binding.attempt, {})

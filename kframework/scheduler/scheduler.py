@@ -20,7 +20,15 @@ from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import ExtenderSettings
-from kframework.core.cycle.records import AccountObserver, Binding, Decision, HookTracer, Observer
+from kframework.core.cycle.records import (
+    AccountObserver,
+    Binding,
+    Decision,
+    GroupDecision,
+    GroupObserver,
+    HookTracer,
+    Observer,
+)
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.core.cycle.suspendable import Suspendable, run_async
@@ -447,6 +455,11 @@ class Scheduler(Host, Generic[E]):
     def report_decision(self, decision: Decision) -> None:
         for observer in self._observers:
             _notify(observer, observer.on_decision, decision)
+
+    def report_group_decision(self, decision: GroupDecision) -> None:
+        for observer in self._observers:
+            if isinstance(observer, GroupObserver):
+                _notify(observer, observer.on_group_decision, decision)
 
     def report_account(self, account: msgspec.Struct) -> None:
         for observer in self._observers:

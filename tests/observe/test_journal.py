@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework.cli.logs import plain_text
-from kframework.core.cycle.records import Binding, Decision, Result
+from kframework.core.cycle.records import Binding, Decision, GroupDecision, Result
 from kframework.observe.journal import Journal
 from kframework.values.status import Code
 from kframework.verbosity import NOTICE, V2
@@ -190,4 +190,17 @@ def test_journal_keeps_nothing_of_ended_bindings(caplog: pytest.LogCaptureFixtur
     assert not kept
     assert lines(caplog, V2, BOUND, journal=journal) == [
         'Successfully bound pod to node pod="shop/web" node="a" attempt=7'
+    ]
+
+
+def test_group_is_logged_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
+    group = GroupDecision(
+        group="shop/red", profile="p", pods=3, result=Result.SCHEDULED, message="", took=2, searched=1
+    )
+    with caplog.at_level(V2):
+        Journal().on_group_decision(group)
+        Journal().on_group_decision(replace(group, result=Result.UNSCHEDULABLE, message="no room"))
+    assert [plain_text(record) for record in caplog.records] == [
+        'Successfully scheduled a pod group podGroup="shop/red" pods=3',
+        'Unable to schedule a pod group podGroup="shop/red" pods=3 err="no room"',
     ]

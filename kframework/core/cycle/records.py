@@ -14,7 +14,7 @@ from typing import Protocol, runtime_checkable
 import msgspec
 
 from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
-from kframework.values.status import Code
+from kframework.values.status import Code, Status
 
 
 class Result(StrEnum):
@@ -23,6 +23,13 @@ class Result(StrEnum):
     SCHEDULED = "scheduled"
     UNSCHEDULABLE = "unschedulable"
     ERROR = "error"
+
+    @classmethod
+    def from_status(cls, status: Status) -> Result:
+        """Return the outcome of an attempt that ended with this Status."""
+        if status.code is Code.SUCCESS:
+            return cls.SCHEDULED
+        return cls.UNSCHEDULABLE if status.is_rejected else cls.ERROR
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -121,6 +128,21 @@ class Binding(Record, frozen=True, kw_only=True):
     plugins: tuple[PluginTiming, ...] = ()
 
 
+class GroupDecision(Record, frozen=True, kw_only=True):
+    """One attempt to schedule a PodGroup, `namespace/name`, with all its waiting `pods`.
+
+    `took` is its whole duration, `searched` that of the search for nodes, in nanoseconds.
+    """
+
+    group: str
+    profile: str
+    pods: int
+    result: Result
+    message: str
+    took: int
+    searched: int
+
+
 class Observer(Protocol):
     """A receiver of decisions and bindings: the base of tracing, metrics, recording and reports."""
 
@@ -137,6 +159,14 @@ class HookTracer(Protocol):
 
     def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
         """Return a context manager for calling this attempt's hooks, or None if the attempt is not traced."""
+
+
+@runtime_checkable
+class GroupObserver(Protocol):
+    """An observer that also receives the attempts to schedule groups."""
+
+    def on_group_decision(self, decision: GroupDecision) -> None:
+        """Receive the record of an attempt, after those of its pods."""
 
 
 @runtime_checkable

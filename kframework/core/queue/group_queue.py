@@ -93,6 +93,9 @@ class GroupQueue(SchedulingQueue):
         self._pending: dict[GroupKey, dict[str, QueuedPod]] = {}
         #: The groups of the pods that wait or are in flight, by uid.
         self._group_of: dict[str, GroupKey] = {}
+        #: The numbers of groups, and of their pods, that entered each queue, by queue and event.
+        self.incoming_groups: Counter[tuple[str, str]] = Counter()
+        self.incoming_members: Counter[tuple[str, str]] = Counter()
 
     # -- PodGroups ---------------------------------------------------------------------------------------------------
 
@@ -289,6 +292,13 @@ class GroupQueue(SchedulingQueue):
         strategies = (strategy_of(event, queued, member) for member in queued.pods)
         return max(strategies, key=lambda strategy: strategy.value)
 
+    def _record_move(self, queue: str, queued: QueuedPod, event: str) -> None:
+        super()._record_move(queue, queued, event)
+        if isinstance(queued, QueuedGroup):
+            self.incoming[queue, event] += len(queued.members) - 1
+            self.incoming_members[queue, event] += len(queued.members)
+            self.incoming_groups[queue, event] += 1
+
     # -- queries -----------------------------------------------------------------------------------------------------
 
     def _leader(self, uid: str) -> str:
@@ -320,6 +330,17 @@ class GroupQueue(SchedulingQueue):
             counts[super().queue_of(queued.pod.uid)] += len(queued.members) - 1
         counts["incomplete"] = sum(map(len, self._incomplete.values()))
         counts["pending"] = sum(map(len, self._pending.values()))
+        return counts
+
+    def count_entities(self) -> Counter[tuple[str, ...]]:
+        """Count the pods without a group and the groups, by queue and type."""
+        pods = super().count_by_queue()
+        counts: Counter[tuple[str, ...]] = Counter(
+            {(queue, "pod"): count for queue, count in pods.items()} | {(q, "podgroup"): 0 for q in pods}
+        )
+        for queued in self._queued.values():
+            queue = super().queue_of(queued.pod.uid)
+            counts.update({(queue, "podgroup"): 1, (queue, "pod"): -1})
         return counts
 
     def count_by_plugin(self) -> Counter[PluginKey]:

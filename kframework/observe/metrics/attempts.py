@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from kframework.core.cycle.records import Binding, Decision, Observer, Result
+from kframework.core.cycle.records import Binding, Decision, GroupDecision, GroupObserver, Observer, Result
 from kframework.core.runtime.hooks import POINTS
 from kframework.core.runtime.timing import PointTiming
 from kframework.observe.metrics import families
@@ -52,7 +52,7 @@ _Observe = Callable[[int], None]
 _ignore: _Observe = deque[int](maxlen=0).append
 
 
-class AttemptMetrics(Observer):
+class AttemptMetrics(Observer, GroupObserver):
     """Keeps the values of kube-scheduler's metrics up to date; a successful attempt counts when its pod is bound."""
 
     def __init__(self) -> None:
@@ -76,6 +76,13 @@ class AttemptMetrics(Observer):
         )
         self._preemptions = CounterSeries(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
         self._victims = HistogramSeries(families.PREEMPTION_VICTIMS, as_labels, always=[()])
+        self._group_results = CounterSeries(families.PODGROUP_SCHEDULE_ATTEMPTS, _attempt_labels)
+        self._group_durations = HistogramSeries(
+            families.PODGROUP_SCHEDULING_ATTEMPT_DURATION, _attempt_labels, scale=NANOSECONDS
+        )
+        self._group_searches: HistogramSeries[tuple[()]] = HistogramSeries(
+            families.PODGROUP_SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS
+        )
         #: All that is counted here: the attributes above.
         self.series: tuple[Series, ...] = tuple(vars(self).values())
         self._success_observers = _SuccessObservers(self._points)
@@ -107,6 +114,11 @@ class AttemptMetrics(Observer):
             self._preemptions[()] += 1
         if decision.victims:
             self._victims[()].observe(len(decision.victims))
+
+    def on_group_decision(self, decision: GroupDecision) -> None:
+        self._group_results[decision.result, decision.profile] += 1
+        self._group_durations[decision.result, decision.profile].observe(decision.took)
+        self._group_searches[()].observe(decision.searched)
 
     def on_binding(self, binding: Binding) -> None:
         decision = self._binding.pop(binding.attempt, None)

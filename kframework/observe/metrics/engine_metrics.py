@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from kframework.core.engine import Engine
 from kframework.core.pod_engine import PodEngine
+from kframework.core.queue.group_queue import GroupQueue
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.framework.source import Source
 from kframework.objects import PodSpec
 from kframework.objects.requests import fit_requests, limits
@@ -63,13 +65,14 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         ScrapedSeries(
             families.PENDING_PODS, lambda: {(name,): count for name, count in queue.count_by_queue().items()}
         ),
-        ScrapedSeries(
-            families.QUEUED_ENTITIES, lambda: {(name, "pod"): count for name, count in queue.count_by_queue().items()}
-        ),
+        ScrapedSeries(families.QUEUED_ENTITIES, lambda: _queued_entities(queue)),
         ScrapedSeries(families.QUEUE_INCOMING_PODS, incoming_pods),
         ScrapedSeries(
             families.QUEUE_INCOMING_ENTITIES,
-            lambda: {(*labels, "pod"): count for labels, count in incoming_pods().items()},
+            lambda: {
+                (name, event_label(label, minor), kind): count
+                for (name, label, kind), count in _incoming_entities(queue).items()
+            },
         ),
         ScrapedSeries(
             families.UNSCHEDULABLE_PODS, lambda: {key[::-1]: count for key, count in queue.count_by_plugin().items()}
@@ -86,6 +89,22 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
         ScrapedSeries(families.SOURCE_FRESH, lambda: by_source(lambda source: int(source.fresh))),
         ScrapedSeries(families.SOURCE_FETCHES, fetches),
     )
+
+
+def _queued_entities(queue: SchedulingQueue) -> dict[tuple[str, ...], int]:
+    """Count what is queued by queue and type."""
+    if isinstance(queue, GroupQueue):
+        return queue.count_entities()
+    return {(name, "pod"): count for name, count in queue.count_by_queue().items()}
+
+
+def _incoming_entities(queue: SchedulingQueue) -> dict[tuple[str, str, str], int]:
+    """Count what entered the queues by queue, event and type."""
+    if not isinstance(queue, GroupQueue):
+        return {(*key, "pod"): count for key, count in queue.incoming.items()}
+    return {(*key, "pod"): count for key, count in (queue.incoming - queue.incoming_members).items()} | {
+        (*key, "podgroup"): count for key, count in queue.incoming_groups.items()
+    }
 
 
 def pod_resources(engine: Engine) -> tuple[Series, ...]:

@@ -75,6 +75,22 @@ POD_SCHEDULED_AFTER_FLUSH = _counter(
     "scheduler_pod_scheduled_after_flush_total",
     "[ALPHA] Pods bound by an attempt that no event caused, after too long in the unschedulable queue.",
 )
+PODGROUP_SCHEDULE_ATTEMPTS = _counter(
+    "scheduler_podgroup_schedule_attempts_total",
+    "[ALPHA] Attempts to schedule a PodGroup by result: scheduled, unschedulable, or failed with an error.",
+    ("result", "profile"),
+)
+PODGROUP_SCHEDULING_ATTEMPT_DURATION = _histogram(
+    "scheduler_podgroup_scheduling_attempt_duration_seconds",
+    "[ALPHA] Duration of attempts, from the pop of the group until its pods are handed to binding or requeued.",
+    ("result", "profile"),
+    buckets=_FROM_1MS,
+)
+PODGROUP_SCHEDULING_ALGORITHM_DURATION = _histogram(
+    "scheduler_podgroup_scheduling_algorithm_duration_seconds",
+    "[ALPHA] Duration of the search for nodes for the pods of a group.",
+    buckets=_FROM_1MS,
+)
 FRAMEWORK_EXTENSION_POINT_DURATION = _histogram(
     "scheduler_framework_extension_point_duration_seconds",
     "[STABLE] Duration of all plugins of an extension point together.",
@@ -111,12 +127,12 @@ PREEMPTION_VICTIMS = _histogram(
 
 PENDING_PODS = _gauge(
     "scheduler_pending_pods",
-    "[STABLE] Pending pods by queue: active, backoff, unschedulable, gated.",
+    "[STABLE] Pending pods by queue: active, backoff, unschedulable, gated; of groups also incomplete, pending.",
     ("queue",),
 )
 QUEUED_ENTITIES = _gauge(
     "scheduler_queued_entities",
-    "[ALPHA] What is queued, by queue and type: pods that are scheduled one by one.",
+    "[ALPHA] What is queued, by queue and type: pods that are scheduled one by one, and groups.",
     ("queue", "type"),
 )
 QUEUE_INCOMING_PODS = _counter(
@@ -126,7 +142,7 @@ QUEUE_INCOMING_PODS = _counter(
 )
 QUEUE_INCOMING_ENTITIES = _counter(
     "scheduler_queue_incoming_entities_total",
-    "[ALPHA] What was added to a queue, by the event and type: pods that are scheduled one by one.",
+    "[ALPHA] What was added to a queue, by the event and type: pods that are scheduled one by one, and groups.",
     ("queue", "event", "type"),
 )
 UNSCHEDULABLE_PODS = _gauge(

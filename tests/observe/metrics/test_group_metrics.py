@@ -1,0 +1,63 @@
+"""Metrics of PodGroups: their attempts, and the queue that counts them as one."""
+
+from __future__ import annotations
+
+from kframework import Simulation
+from kframework.objects import ApiObject
+from kframework.observe.metrics.engine_metrics import engine_series
+from kframework.observe.metrics.metrics import Metrics
+from kframework.testing import make_pod
+from tests.observe.metrics.exposition import samples, text
+from tests.support.groups import GROUPS, gang, members, nodes
+
+CLUSTER: tuple[ApiObject, ...] = (
+    *nodes(1),
+    gang("red", 2),
+    gang("blue", 3),
+    *members("red", 2),
+    *members("blue", 3),
+    *members("lost", 1),
+    make_pod("huge", cpu=99),
+)
+
+
+def measured() -> dict[str, float]:
+    metrics = Metrics()
+    with Simulation(list(CLUSTER), config=GROUPS, observers=[metrics.attempts]) as simulation:
+        simulation.run(5)
+        return samples(text((*metrics.attempts.series, *engine_series(simulation.scheduler.engine))))
+
+
+def test_attempts_of_groups_count_once_for_each_group() -> None:
+    values = measured()
+    attempts = "scheduler_podgroup_schedule_attempts_total"
+    assert values[f'{attempts}{{profile="default-scheduler",result="scheduled"}}'] == 1
+    assert values[f'{attempts}{{profile="default-scheduler",result="unschedulable"}}'] == 1
+    durations = "scheduler_podgroup_scheduling_attempt_duration_seconds_count"
+    assert values[f'{durations}{{profile="default-scheduler",result="scheduled"}}'] == 1
+    assert values["scheduler_podgroup_scheduling_algorithm_duration_seconds_count"] == 2
+
+
+def test_queue_counts_pods_of_groups_as_pods_and_groups_as_entities() -> None:
+    values = measured()
+    assert values['scheduler_pending_pods{queue="unschedulable"}'] == 4
+    assert values['scheduler_pending_pods{queue="incomplete"}'] == 1
+    assert values['scheduler_pending_pods{queue="pending"}'] == 0
+    assert values['scheduler_queued_entities{queue="unschedulable",type="podgroup"}'] == 1
+    assert values['scheduler_queued_entities{queue="unschedulable",type="pod"}'] == 1
+
+
+def test_entering_groups_are_counted_by_type() -> None:
+    values = measured()
+    failure = 'event="ScheduleAttemptFailure",queue="unschedulable"'
+    assert values[f"scheduler_queue_incoming_pods_total{{{failure}}}"] == 4
+    assert values[f'scheduler_queue_incoming_entities_total{{{failure},type="pod"}}'] == 1
+    assert values[f'scheduler_queue_incoming_entities_total{{{failure},type="podgroup"}}'] == 1
+
+
+def test_metrics_of_groups_are_absent_without_groups() -> None:
+    metrics = Metrics()
+    with Simulation([*nodes(1), make_pod("alone")], observers=[metrics.attempts]) as simulation:
+        simulation.run(5)
+        shown = text((*metrics.attempts.series, *engine_series(simulation.scheduler.engine)))
+    assert "podgroup" not in shown and "incomplete" not in shown.replace("also incomplete", "")
