@@ -53,8 +53,8 @@ class HeldPods:
         if not self._pods:
             return []  # called for every event, and mostly no pod waits
         uids = set[str]()
-        for key, affected in plugins.items():
-            held = self._by_plugin.get(key, {})
+        for key, held in self._by_plugin.items():
+            affected = plugins.get(key, ())
             uids.update(held if affected is None else held.keys() & affected)
         entries = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
         return [queued for _, queued in entries]

@@ -222,7 +222,7 @@ class SchedulingQueue:
         gated = tuple(self._gated) if reaches_gates else self._gated.held_by_any(plugins)
         held = tuple(self._unschedulable) if event.is_wildcard else self._unschedulable.held_by_any(plugins)
         for queued in (*gated, *held):
-            if only is None or only(queued.pod):
+            if (only is None or only(queued.pod)) and not self._is_still_gated(queued):
                 self._requeue_if_worthwhile(event, queued)
         self.in_flight.add(event)
 
@@ -241,14 +241,7 @@ class SchedulingQueue:
         return admitted
 
     def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
-        """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did.
-
-        The gates of a gated pod come before the hints: as long as they stay shut, no hint could help.
-        """
-        if queued.gating_plugin:
-            gate = self._find_gate(queued)
-            if gate is not None and (gate.plugin, gate.message) == (queued.gating_plugin, queued.gate_message):
-                return False
+        """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
         strategy = self._queueing_strategy(event, queued, queued.pod)
         if strategy is QueueingStrategy.SKIP:
             return False
@@ -399,6 +392,11 @@ class SchedulingQueue:
         self._gated.put(queued, (status.plugin,))
         self._note_gate(queued, status)
         return held is not None
+
+    def _is_still_gated(self, queued: QueuedPod) -> bool:
+        """Return whether the gate that holds a pod back stays as it is: then no hint could help."""
+        gate = self._find_gate(queued) if queued.gating_plugin else None
+        return gate is not None and (gate.plugin, gate.message) == (queued.gating_plugin, queued.gate_message)
 
     def _note_gate(self, queued: QueuedPod, status: Status) -> None:
         queued.gating_plugin, queued.gate_message = status.plugin, status.message
