@@ -194,8 +194,10 @@ def test_placement_points_are_taken_with_a_notice() -> None:
         ("{postBind: {enabled: [{name: X}]}}", 'postBind.enabled[0].name: PostBindPlugin "X" does not exist'),
         (
             "{multiPoint: {enabled: [{name: X}]}}",
-            'multiPoint.enabled[0].name: there is no plugin "X"; '
-            "install its package, or name its class with --plugin FILE.py:CLASS",
+            (
+                'multiPoint.enabled[0].name: there is no plugin "X"; '
+                "install its package, or name its class with --plugin FILE.py:CLASS"
+            ),
         ),
         (
             "{multiPoint: {enabled: [{name: EBSLimits}]}}",
