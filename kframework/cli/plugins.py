@@ -66,14 +66,11 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
 
 def _rows(registry: Registry) -> Iterator[_Row]:
     """Describe every plugin; a failed import affects only its own row."""
-    from kframework.config.default_plugins import ALPHA_PLUGINS
     from kframework.core.runtime.hooks import extension_points
     from kframework.errors import PluginError
 
-    for name in sorted({*registry, *ALPHA_PLUGINS}):
+    for name in sorted(registry):
         offers = registry.offers(name)
-        if not offers:
-            yield _Row(name, "not implemented", _sort_points(ALPHA_PLUGINS[name]))
         for offer in offers:
             distribution, target = offer.distribution or None, offer.target or None
             try:

@@ -1,12 +1,9 @@
-"""The plugins of kube-scheduler 1.36: the default set with weights, those behind alpha gates, and removed ones.
+"""The plugins of kube-scheduler: the default set with weights, those behind gates, and removed ones.
 
 Their extension points and Args are defined by the plugins themselves.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from types import MappingProxyType
 
 from kframework.config.models import PluginEntry, Plugins, PluginSet
 from kframework.values.feature_gates import FeatureGates
@@ -35,27 +32,20 @@ _WEIGHTS = {
     "NodeDeclaredFeatures": 0,
 }
 
-#: The plugins that the gate GenericWorkload adds to the default ones.
-GROUP_PLUGINS = ("GangScheduling",)
+#: The plugins that GenericWorkload adds to the default ones, and those that TopologyAwareWorkloadScheduling adds.
+GROUP_PLUGINS, PLACEMENT_PLUGINS = ("GangScheduling",), ("TopologyPlacementGenerator", "PodGroupPodsCount")
 
 
 def default_plugins(gates: FeatureGates) -> Plugins:
     """Return the plugins of an absent `plugins` block: one `multiPoint` list."""
-    weights = {**_WEIGHTS, **(dict.fromkeys(GROUP_PLUGINS, 0) if gates.has_pod_groups else {})}
+    gated = (*(GROUP_PLUGINS if gates.has_pod_groups else ()), *(PLACEMENT_PLUGINS if gates.has_placements else ()))
+    weights = {**_WEIGHTS, **dict.fromkeys(gated, 0)}
     entries = tuple(PluginEntry(name=name, weight=weight) for name, weight in weights.items())
     return Plugins(multi_point=PluginSet(enabled=entries))
 
 
-#: The points of plugins behind alpha gates that do not exist here: a file may name them, and nothing runs.
-ALPHA_PLUGINS: Mapping[str, frozenset[str]] = MappingProxyType(
-    {
-        "TopologyPlacementGenerator": frozenset({"placement_generate"}),
-        "PodGroupPodsCount": frozenset({"placement_score"}),
-    }
-)
-
 #: The names of all of them.
-IN_TREE_PLUGINS: frozenset[str] = frozenset({*_WEIGHTS, *GROUP_PLUGINS, *ALPHA_PLUGINS})
+IN_TREE_PLUGINS: frozenset[str] = frozenset({*_WEIGHTS, *GROUP_PLUGINS, *PLACEMENT_PLUGINS})
 
 #: Plugins that earlier versions had; to name them at a specific point or in `pluginConfig` is an error of its own.
 REMOVED_PLUGINS = frozenset({"AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"})

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from kframework.config.configuration import Configuration, ProfileConfiguration, plugin_references
 from kframework.config.default_plugins import (
-    ALPHA_PLUGINS,
     GROUP_PLUGINS,
     IN_TREE_PLUGINS,
+    PLACEMENT_PLUGINS,
     REMOVED_PLUGINS,
     REPLACEMENT,
 )
@@ -64,10 +64,11 @@ def merge_sets(default: PluginSet, custom: PluginSet) -> PluginSet:
 
 @dataclass(frozen=True)
 class ExtensionPoints:
-    """The names of the plugins of each point in order, and the weight of each score plugin."""
+    """The names of the plugins of each point in order, and the weight of each plugin that scores."""
 
     order: Mapping[str, tuple[str, ...]]
     weights: Mapping[str, int]
+    placement_weights: Mapping[str, int]
 
     def __getitem__(self, point: str) -> tuple[str, ...]:
         return self.order[point]
@@ -99,8 +100,7 @@ def expand_all(
 def expand(profile: ProfileConfiguration, points_of: PointsLookup, known: Collection[str] = ()) -> ExtensionPoints:
     """Return the plugins of each extension point of a profile.
 
-    `known` are the names that `points_of` has, for hints. Plugins behind kube-scheduler's alpha gates are known without
-    it. Raises ConfigError (ConfigErrors) in kube-scheduler's words.
+    `known` are the names that `points_of` has, for hints. Raises ConfigError (ConfigErrors) in kube-scheduler's words.
     """
     return _Expansion(profile, points_of, known).extension_points()
 
@@ -119,8 +119,7 @@ class _Expansion:
         raise_collected(self._multi_point_errors())
         order = {point: self._order(point) for point in _EXPANDED}
         raise_collected(self._count_errors(order))
-        weights = self._weights()
-        return ExtensionPoints(order, {name: weights[name] for name in order["score"]})
+        return ExtensionPoints(order, self._weights("score", order), self._weights("placement_score", order))
 
     def _implemented(self, name: str) -> frozenset[str] | None:
         """Return the points of a plugin, None for an unknown name."""
@@ -128,7 +127,7 @@ class _Expansion:
             try:
                 self._points[name] = self._points_of(name)
             except KeyError:
-                self._points[name] = ALPHA_PLUGINS.get(name)
+                self._points[name] = None
         return self._points[name]
 
     def _implements(self, name: str, point: str) -> bool:
@@ -197,17 +196,21 @@ class _Expansion:
         location = self._profile.location
         return [location.error(Problem(("plugins", camel(key)), message)) for key, kept, message in rules if not kept]
 
-    def _weights(self) -> dict[str, int]:
-        """Return the weight of every plugin that can score, even if disabled; `score` overrides `multiPoint`."""
+    def _weights(self, point: str, order: Mapping[str, Sequence[str]]) -> dict[str, int]:
+        """Return the weights of the plugins of a point; its own key overrides `multiPoint`.
+
+        Plugins that could score count for the check of the sum, even if they are disabled.
+        """
         weights: dict[str, int] = {}
-        entries: tuple[PluginEntry, ...] = (*self._plugins.score.enabled, *self._plugins.multi_point.enabled)
+        entries: tuple[PluginEntry, ...] = (*self._plugins.key(point).enabled, *self._plugins.multi_point.enabled)
         for entry in entries:
-            if entry.name not in weights and self._implements(entry.name, "score"):
+            if entry.name not in weights and self._implements(entry.name, point):
                 weights[entry.name] = entry.weight or 1
         if sum(weights.values()) * _MAX_NODE_SCORE > _MAX_TOTAL_SCORE:
-            message = "total score of Score plugins could overflow"
-            raise self._profile.location.error(Problem(("plugins", "score"), message))
-        return weights
+            title = _interface(point).removesuffix("Plugin")
+            message = f"total score of {title} plugins could overflow"
+            raise self._profile.location.error(Problem(("plugins", camel(point)), message))
+        return {name: weights[name] for name in order[point]}
 
     def _unknown(self, name: str, points: Sequence[str], key: str) -> ConfigError:
         if name in REMOVED_PLUGINS:
@@ -215,7 +218,7 @@ class _Expansion:
         message = (
             f'there is no plugin "{name}"' if key == "multi_point" else f'{_interface(key)} "{name}" does not exist'
         )
-        nearest = nearest_name(name, self._known - {*ALPHA_PLUGINS, *GROUP_PLUGINS})
+        nearest = nearest_name(name, self._known - {*GROUP_PLUGINS, *PLACEMENT_PLUGINS})
         with suppress(ConfigError):  # a broken plugin is no help either
             if nearest is not None and any(self._implements(nearest, point) for point in points):
                 return self._error(key, name, message, nearest)

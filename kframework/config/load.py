@@ -171,7 +171,7 @@ def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configurat
 
     settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
-    warnings = [str(notice) for profile in profiles for notice in _warnings(profile)]
+    warnings = [str(notice) for profile in profiles for notice in _warnings(profile, own.gates)]
     return Configuration(settings, tuple(profiles), own, (*warnings, *gate_warnings(own)))
 
 
@@ -230,10 +230,10 @@ def _without_managed_resources(profile: ProfileConfiguration, settings: Settings
     return replace(profile, args={**profile.args, _NODE_RESOURCES_FIT: changed})
 
 
-def _warnings(profile: ProfileConfiguration) -> Iterator[ConfigError]:
+def _warnings(profile: ProfileConfiguration, gates: FeatureGates) -> Iterator[ConfigError]:
     for key in PLACEMENT_POINTS:
-        if profile.plugins.key(key).enabled:
-            message = "has no effect: it is alpha in kube-scheduler"
+        if profile.plugins.key(key).enabled and not gates.has_placements:
+            message = "has no effect without the feature gate TopologyAwareWorkloadScheduling"
             yield profile.location.error(Problem(("plugins", camel(key)), message))
     enabled = profile.plugins.enabled_names()
     for name in profile.args:

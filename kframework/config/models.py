@@ -33,7 +33,7 @@ POINTS = (
     "queue_sort",
 )
 
-#: Points of an alpha feature: read and checked as the others, but nothing runs there.
+#: Points of an alpha feature: read and checked as the others, but nothing runs there unless its gate is on.
 PLACEMENT_POINTS = ("placement_generate", "placement_score")
 
 
@@ -130,9 +130,9 @@ class Plugins(ApiModel):
     multi_point: PluginSet = PluginSet()
     """Plugins for every point that they implement; the sets of single points take precedence."""
     placement_generate: PluginSet = PluginSet()
-    """Alpha in kube-scheduler: accepted, without effect."""
+    """Lists sets of nodes, so that a PodGroup is scheduled on nodes of one set (alpha); at most one plugin."""
     placement_score: PluginSet = PluginSet()
-    """Alpha in kube-scheduler: accepted, without effect."""
+    """How well a set of nodes suits a PodGroup (alpha); the weights apply here."""
 
     def key(self, key: str) -> PluginSet:
         """Return the set of an extension point or of `multi_point`, by its snake_case name."""

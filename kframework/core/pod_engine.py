@@ -349,7 +349,8 @@ class PodEngine(PodOutcomes):
                 self.queue.put_back_group(queued, _SUCCESS)
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
-            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, self._begin_cycle)
+            nodes, ties = self.cluster.nodes, self._ties
+            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, self._begin_cycle, nodes, ties)
             problem = mixed_members(queued.group, [*(each.pod for each in pods), *scheduled])
             results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
             searched = perf_counter_ns() - started
@@ -462,7 +463,8 @@ class PodEngine(PodOutcomes):
         if attempt.trace.is_timed:
             attempt.timed_profile = plan.profile.timed
             plan = plan.for_profile(attempt.timed_profile)
-        search = Search(self.cluster, plan, pod, self.rotation, self._ties, attempt.trace, self.extenders)
+        trace, scope = attempt.trace, attempt.scope
+        search = Search(self.cluster, plan, pod, self.rotation, self._ties, trace, self.extenders, scope)
         self.current_search = search
         return search
 

@@ -14,7 +14,7 @@ from kframework.values.status import Code, Status
 
 if TYPE_CHECKING:
     from kframework.state.nodes import NodeTable
-    from kframework.state.pods import PodInfo
+    from kframework.state.pods import PendingPod, PodInfo
     from kframework.values.scores import Scores
 
 #: The answer of `pre_filter` other than a Status: the names of the nodes to filter.
@@ -26,6 +26,20 @@ class GroupProgress(msgspec.Struct, frozen=True):
 
     scheduled: int
     remaining: int
+
+
+class GroupPlacement(msgspec.Struct, frozen=True, eq=False):
+    """A set of nodes for all pods of a PodGroup, by their rows."""
+
+    name: str
+    rows: NDArray[np.int64]
+
+
+class PlacedGroup(msgspec.Struct, frozen=True, eq=False):
+    """A placement in which a PodGroup can be scheduled, and the nodes there that its waiting pods would get."""
+
+    placement: GroupPlacement
+    nodes: tuple[tuple[PendingPod, str], ...]
 
 
 class Nothing(Enum):

@@ -23,17 +23,22 @@ so `tryfirst` and `trylast` are rejected.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Hashable, Sequence
-from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-import pluggy
+from kframework.framework.group_hookspecs import (
+    PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
+    hookspec,
+    not_implemented,
+)
 
 if TYPE_CHECKING:
-    from kframework.framework.answers import ClearNomination, Diagnosis, GroupProgress, NodeNames, Nominate, Preempt
+    from kframework.framework.answers import ClearNomination, Diagnosis, NodeNames, Nominate, Preempt
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.domain_limits import DomainLimit
     from kframework.framework.events import ClusterEvent
     from kframework.framework.suggestions import ChangeEstimates, Suggestions
-    from kframework.objects import PodGroup
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.pods import PendingPod, PodInfo, QueuedPod
     from kframework.values.scores import Rows, Scores
@@ -50,6 +55,8 @@ __all__ = [
     "FilterStatusPlugin",
     "PermitPlugin",
     "PlacementFeasiblePlugin",
+    "PlacementGeneratePlugin",
+    "PlacementScorePlugin",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
@@ -68,13 +75,6 @@ __all__ = [
     "SuggestPlugin",
     "UnreservePlugin",
 ]
-
-hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
-
-
-def not_implemented() -> NoReturn:
-    """Raise NotImplementedError; the body of every hook, as a docstring alone would make it abstract for mypy."""
-    raise NotImplementedError("a hook without @hookimpl is not called")
 
 
 @runtime_checkable
@@ -305,20 +305,6 @@ class PostFilterPlugin(Protocol):
 
 
 @runtime_checkable
-class PlacementFeasiblePlugin(Protocol):
-    """Decide whether enough pods of a PodGroup can be scheduled together."""
-
-    @hookspec
-    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status | None:
-        """Return whether the group can be scheduled with the nodes that its pods have so far.
-
-        Called before the first pod of a group's cycle and after each one. Unschedulable: it never can, and the cycle
-        ends. Wait: not yet. With no answer but Success at the end, the placed pods are bound; else none is.
-        """
-        not_implemented()
-
-
-@runtime_checkable
 class PreScorePlugin(Protocol):
     """Look at the pod once before the feasible nodes are scored."""
 
@@ -464,6 +450,8 @@ class Hooks(
     SuggestNodesPlugin,
     PostFilterPlugin,
     PlacementFeasiblePlugin,
+    PlacementGeneratePlugin,
+    PlacementScorePlugin,
     PreScorePlugin,
     ScorePlugin,
     ScoreNodesPlugin,

@@ -104,7 +104,7 @@ _NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 EFFECTIVE_GATES: Final = frozenset(
     {
         *("DRADeviceTaintRules", "DRAFractionalCapacityRange", "GenericWorkload"),
-        *("StorageCapacityScoring", "VolumeLimitScaling"),
+        *("StorageCapacityScoring", "TopologyAwareWorkloadScheduling", "VolumeLimitScaling"),
     }
 )
 
@@ -162,6 +162,11 @@ class FeatureGates:
     def has_pod_groups(self) -> bool:
         """Whether the pods of a PodGroup are scheduled together; 1.36 has another version of that."""
         return self.is_enabled("GenericWorkload") and not self.is_1_36
+
+    @property
+    def has_placements(self) -> bool:
+        """Whether a PodGroup is scheduled within one of several sets of nodes."""
+        return self.has_pod_groups and self.is_enabled("TopologyAwareWorkloadScheduling")
 
     def without_effect(self) -> list[str]:
         """Return the gates that are set otherwise than by default and change nothing here."""

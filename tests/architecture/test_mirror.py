@@ -24,6 +24,7 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.config.models": "the fields that config/test_load.py fills in",
     "kframework.in_memory.workloads.dependents": "adoption and release, in test_replica_set.py",
     "kframework.core.engine": "abstract; derived engines are tried in test_pod_engine.py and observe/web/test_page.py",
+    "kframework.framework.group_hookspecs": "the hooks of groups among those of framework/test_hookspecs.py",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
     "kframework.core.cycle.results": "records without behaviour: test_search.py, test_attempt.py",

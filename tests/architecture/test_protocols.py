@@ -27,7 +27,11 @@ KEPT: Mapping[str, str] = {
 Lonely = dict[str, set[str]]
 
 #: The modules of hooks: plugins implement these one by one.
-HOOKS = ("kframework/framework/hookspecs.py", "src/kframework_batch/hookspecs.py")
+HOOKS = (
+    "kframework/framework/hookspecs.py",
+    "kframework/framework/group_hookspecs.py",
+    "src/kframework_batch/hookspecs.py",
+)
 
 
 class Declared:

@@ -36,7 +36,7 @@ def write(path: Path, *cases: Part) -> Path:
 def same(tmp_path: Path) -> Path:
     """A file without differences and with a part that is not compared."""
     case = single()
-    case["expect"]["preFilter"]["PodGroupPodsCount"] = {"code": "Skip"}
+    case["expect"]["preFilter"]["Uninstalled"] = {"code": "Skip"}
     return write(tmp_path / "same.jsonl", case, quantity(1, "2048"))
 
 
@@ -55,7 +55,7 @@ planted  1/1
 sizes    1/1
 
 not compared:
-  PodGroupPodsCount is not implemented: answers of 1 case
+  Uninstalled is not implemented: answers of 1 case
 
 total  2/2
 """
@@ -109,7 +109,7 @@ def test_json_and_yaml_are_complete(run: Command, same: Path, different: Path) -
         "passed": 1,
         "total": 1,
         "differences": [],
-        "uncompared": [{"reason": "PodGroupPodsCount is not implemented", "part": "answers", "cases": 1}],
+        "uncompared": [{"reason": "Uninstalled is not implemented", "part": "answers", "cases": 1}],
     }
     assert (sizes["passed"], sizes["total"], len(sizes["differences"])) == (2, 10, 8)
     assert sizes["differences"][0] == {"case": "sizes-1", "field": "canonical", "expected": "2Ki", "got": "2048"}
@@ -129,7 +129,7 @@ def test_verdicts_are_shown_in_words(run: Command, same: Path) -> None:
     lines = run("conformance", same, "--show", "planted-1").out.splitlines()
     (verdict,) = (line for line in lines if line.startswith("nodes.hard "))
     assert verdict.count(f"TaintToleration UnschedulableAndUnresolvable: {TAINT}") == 2
-    assert lines[-2:] == ["not compared:", "  PodGroupPodsCount is not implemented: answers"]
+    assert lines[-2:] == ["not compared:", "  Uninstalled is not implemented: answers"]
 
 
 def test_one_case_is_shown_as_json(run: Command, different: Path) -> None:

@@ -59,7 +59,7 @@ def test_table_has_a_row_per_plugin(run: Command, tmp_path: Path) -> None:
     assert code == 0
     assert rows["NAME"] == ["SOURCE", "READS", "POINTS"]
     assert rows["NodeName"] == ["built-in", "node", "filter"]
-    assert rows["PodGroupPodsCount"] == ["not implemented", "<none>", "placement_score"]
+    assert rows["PodGroupPodsCount"] == ["built-in", "<none>", "placement_score"]
     assert rows["Quiet"] == ["quiet_plugins 1.0", "pods, unsigned", "pre_enqueue, score"]
     assert rows["Sad"] == ["sad_plugins 2.1 (broken)", "<none>", "<none>"]
     assert [line for line in out.splitlines() if line.startswith("Loud ")] == [

@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from kframework.config.configuration import ProfileConfiguration
-from kframework.config.default_plugins import ALPHA_PLUGINS, IN_TREE_PLUGINS, REPLACEMENT, default_plugins
+from kframework.config.default_plugins import IN_TREE_PLUGINS, REPLACEMENT, default_plugins
 from kframework.config.expand import ExtensionPoints, expand, expand_all, merge_sets
 from kframework.config.load import default_configuration, load_configuration, parse
 from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
@@ -22,9 +22,12 @@ from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 HEADER = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
+PLACEMENTS = FeatureGates(settings={"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True})
+
+
 def in_tree_points(name: str) -> frozenset[str]:
     """Return the points of a built-in plugin."""
-    if name not in IN_TREE_PLUGINS - ALPHA_PLUGINS.keys():
+    if name not in IN_TREE_PLUGINS:
         raise KeyError(name)
     return Registry.from_installed().points(name)
 
@@ -172,6 +175,9 @@ def test_gated_plugins_are_known_and_in_no_default_set() -> None:
 def test_gate_of_groups_adds_their_plugin_at_the_end() -> None:
     gates = FeatureGates(settings={"GenericWorkload": True})
     assert default_plugins(gates).multi_point.enabled[-1] == PluginEntry(name="GangScheduling")
+    assert [entry.name for entry in default_plugins(PLACEMENTS).multi_point.enabled[-3:]] == [
+        *("GangScheduling", "TopologyPlacementGenerator", "PodGroupPodsCount")
+    ]
     assert default_plugins(FeatureGates("1.36", {"GenericWorkload": True})) == default_plugins(DEFAULT_GATES)
 
 
@@ -179,9 +185,8 @@ def test_placement_points_are_taken_with_a_notice() -> None:
     text = HEADER + "profiles:\n- plugins:\n    placementGenerate: {enabled: [{name: TopologyPlacementGenerator}]}\n"
     configuration = parse(text, "c.yaml")
     expand_all(configuration, in_tree_points)
-    assert configuration.warnings == (
-        "c.yaml:5: profiles[0].plugins.placementGenerate: has no effect: it is alpha in kube-scheduler",
-    )
+    problem = "has no effect without the feature gate TopologyAwareWorkloadScheduling"
+    assert configuration.warnings == (f"c.yaml:5: profiles[0].plugins.placementGenerate: {problem}",)
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,23 @@ from kframework.objects.pod_groups import (
     CHOSEN,
     DisruptionMode,
     GangSchedulingPolicy,
+    PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
+    TopologyConstraint,
 )
 from kframework.testing import make_node, make_pod
 
-#: The configuration with groups.
-GROUPS: Configuration = load_configuration(
-    {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "featureGates": {"GenericWorkload": True}}
-)
+
+def with_gates(*names: str) -> Configuration:
+    gates = dict.fromkeys(names, True)
+    return load_configuration(
+        {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "featureGates": gates}
+    )
+
+
+#: The configurations with groups, and with groups on nodes of one domain.
+GROUPS, PLACEMENTS = with_gates("GenericWorkload"), with_gates("GenericWorkload", "TopologyAwareWorkloadScheduling")
 
 
 def gang(name: str, minimum: int, priority: int | None = None) -> PodGroup:
@@ -41,6 +49,12 @@ def basic(name: str) -> PodGroup:
 def whole(group: PodGroup) -> PodGroup:
     """Return the group as one that is preempted as a whole."""
     return replace(group, spec=replace(group.spec, disruption_mode=DisruptionMode(all=CHOSEN)))
+
+
+def in_one(key: str, group: PodGroup) -> PodGroup:
+    """Return the group with a topology constraint."""
+    constraints = PodGroupSchedulingConstraints(topology=(TopologyConstraint(key=key),))
+    return replace(group, spec=replace(group.spec, scheduling_constraints=constraints))
 
 
 def on_nodes(pods: Iterable[Pod]) -> list[Pod]:

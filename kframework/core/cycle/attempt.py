@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from kframework.clock import Clock
 from kframework.core.cycle.records import Decision, Result, fit_error
@@ -58,6 +60,12 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.timed_profile: Profile = self.profile.timed if self.trace.is_timed else self.profile
         #: The number of nodes.
         self.nodes: int = len(self.cluster.nodes)
+        #: The positions in node order of the nodes to search, None for all.
+        self.scope: NDArray[np.int64] | None = None
+
+    def narrow(self, scope: NDArray[np.int64] | None) -> None:
+        """Search only the nodes at these positions in node order, None for all."""
+        self.scope, self.nodes = scope, len(self.cluster.nodes if scope is None else scope)
 
     def failed(self, error: ScheduleError) -> AttemptResult:
         """Conclude the attempt with the error of the search."""

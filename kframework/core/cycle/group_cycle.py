@@ -7,17 +7,24 @@ group is rejected, this is undone, the last member first. PostFilter does not ru
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from functools import cache, partial
+from random import Random
+
+import numpy as np
+from numpy.typing import NDArray
 
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.results import Failure, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, Suspendable
+from kframework.core.runtime.placement_steps import PlacementSteps
 from kframework.core.runtime.points import run_placement_feasible
 from kframework.core.runtime.profile import Profile
 from kframework.errors import PluginError
-from kframework.framework.answers import GroupProgress
+from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
 from kframework.objects import PodGroup
-from kframework.state.pods import PodInfo, QueuedPod
+from kframework.state.nodes import NodeTable
+from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod
 from kframework.values.status import Code, Status
 
 _SUCCESS = Status(Code.SUCCESS)
@@ -32,7 +39,7 @@ FindNode = Callable[[Attempt, Search | None], Suspendable[tuple[Search, Outcome]
 
 
 class WalkedPod:
-    """A pod of the group in its cycle.
+    """A pod of the group in a walk.
 
     Attributes:
         search: the search for its node, and what that found; None until the walk reaches it.
@@ -40,21 +47,20 @@ class WalkedPod:
         nomination: the node that it was nominated to before it was assumed.
     """
 
-    def __init__(self, queued: QueuedPod, begin: Callable[[QueuedPod], Attempt]) -> None:
-        self._queued = queued
+    def __init__(self, begin: Callable[[], Attempt]) -> None:
         self._begin = begin
-        self._attempt: Attempt | None = None
         self.search: Search | None = None
         self.outcome: Outcome | None = None
         self.failed: AttemptResult | None = None
         self.nomination: str = ""
+        #: The plugins that rejected it, and those of them that it need not back off for.
+        self.rejectors: frozenset[str] = NO_PLUGINS
+        self.pending: frozenset[str] = NO_PLUGINS
 
     @property
     def attempt(self) -> Attempt:
-        """Its attempt, which begins when it is first asked for."""
-        if self._attempt is None:
-            self._attempt = self._begin(self._queued)
-        return self._attempt
+        """Its attempt, which begins when a walk first asks for it."""
+        return self._begin()
 
     @property
     def error(self) -> Status | None:
@@ -65,6 +71,8 @@ class WalkedPod:
     def take_node(self) -> None:
         """Assume and reserve the node that was found, or fail."""
         attempt, outcome = self.attempt, self.outcome
+        queued = attempt.queued
+        queued.unschedulable_plugins = queued.pending_plugins = NO_PLUGINS
         if isinstance(outcome, FitError):
             self.failed = attempt.fail_unfit(outcome, Failure(_SUCCESS))
         elif isinstance(outcome, ScheduleError):
@@ -74,10 +82,11 @@ class WalkedPod:
             self.failed = attempt.assume(outcome) or attempt.reserve(self.search.state, outcome)
             if self.failed is not None:
                 self._restore_nomination()
+        self.rejectors, self.pending = queued.unschedulable_plugins, queued.pending_plugins
 
     def give_back(self) -> None:
         """Undo what `take_node` did."""
-        if self.search is not None and isinstance(self.outcome, ScheduleResult):
+        if self.failed is None and self.search is not None and isinstance(self.outcome, ScheduleResult):
             self.attempt.give_back(self.search.state, self.outcome)
             self._restore_nomination()
 
@@ -85,13 +94,106 @@ class WalkedPod:
         if self.nomination:
             self.attempt.cluster.nominator.nominate(self.attempt.pod, self.nomination)
 
-    def conclude(self, status: Status) -> AttemptResult:
+    def conclude(self, status: Status, scope: NDArray[np.int64] | None) -> AttemptResult:
         """Return the result of the attempt: the pod's own failure, or what its group's status means for it."""
+        self.attempt.narrow(scope)
+        queued = self.attempt.queued
+        queued.unschedulable_plugins, queued.pending_plugins = self.rejectors, self.pending
         if self.failed is not None and (status.code != Code.ERROR or self.error is not None):
             return self.failed
         if status.code == Code.SUCCESS and self.search is not None and isinstance(self.outcome, ScheduleResult):
             return self.attempt.permit(self.search.state, self.outcome)
         return self.attempt.fail_with_group(status, self.outcome or _NOT_REACHED)
+
+
+class Walk:
+    """A walk over the pods of a PodGroup, all within one placement.
+
+    Attributes:
+        status: the group's Status: Success, a rejection or an error.
+        pods: the pods in order, also those that the walk does not reach.
+    """
+
+    def __init__(
+        self,
+        group: PodGroup,
+        profile: Profile,
+        scheduled: int,
+        attempts: Sequence[Callable[[], Attempt]],
+        scope: NDArray[np.int64] | None,
+    ) -> None:
+        self._group = group
+        self._profile = profile
+        self._scheduled = scheduled
+        self._scope = scope
+        self.status: Status = _SUCCESS
+        self.pods: list[WalkedPod] = [WalkedPod(begin) for begin in attempts]
+
+    def run(self, find_node: FindNode) -> Suspendable[None]:
+        """Find nodes, and take them unless the group is rejected."""
+        self.status = yield from self._find_nodes(find_node)
+        if self.status.code != Code.SUCCESS:
+            self.undo()
+
+    def undo(self) -> None:
+        """Give back the nodes that were taken, the last one first."""
+        for pod in reversed(self.pods):
+            pod.give_back()
+
+    def add_rejectors(self, other: Walk) -> None:
+        """Let the pods wait also for what the plugins that rejected them in another walk wait for."""
+        for pod, again in zip(self.pods, other.pods, strict=True):
+            pod.rejectors |= again.rejectors
+            pod.pending |= again.pending
+
+    def repeat(self) -> None:
+        """Take the nodes again that were found."""
+        for pod in self.pods:
+            if pod.failed is None and pod.outcome is not None:
+                pod.take_node()
+
+    def nodes(self) -> tuple[tuple[PendingPod, str], ...]:
+        """List the pods with a node."""
+        found = [(pod.attempt.pod, pod.outcome) for pod in self.pods if pod.failed is None]
+        return tuple([(pod, outcome.node) for pod, outcome in found if isinstance(outcome, ScheduleResult)])
+
+    def conclude(self, pod: WalkedPod) -> AttemptResult:
+        """Conclude a pod's attempt, which the walk decides."""
+        return pod.conclude(self.status, self._scope)
+
+    def _find_nodes(self, find_node: FindNode) -> Suspendable[Status]:
+        """Find a node for one pod after another, until it is clear what becomes of the group."""
+        placed, search = 0, None
+        answer = self._ask_feasibility(placed, len(self.pods))
+        for index, pod in enumerate(self.pods):
+            if answer is not None and answer.code != Code.WAIT:
+                break
+            attempt = pod.attempt
+            attempt.narrow(self._scope)
+            attempt.trace.phases.clear()  # those of walks before
+            try:
+                search, pod.outcome = yield from find_node(attempt, search)
+                pod.search = search
+                pod.take_node()
+            except PluginError as error:
+                roll_back_leaked_statements(attempt.cluster, self._profile)
+                pod.failed = attempt.fail_in_plugin(error)
+            if pod.error is not None:
+                text = f"failed to schedule other pod from a pod group: {pod.error.message}"
+                return Status(Code.ERROR, (text,))
+            placed += pod.failed is None
+            yield from _turn_after(index)
+            answer = self._ask_feasibility(placed, len(self.pods) - index - 1)
+        if answer is None and placed:
+            return _SUCCESS
+        if answer is not None and not answer.is_rejected and answer.code != Code.WAIT:
+            return answer
+        reasons, plugin = ((), "") if answer is None else (answer.reasons, answer.plugin)
+        return Status(Code.UNSCHEDULABLE, (_UNSCHEDULABLE, *reasons), plugin)
+
+    def _ask_feasibility(self, placed: int, remaining: int) -> Status | None:
+        progress = GroupProgress(self._scheduled + placed, remaining)
+        return run_placement_feasible(self._profile.placement_feasible, self._group, progress)
 
 
 class GroupCycle:
@@ -108,62 +210,88 @@ class GroupCycle:
         scheduled: int,
         pods: Sequence[QueuedPod],
         begin: Callable[[QueuedPod], Attempt],
+        nodes: NodeTable,
+        random: Random,
     ) -> None:
         self.status: Status = _SUCCESS
         self._group = group
         self._profile = profile
         self._scheduled = scheduled
-        self._members = [WalkedPod(queued, begin) for queued in pods]
+        self._attempts = [cache(partial(begin, queued)) for queued in pods]
+        self._nodes = nodes
+        self._random = random
 
     def run(self, find_node: FindNode) -> Suspendable[list[AttemptResult]]:
-        """Walk over the members; return the results of their attempts, in order."""
-        self.status = yield from self._walk(find_node)
-        if self.status.code != Code.SUCCESS:
-            for member in reversed(self._members):
-                if member.failed is None:
-                    member.give_back()
-        results = []
-        for index, member in enumerate(self._members):
-            results.append(member.conclude(self.status))
+        """Place the group; return the results of its pods' attempts, in order."""
+        walk = yield from self.find_placement(find_node)
+        self.status, results = walk.status, []
+        for index, pod in enumerate(walk.pods):
+            results.append(walk.conclude(pod))
             yield from _turn_after(index)
         return results
 
     def fail(self, message: str) -> list[AttemptResult]:
         """Fail all members before the walk."""
         self.status = Status(Code.ERROR, (message,))
-        return [member.conclude(self.status) for member in self._members]
+        walk = self._failed(self.status)
+        return [walk.conclude(pod) for pod in walk.pods]
 
-    def _walk(self, find_node: FindNode) -> Suspendable[Status]:
-        """Find a node for one member after another, until it is clear what becomes of the group."""
-        placed, search = 0, None
-        answer = self._ask_feasibility(placed, len(self._members))
-        for index, member in enumerate(self._members):
-            if answer is not None and answer.code != Code.WAIT:
-                break
-            attempt = member.attempt
-            try:
-                search, member.outcome = yield from find_node(attempt, search)
-                member.search = search
-                member.take_node()
-            except PluginError as error:
-                roll_back_leaked_statements(attempt.cluster, self._profile)
-                member.failed = attempt.fail_in_plugin(error)
-            if member.error is not None:
-                text = f"failed to schedule other pod from a pod group: {member.error.message}"
-                return Status(Code.ERROR, (text,))
-            placed += member.failed is None
-            yield from _turn_after(index)
-            answer = self._ask_feasibility(placed, len(self._members) - index - 1)
-        if answer is None and placed:
-            return _SUCCESS
-        if answer is not None and not answer.is_rejected and answer.code != Code.WAIT:
-            return answer
-        reasons, plugin = ((), "") if answer is None else (answer.reasons, answer.plugin)
-        return Status(Code.UNSCHEDULABLE, (_UNSCHEDULABLE, *reasons), plugin)
+    def find_placement(self, find_node: FindNode) -> Suspendable[Walk]:
+        """Walk over the pods within each placement; return the best walk that succeeded, else the first one.
 
-    def _ask_feasibility(self, placed: int, remaining: int) -> Status | None:
-        progress = GroupProgress(self._scheduled + placed, remaining)
-        return run_placement_feasible(self._profile.placement_feasible, self._group, progress)
+        The pods of a walk that succeeded have their nodes.
+        """
+        steps = self._profile.placements
+        if steps is None:
+            walk = self._walk(None)
+            yield from walk.run(find_node)
+            return walk
+        placements = steps.generate(self._group, self._nodes)
+        if isinstance(placements, Status):
+            return self._failed(placements)
+        first, fitting = None, []
+        for placement in placements:
+            walk = self._walk(placement)
+            yield from walk.run(find_node)
+            if walk.status.code == Code.SUCCESS:
+                walk.undo()
+                fitting.append((walk, placement))
+            elif not walk.status.is_rejected:
+                return walk
+            if first is None:
+                first = walk
+            first.add_rejectors(walk)
+        if fitting:
+            return self._choose(steps, fitting)
+        assert first is not None
+        text = f"0/{len(placements)} placements are available, first placement status: {first.status.message}"
+        first.status = Status(Code.UNSCHEDULABLE, (text,), first.status.plugin)
+        return first
+
+    def _choose(self, steps: PlacementSteps, fitting: Sequence[tuple[Walk, GroupPlacement]]) -> Walk:
+        """Take the nodes again of the walk in the best placement, drawn among equal ones."""
+        best = [walk for walk, _ in fitting]
+        if len(best) > 1:
+            placed = [PlacedGroup(placement, walk.nodes()) for walk, placement in fitting]
+            scores = steps.scores(self._group, placed, self._nodes)
+            if isinstance(scores, Status):
+                return self._failed(scores)
+            best = [walk for walk, score in zip(best, scores, strict=True) if score == max(scores)]
+        walk = best[self._random.randrange(len(best)) if len(best) > 1 else 0]
+        walk.repeat()
+        return walk
+
+    def _walk(self, placement: GroupPlacement | None) -> Walk:
+        scope = None
+        if placement is not None and len(placement.rows) < len(self._nodes):
+            scope = np.sort(self._nodes.positions[placement.rows])
+        return Walk(self._group, self._profile, self._scheduled, self._attempts, scope)
+
+    def _failed(self, status: Status) -> Walk:
+        """Return a walk that has not begun, with this Status."""
+        walk = self._walk(None)
+        walk.status = status
+        return walk
 
 
 def _turn_after(index: int) -> Suspendable[None]:

@@ -5,14 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
+from kframework.state.node_order import Positions
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
+from kframework.values.scores import Scores
 from kframework.values.status import Status
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+class FilterOutcome(msgspec.Struct, frozen=True):
+    """The result of filtering the nodes.
+
+    `node_order`: the rows in the order in which they were evaluated; `rejections` are aligned to it, and are valid for
+    the first `evaluated`. `candidates`: the positions of passing nodes, no more than are enough.
+    """
+
+    node_order: NDArray[np.int64] = _NONE
+    rejections: Scores = _NONE
+    evaluated: int = 0
+    candidates: Positions = _NONE
 
 
 class ScheduleResult(msgspec.Struct, frozen=True):

@@ -13,7 +13,6 @@ import logging
 from collections.abc import Sequence
 from random import Random
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,7 +29,7 @@ from kframework.core.cycle.rejections import (
     plugin_order,
     plugin_rejection,
 )
-from kframework.core.cycle.results import FitError, Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.results import FilterOutcome, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, find_first_passing, nodes_to_find, row_by_row
 from kframework.core.cycle.scoring import Scoring, best_positions
 from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Suspendable, run_sync, wait_for
@@ -58,19 +57,6 @@ _PRE_FILTERED = ("pre_filter", 0, Code.SUCCESS)
 _NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 
 
-class FilterOutcome(msgspec.Struct, frozen=True):
-    """The result of filtering the nodes.
-
-    `node_order`: the rows in the order in which they were evaluated; `rejections` are aligned to it, and are valid for
-    the first `evaluated`. `candidates`: the positions of passing nodes, no more than are enough.
-    """
-
-    node_order: NDArray[np.int64] = _NONE
-    rejections: Scores = _NONE
-    evaluated: int = 0
-    candidates: Positions = _NONE
-
-
 _NOT_FILTERED = FilterOutcome()
 
 
@@ -79,7 +65,8 @@ class Search:
 
     `plan` is narrowed as it goes: from PreFilter on it holds only plugins that do not skip the pod. The search has
     `evaluated` this many nodes; the `candidates` passed. `feasible` are the rows of the nodes to be scored, `positions`
-    their positions in node order: those of the candidates that extenders leave. `totals` are aligned to them.
+    their positions in node order: those of the candidates that extenders leave. `totals` are aligned to them. Nodes
+    outside the positions `scope` do not exist for the search, though they do for plugins.
     """
 
     def __init__(
@@ -91,10 +78,12 @@ class Search:
         random: Random,
         trace: AttemptTrace | None = None,
         extenders: ExtenderClient | None = None,
+        scope: NDArray[np.int64] | None = None,
     ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
-        self.size: int = len(cluster.nodes)
+        self.scope = scope
+        self.size: int = len(cluster.nodes if scope is None else scope)
         self.has_nominations: bool = bool(len(cluster.nominator))
         self.profile: Profile = plan.profile
         self.plan: Plan = plan
@@ -235,7 +224,7 @@ class Search:
         """Try only the node that the pod is nominated to; if it fails, the search continues."""
         name = self.pod.status.nominated_node_name or self.cluster.nominator.nominated_node(self.pod.uid)
         row = self.nodes.row(name) if name else None
-        if row is None:
+        if row is None or (self.scope is not None and self.nodes.positions[row] not in self.scope):
             return None
         node = self.nodes[row]
         status = filter_with_nominated_pods(self, self.filters, self.state, node)
@@ -290,8 +279,12 @@ class Search:
 
     def _filter_by_columns(self, cache: AnswerColumns) -> None:
         """Find the first passing nodes in the plan's columns."""
-        found = find_first_passing(cache.passing, cache.rejected, self.start_index, self.enough)
-        (self.candidates, self.evaluated), self._filtered = found, None
+        passing, rejected = cache.passing, cache.rejected
+        if self.scope is not None:
+            passing = passing[self.scope]
+            rejected = len(passing) - int(np.count_nonzero(passing))
+        found, self.evaluated = find_first_passing(passing, rejected, self.start_index, self.enough)
+        self.candidates, self._filtered = found if self.scope is None else self.scope[found], None
         self.keep_feasible(self.candidates)
         self.rotation.next_start_index = (self.start_index + self.evaluated) % self.size
 
@@ -300,7 +293,7 @@ class Search:
         """The evaluated nodes with their rejections."""
         if self._filtered is None:
             assert self.plan.cache is not None
-            evaluated = rotate(self.start_index, self.evaluated, self.size)
+            evaluated = self._next_positions(self.evaluated, self.scope)
             rejections = self.plan.cache.rejections.view[evaluated]
             self._filtered = FilterOutcome(self.nodes.order[evaluated], rejections, self.evaluated, self.candidates)
         return self._filtered
@@ -313,15 +306,19 @@ class Search:
     def allowed(self, result: PreFilterResult) -> NDArray[np.int64] | None:
         """Return the positions of the nodes worth looking at, None for all."""
         if result.nodes is None:
-            return None
+            return self.scope
         rows = [row for name in result.nodes if (row := self.nodes.row(name)) is not None]
-        return np.sort(self.nodes.positions[rows]) if rows else _NONE
+        allowed = np.sort(self.nodes.positions[rows]) if rows else _NONE
+        return allowed if self.scope is None else np.intersect1d(allowed, self.scope)
+
+    def _next_positions(self, count: int, allowed: NDArray[np.int64] | None) -> Positions:
+        if allowed is None:
+            return rotate(self.start_index, count, self.size)
+        return allowed[rotate(self.start_index, count, len(allowed))]
 
     def run_filters(self, allowed: NDArray[np.int64] | None, count: int, enough: int) -> FilterOutcome:
         """Filter `count` nodes; called with the first few, and with more if those were not enough."""
-        positions = rotate(self.start_index, count, self.size if allowed is None else len(allowed))
-        if allowed is not None:
-            positions = allowed[positions]
+        positions = self._next_positions(count, allowed)
         node_order = self.nodes.order[positions]
         rejections = self._rejections(positions, node_order)
         self._run_scalar_filters(node_order, rejections, enough)

@@ -27,6 +27,8 @@ POINTS: Mapping[str, tuple[str, ...]] = {
     "pre_bind": ("pre_bind",),
     "bind": ("bind",),
     "post_bind": ("post_bind",),
+    "placement_generate": ("placement_generate",),
+    "placement_score": ("placement_score",),
 }
 
 #: Points that run once per cycle, synchronously, and so may be wrapped.

@@ -13,13 +13,19 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
-from kframework.clock import rfc3339
-from kframework.config.models import camel
+from kframework.config.models import PLACEMENT_POINTS, camel
 from kframework.core.runtime.hooks import WRAPPABLE, has_hook, hook_options, hooks_storing_before, source_location
+from kframework.core.runtime.placement_steps import PlacementSteps
+from kframework.core.runtime.stale_sources import (
+    PluginSources,
+    filter_while_stale,
+    gate_while_stale,
+    guard_steps,
+    score_while_stale,
+)
 from kframework.core.runtime.steps import (
     FilterStep,
     Hook,
-    PreFilterAnswer,
     PreFilterStep,
     ScoreStep,
     StatusStep,
@@ -29,7 +35,6 @@ from kframework.core.runtime.steps import (
     status_step,
 )
 from kframework.errors import FAULTS, PluginError, format_error, safe_repr
-from kframework.framework.answers import NodeNames
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import (
     DEFAULT_EVENTS,
@@ -40,11 +45,11 @@ from kframework.framework.events import (
     with_implied_events,
 )
 from kframework.framework.plugin import Plugin
-from kframework.framework.source import Source, SourceChange, WhenStale
+from kframework.framework.source import Source, SourceChange
 from kframework.objects import ApiObject
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
-from kframework.values.status import REJECTIONS, Code, Skip, Status
+from kframework.values.status import REJECTIONS, Code, Status
 
 R = TypeVar("R")
 _C = TypeVar("_C", bound=Callable[..., object])
@@ -53,7 +58,7 @@ _S = TypeVar("_S", bound=AnyStep)
 
 _log = logging.getLogger(__name__)
 
-_REJECTING_POINTS = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+_REJECTING_POINTS = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit", "placement_generate")
 _PLACEMENT_HOOKS = ("pre_filter", "filter", "filter_nodes", "filter_domains", "pre_score", "score", "score_nodes")
 
 #: The hooks of the scheduling cycle that are timed, with the attribute of a Profile that holds their steps.
@@ -96,6 +101,7 @@ class Profile:
         distributions: Mapping[str, str | None] | None = None,
         other_events: Mapping[str, tuple[ClusterEvent, ...]] | None = None,
         sources: PluginSources | None = None,
+        placement_weights: Mapping[str, int] | None = None,
         gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         self.name = name
@@ -132,6 +138,11 @@ class Profile:
         self.placement_feasible: tuple[StatusStep, ...] = self._compile_status_steps(
             "placement_feasible", "PlacementFeasible", (Code.UNSCHEDULABLE, Code.WAIT)
         )
+        #: How groups choose among sets of nodes; None if the gate is off.
+        self.placements: PlacementSteps | None = None
+        if gates.has_placements:
+            generators, scorers = (self.points.get(point, ()) for point in PLACEMENT_POINTS)
+            self.placements = PlacementSteps(plugins, generators, scorers, placement_weights or {}, self.fault_status)
         self.post_filter: tuple[Step, ...] = self._compile_steps("post_filter")
         self.pre_score: tuple[StatusStep, ...] = self._compile_status_steps("pre_score", "PreScore", (Code.SKIP,))
         self.scores: tuple[ScoreStep, ...] = tuple(
@@ -433,67 +444,4 @@ _SIGN_ALL_FIELDS: Callable[[PendingPod], Hashable | None] = attrgetter("signatur
 
 
 def _sign_nothing(pod: PendingPod) -> None:
-    return None
-
-
-#: The sources of each plugin that has some.
-PluginSources = Mapping[str, Sequence[Source[object]]]
-
-A = TypeVar("A")
-_Hook = Callable[..., A | None]
-
-
-def guard_steps(
-    steps: Sequence[Step[_Hook[A]]],
-    plugins: Mapping[str, Plugin],
-    sources: PluginSources,
-    guard: Callable[[Sequence[Source[object]], _Hook[A]], _Hook[A]],
-) -> tuple[Step[_Hook[A]], ...]:
-    """Wrap the steps of plugins that have sources with `guard`, adding steps for those without one."""
-    calls = {step.name: step.call for step in steps}
-    guarded = {name: Step(plugins[name], guard(sources[name], calls.get(name, lambda *args: None))) for name in sources}
-    return (*(guarded.pop(step.name, step) for step in steps), *guarded.values())
-
-
-def gate_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
-    """Skip the plugin in PreEnqueue or gate pods while a source is stale, depending on its setting."""
-
-    def call_if_fresh(*arguments: object) -> Status | None:
-        answer = call(*arguments) if _first_stale(sources, "ignore") is None else None
-        return answer or _first_stale(sources, "gate")
-
-    return call_if_fresh
-
-
-def filter_while_stale(sources: Sequence[Source[object]], call: _Hook[Status | NodeNames]) -> _Hook[Status | NodeNames]:
-    """Skip the plugin in PreFilter or reject pods while a source is stale, depending on its setting."""
-
-    def call_if_fresh(*arguments: object) -> PreFilterAnswer:
-        if _first_stale(sources, "ignore") is not None:
-            return Skip
-        answer = call(*arguments)
-        if isinstance(answer, Status):
-            return answer
-        return _first_stale(sources, "reject") or _first_stale(sources, "gate") or answer
-
-    return call_if_fresh
-
-
-def score_while_stale(sources: Sequence[Source[object]], call: _Hook[Status]) -> _Hook[Status]:
-    """Skip the plugin's scores while a source with `ignore` is stale."""
-
-    def call_if_fresh(*arguments: object) -> Status | None:
-        return call(*arguments) if _first_stale(sources, "ignore") is None else Skip
-
-    return call_if_fresh
-
-
-def _first_stale(sources: Sequence[Source[object]], when_stale: WhenStale) -> Status | None:
-    """Return the Status for the first stale source with this setting, None if there is none."""
-    for source in sources:
-        if source.settings.when_stale == when_stale and not source.fresh:
-            since = "yet" if source.updated_at is None else f"since {rfc3339(source.updated_at)}"
-            reason = f"source {source.name!r} of plugin {source.plugin!r} has no data {since}"
-            reason += f": {source.error}" if source.error else ""
-            return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (reason,), source.plugin)
     return None

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import ClassVar, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.framework.answers import PlacedGroup
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates, Suggestions
-from kframework.objects import DeviceClass, Node
+from kframework.objects import DeviceClass, Node, PodGroup
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
 from kframework.plugins.dynamic_resources.extended_resources import CLASS_PREFIX, BackedResources
@@ -221,6 +222,30 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             weights = weights + counted
         weights = np.maximum(weights, 1)
         return _divide(total, weights) if scores is None else _divide(2 * total + weights, 2 * weights)
+
+    @hookimpl
+    def placement_score(self, group: PodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int]:
+        """Score by the share of all nodes' resources in use with the pods, whatever the strategy for nodes is.
+
+        Resources that a device class backs do not count.
+        """
+        return [self._utilization(each, nodes) for each in placed]
+
+    def _utilization(self, placed: PlacedGroup, nodes: NodeTable) -> int:
+        rows = placed.placement.rows
+        total = weights = 0
+        for resource in self._resources:
+            name = resource.name
+            amount = sum(pod.template.scoring.get(name, 0) for pod, _ in placed.nodes)
+            if name not in _NATIVE and (not amount or not is_scalar(name) or self._backed.class_for(name) is not None):
+                continue
+            offered, requested = self._columns_for_scoring(nodes, name)
+            room = int(offered.values[rows].sum())
+            if room:
+                taken = min(int(requested.values[rows].sum()) + amount, room)
+                total += taken * MAX_SCORE // room * resource.weight
+                weights += resource.weight
+        return total // weights if weights else 0
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator
 from functools import lru_cache
 from typing import ClassVar, cast
 
@@ -116,11 +116,6 @@ class RecordedCluster(ApiStruct, frozen=True, kw_only=True):
             if name in EFFECTIVE_GATES:
                 continue
             yield Uncompared("answers", f"the feature gate {name} is {'on' if is_on else 'off'}")
-
-    def missing(self, registry: Registry) -> Sequence[str]:
-        """Return the plugins that the profile enables but the registry lacks; raises ConfigError."""
-        (profile,) = self.configuration().profiles
-        return [name for name in profile.plugins.enabled_names() if name not in registry]
 
 
 @lru_cache(maxsize=64)

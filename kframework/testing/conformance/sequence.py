@@ -6,21 +6,17 @@ from collections.abc import Iterator
 
 import msgspec
 
-from kframework.config.default_plugins import ALPHA_PLUGINS
 from kframework.core.runtime.registry import Registry
 from kframework.objects import ApiStruct, DeviceRequestAllocationResult, Pod
 from kframework.state.pods import PendingPod
 from kframework.testing.conformance.answers import compare_pre_enqueue
-from kframework.testing.conformance.cases import Fact, Uncompared, compare_keys, unimplemented_plugin
+from kframework.testing.conformance.cases import Fact, Uncompared, compare_keys
 from kframework.testing.conformance.claims import compare_allocations, reserve_claims, store_allocations
 from kframework.testing.conformance.recorded import RecordedStatus
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 from kframework.testing.conformance.whole_cycle import WholeCycle
 from kframework.testing.single_plugin import PROFILE
 from kframework.values.status import Status
-
-#: Plugins of the default set without effect in any recorded case: none uses declared features.
-_WITHOUT_EFFECT = {"NodeDeclaredFeatures"}
 
 
 class SequenceInput(RecordedCluster, frozen=True, kw_only=True):
@@ -49,15 +45,8 @@ class SequenceResult(ApiStruct, frozen=True, kw_only=True):
 
 
 def compare(inputs: SequenceInput, recorded: SequenceResult, registry: Registry) -> Iterator[Fact | Uncompared]:
-    """Schedule the pods in turn; each is assigned to kube-scheduler's node, so that each step is compared by itself.
-
-    If the profile lacks a plugin, only the nodes recorded as feasible are compared: they must be so for the others.
-    """
+    """Schedule the pods in turn; each is assigned to kube-scheduler's node, so that each step is compared by itself."""
     engine, installed = inputs.engine(registry), frozenset(registry)
-    chooses = {"pre_filter", "filter", "score"}
-    missing = (name for name in inputs.missing(registry) if name not in _WITHOUT_EFFECT)
-    unimplemented = [name for name in missing if not chooses.isdisjoint(ALPHA_PLUGINS.get(name, {"filter"}))]
-    yield from (unimplemented_plugin("steps", name) for name in unimplemented)
     yield Fact(("steps",), len(recorded.steps), len(inputs.pending_pods))
     for number, (step, unscheduled) in enumerate(zip(recorded.steps, inputs.pending_pods, strict=False)):
         pod = PendingPod(unscheduled, engine.cluster.interner)
@@ -67,11 +56,7 @@ def compare(inputs: SequenceInput, recorded: SequenceResult, registry: Registry)
         cycle = WholeCycle(engine, pod)
         yield Fact(("steps", number, "pod"), step.pod, pod.key)
         yield from cycle.compare_cached()
-        if unimplemented:
-            feasible = [name for name in step.totals if name in cycle.feasible]
-            yield Fact(("steps", number, "feasible"), list(step.totals), feasible)
-        else:
-            yield from _compare_step(number, step, cycle)
+        yield from _compare_step(number, step, cycle)
         if step.host:
             reservation = reserve_claims(engine, pod, cycle.search.state, step.host)
             yield from compare_allocations(step.allocations, reservation, "steps", number, "allocations")

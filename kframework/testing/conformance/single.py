@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Set
 
-from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.cycle.results import FitError
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_post_filter_plugin
 from kframework.core.runtime.registry import Registry
@@ -58,7 +56,7 @@ def compare(inputs: SingleInput, recorded: RecordedCycle, registry: Registry) ->
 
 def _compare_cycle(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[str]) -> Iterator[Fact | Uncompared]:
     yield from cycle.compare_cached()
-    unimplemented = sorted((recorded.filtering_plugins | _plugins_in(recorded.error)) - installed)
+    unimplemented = sorted(recorded.filtering_plugins - installed)
     if unimplemented:
         yield from (unimplemented_plugin("statuses, totals and messages", name) for name in unimplemented)
         return
@@ -80,7 +78,7 @@ def _compare_cycle(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[st
 
 
 def _compare_totals(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[str]) -> Iterator[Fact | Uncompared]:
-    unimplemented = sorted((recorded.scoring_plugins | _plugins_in(recorded.score_error)) - installed)
+    unimplemented = sorted(recorded.scoring_plugins - installed)
     if unimplemented:
         yield from (unimplemented_plugin("totals", name) for name in unimplemented)
         return
@@ -88,10 +86,6 @@ def _compare_totals(recorded: RecordedCycle, cycle: WholeCycle, installed: Set[s
     yield Fact(("scoreError",), bool(recorded.score_error), isinstance(totals, Status))
     yield from compare_keys(recorded.totals, totals if not isinstance(totals, Status) else {}, "totals")
     yield Fact(("best",), list(recorded.best), cycle.best)
-
-
-def _plugins_in(message: str) -> Set[str]:
-    return IN_TREE_PLUGINS & set(re.findall(r'"(\w+)"', message))
 
 
 def compare_post_filter(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.testing.conformance.cases import Uncompared
 from tests.testing.conformance.planted import PLUGINS, Json, Part, differing, node, pod, replayed, with_plugins
 
 
@@ -67,31 +66,3 @@ def test_planted_difference_is_reported(change: Callable[[Part], object], fields
 def test_pod_is_assigned_to_the_recorded_node() -> None:
     facts = differing(sequence(), step(0, host="b"))
     assert {"steps[0].host", "steps[1].totals.a", "steps[1].totals.b"} <= facts.keys()
-
-
-def missing(case: Part) -> None:
-    """Enable a plugin that does not exist, and let the totals be its."""
-    case["input"]["profile"] = with_plugins(*PLUGINS, "PodGroupPodsCount")
-    case["expect"]["steps"][0]["totals"]["a"] += 100
-
-
-def test_only_feasibility_is_compared_without_a_scoring_plugin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kframework.testing.conformance.sequence.ALPHA_PLUGINS", {})
-    case = sequence()
-    missing(case)
-    comparison = replayed(case)
-    assert comparison.differences == []
-    assert comparison.uncompared == (Uncompared("steps", "PodGroupPodsCount is not implemented"),)
-
-    def feasible_for_nobody(case: Part) -> None:
-        missing(case)
-        step(2, totals={"a": 1}, host="a")(case)
-
-    assert differing(sequence(), feasible_for_nobody).keys() == {"steps[2].feasible"}
-
-
-def test_unimplemented_plugin_without_effect_is_ignored() -> None:
-    case = sequence()
-    case["input"]["profile"] = with_plugins(*PLUGINS, "PodGroupPodsCount")
-    assert replayed(case).differences == []
-    assert replayed(case).uncompared == ()

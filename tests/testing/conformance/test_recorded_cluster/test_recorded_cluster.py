@@ -49,11 +49,6 @@ def test_invalid_profile_is_rejected() -> None:
         cluster(profile=with_plugins("NoSuchPlugin")).engine(Registry.from_installed())
 
 
-def test_enabled_plugins_that_are_not_installed_are_reported() -> None:
-    recorded = cluster(profile=with_plugins("PodGroupPodsCount", "NodeName"))
-    assert recorded.missing(Registry.from_installed()) == ["PodGroupPodsCount"]
-
-
 def test_clusters_share_no_state() -> None:
     recorded = cluster(nodes=[node("a")])
     one, other = (recorded.engine(Registry.from_installed()) for _ in range(2))

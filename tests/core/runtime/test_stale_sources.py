@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kframework import Source, Status
-from kframework.core.runtime.profile import filter_while_stale, gate_while_stale, guard_steps, score_while_stale
+from kframework.core.runtime.stale_sources import filter_while_stale, gate_while_stale, guard_steps, score_while_stale
 from kframework.core.runtime.steps import PreFilterStep, Step
 from kframework.framework.source import SourceSettings, WhenStale
 from kframework.values.status import Code, Skip

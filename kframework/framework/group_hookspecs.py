@@ -1,0 +1,66 @@
+"""The part of the contract that concerns PodGroups, and the marker of its hooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
+
+import pluggy
+
+if TYPE_CHECKING:
+    from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
+    from kframework.objects import PodGroup
+    from kframework.state.nodes import NodeTable
+    from kframework.values.status import Status
+
+hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
+
+
+def not_implemented() -> NoReturn:
+    """Raise NotImplementedError; the body of every hook, as a docstring alone would make it abstract for mypy."""
+    raise NotImplementedError("a hook without @hookimpl is not called")
+
+
+@runtime_checkable
+class PlacementFeasiblePlugin(Protocol):
+    """Decide whether enough pods of a PodGroup can be scheduled together."""
+
+    @hookspec
+    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status | None:
+        """Return whether the group can be scheduled with the nodes that its pods have so far.
+
+        Called before the first pod of a group's cycle and after each one. Unschedulable: it never can, and the cycle
+        ends. Wait: not yet. With no answer but Success at the end, the placed pods are bound; else none is.
+        """
+        not_implemented()
+
+
+@runtime_checkable
+class PlacementGeneratePlugin(Protocol):
+    """List sets of nodes, so that all pods of a PodGroup run on nodes of the same set."""
+
+    @hookspec
+    def placement_generate(self, group: PodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
+        """Return the placements in the order in which they are tried; None if the group may use all nodes.
+
+        Only with the gate TopologyAwareWorkloadScheduling; at most one plugin of a profile. Its pods are looked at with
+        the nodes of one placement after the other, and get theirs from the best one in which the group can be
+        scheduled. Without placements, or with a rejection, the group waits.
+        """
+        not_implemented()
+
+
+@runtime_checkable
+class PlacementScorePlugin(Protocol):
+    """Rank the placements in which a PodGroup can be scheduled."""
+
+    @hookspec
+    def placement_score(
+        self, group: PodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable
+    ) -> Sequence[int] | Status:
+        """Return one score in 0..100 for each, which is multiplied by the plugin's weight.
+
+        Only with the gate TopologyAwareWorkloadScheduling, and if there is a choice. The waiting pods are not on the
+        nodes of the tables.
+        """
+        not_implemented()

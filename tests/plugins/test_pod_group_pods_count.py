@@ -1,0 +1,24 @@
+"""PodGroupPodsCount prefers placements with more pods of the group."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kframework.framework.answers import GroupPlacement, PlacedGroup
+from kframework.plugins.pod_group_pods_count import PodGroupPodsCount
+from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.testing import stub_handle
+from tests.support.groups import gang, members
+
+
+def test_score_is_the_share_of_the_largest_number_with_the_scheduled_pods() -> None:
+    handle = stub_handle()
+    handle.pod_groups.add("before", ("default", "g"))
+    handle.pod_groups.assign("before", ("default", "g"))
+    pods = [PendingPod(pod, TemplateInterner()) for pod in members("g", 5)]
+    placed = [
+        PlacedGroup(GroupPlacement("", np.zeros(0, dtype=np.int64)), tuple((pod, "n") for pod in pods[:count]))
+        for count in (5, 1, 3)
+    ]
+    plugin = PodGroupPodsCount(PodGroupPodsCount.Args(), handle)
+    assert plugin.placement_score(gang("g", 1), placed, handle.nodes) == [100, 33, 66]
