@@ -144,7 +144,7 @@ class FiledTerms:
 
     def all_keys(self, totals: Totals) -> Iterator[TallyKey]:
         """Yield the keys of the sums that are not 0."""
-        yield from (self._keys[number] for number in np.flatnonzero(totals).tolist())
+        yield from (self._keys[number] for number in totals.nonzero()[0].tolist())
 
     def sources(self, key: TallyKey, totals: Totals, after: int) -> tuple[Totals, Totals]:
         """Return the owners with a serial number above `after` whose terms match, and their sums."""

@@ -92,7 +92,8 @@ class PodConditions:
             return np.array(positions, np.int64)
         if self._size < len(self._conditions):
             self._fill()
-        return np.flatnonzero(self._in_namespace(namespace, namespace_labels) & self._selectors.match(labels))
+        # An eighth of the calls of np.flatnonzero.
+        return (self._in_namespace(namespace, namespace_labels) & self._selectors.match(labels)).nonzero()[0]
 
     def _in_namespace(self, namespace: str, labels: Mapping[str, str]) -> NDArray[np.bool_]:
         known = self._namespaces.get(namespace)

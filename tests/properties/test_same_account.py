@@ -267,7 +267,10 @@ def ends(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
 
 def points(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
     for record in (*accounts.decisions, *accounts.bindings):
-        for point, _, code in record.get("timings", ()) or record["steps"]:
+        timings = record.get("timings", ()) or record["steps"]
+        if {"pre_score", "score"} & {point for point, *_ in timings} == {"score"}:
+            timings = [*timings, ("pre_score", 0, Code.SUCCESS)]  # it was run, though no plugin had work there
+        for point, _, code in timings:
             if point in EXTENSION_POINTS:
                 yield EXTENSION_POINTS[point], record["profile"], Code(code).title
 
@@ -294,7 +297,7 @@ def explanations(accounts: RunOutput) -> Iterator[str]:
             yield from differ(f"phase of {name}", pod["status"].get("phase") in ("Succeeded", "Failed"), True)
             continue
         decision = decisions.get(uid)
-        yield from differ(f"last attempt at {name}", told["last_decision"], decision)
+        yield from differ(f"last attempt at {name}", told["last_decision"], decision and {"group": "", **decision})
         yield from differ(f"last binding of {name}", told["binding"], decision and bindings.get(decision["attempt"]))
         yield from differ(f"attempts at {name}", told["attempts"], decision["pod_attempts"] if decision else 0)
         yield from differ(f"{name} is bound", told["state"] == "bound", uid in bound(accounts))

@@ -122,6 +122,7 @@ class _Soak:
             timed_share=self._observers.timed_share,
         )
         self._observers.routes(self._scheduler)
+        self._observers.attach(self._scheduler, lambda line: None)
         self._churn = PodChurn(cluster, clock, Random(self._seed), self._shape)
         async with anyio.create_task_group() as tasks:
             kubelet, volumes = Kubelet(cluster, clock), VolumeController(cluster)
