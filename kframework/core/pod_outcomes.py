@@ -16,6 +16,7 @@ from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.host import Host, PodEvent, bound_note
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
+from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile
@@ -232,6 +233,8 @@ class PodOutcomes(Engine):
         is_freed = pod.uid not in self.cluster.pods
         if is_freed and not status.is_rejected:
             self.handlers.on_event(freed)
-        self.failed(queued, status, "")
+        # The others of its group need it: it keeps its room for the next attempt, unless a plugin rejected the node.
+        keeps_room = is_freed and not status.is_rejected and pod.group and isinstance(self.queue, GroupQueue)
+        self.failed(queued, status, reservation.node_name if keeps_room else "")
         if is_freed and status.is_rejected:
             self.handlers.on_event(freed, lambda other: other.uid != pod.uid)

@@ -235,8 +235,20 @@ class GroupQueue(SchedulingQueue):
             self._pending[key][queued.pod.uid] = queued
         else:
             queued.timestamp = self._now()
-            self._add_member(key, queued)
+            if key in self.groups and key not in self._queued:
+                self._put_back_alone(key, queued)
+            else:
+                self._add_member(key, queued)
             self.done(queued.pod.uid)
+
+    def _put_back_alone(self, key: GroupKey, member: QueuedPod) -> None:
+        """Requeue a member whose binding failed, as a group that backs off or waits as the pod alone would."""
+        group = self._queued[key] = QueuedGroup(self.groups[key], [member], member.timestamp)
+        group.attempts, group.initial_attempt = member.attempts, member.initial_attempt
+        group.unschedulable_plugins, group.pending_plugins = member.unschedulable_plugins, member.pending_plugins
+        group.unschedulable_count, group.consecutive_errors = member.unschedulable_count, member.consecutive_errors
+        self._requeue_failed(group)
+        member.unschedulable_count, member.consecutive_errors = group.unschedulable_count, group.consecutive_errors
 
     def put_back_group(self, queued: QueuedGroup, status: Status) -> None:
         """Requeue what is left of a group after its cycle, as its status says; the group ends without waiting members.

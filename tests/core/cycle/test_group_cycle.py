@@ -7,12 +7,25 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from kframework import Simulation
+from kframework import (
+    ClusterError,
+    Code,
+    CycleState,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    Simulation,
+    Status,
+    hookimpl,
+    unschedulable,
+)
+from kframework.config.load import parse
 from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.cycle.suspendable import TURN
-from kframework.objects import Pod, PodGroup
+from kframework.in_memory.cluster import Fault
+from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.testing import make_pod
-from tests.support.groups import basic, gang, members, nodes, simulate
+from tests.support.groups import GROUPS, basic, gang, members, nodes, simulate
 
 
 def places(simulation: Simulation) -> dict[str, str | None]:
@@ -141,3 +154,83 @@ def test_large_gang_lets_other_tasks_run_in_its_cycle(monkeypatch: pytest.Monkey
     simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
     assert all(places(simulation).values())
     assert len(turns) == 4  # twice in the walk, and twice in the end
+
+
+def test_gang_whose_minimum_falls_is_tried_again() -> None:
+    simulation = simulate([*nodes(2), gang("g", 3), *members("g", 3, cpu="3")])
+    assert not any(places(simulation).values())
+    policy = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    simulation.patch(PodGroup, "g", {"spec": policy})
+    simulation.run(20)
+    assert sum(node is not None for node in places(simulation).values()) == 2
+
+
+def test_pods_of_a_group_that_is_deleted_wait_until_it_is_there_again() -> None:
+    simulation = simulate([*nodes(2), gang("g", 3), *members("g", 3, cpu="3")])
+    simulation.delete(PodGroup, "g")
+    simulation.create(nodes(3)[2])
+    simulation.run(20)
+    assert not any(places(simulation).values())
+    simulation.create(gang("g", 3))
+    simulation.run(20)
+    assert all(places(simulation).values())
+
+
+class RejectsOne(Plugin):
+    """Rejects a pod in Reserve; another raises in Filter."""
+
+    name = "RejectsOne"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return Status(Code.ERROR, ("broken",)) if pod.name == "e-1" else None
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        return unschedulable("not here") if pod.name == "g-1" else None
+
+
+REJECTING = parse("""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {multiPoint: {enabled: [{name: RejectsOne}]}}}]
+---
+apiVersion: kframework.dev/v1
+kind: KFrameworkConfiguration
+featureGates: {GenericWorkload: true}
+""")
+
+
+def rejecting(objects: list[ApiObject]) -> Simulation:
+    simulation = Simulation(objects, config=REJECTING, plugins=[RejectsOne])
+    simulation.run(0.5)
+    return simulation
+
+
+def test_member_that_reserve_rejects_fails_alone_and_gives_its_room_back() -> None:
+    simulation = rejecting([*nodes(1), gang("g", 2), *members("g", 3, cpu="2")])
+    assert [places(simulation)[name] for name in ("g-0", "g-1", "g-2")] == ["n0", None, "n0"]
+
+
+def test_error_of_one_member_is_the_error_of_the_group() -> None:
+    simulation = rejecting([*nodes(1), gang("e", 2), *members("e", 3)])
+    text = "failed to schedule other pod from a pod group: "
+    found = messages(simulation)
+    assert not any(places(simulation).values()) and not found["e-1"].startswith(text)
+    assert found["e-0"] == found["e-2"] == text + found["e-1"]
+    assert condition(simulation, "e") == ("False", "SchedulerError", found["e-0"])
+
+
+def test_member_whose_binding_fails_keeps_its_room_until_the_gang_is_complete() -> None:
+    simulation = Simulation([*nodes(2), gang("g", 2), *members("g", 2, cpu="3")], config=GROUPS)
+    refused = Fault(error=ClusterError("refused", status=403))
+    simulation.cluster.faults.append(
+        lambda method, kind, namespace, name: refused if (method, name) == ("bind", "g-1") else None
+    )
+    simulation.run(0.2)
+    simulation.create(make_pod("other", cpu="3"))
+    simulation.run(5)
+    assert [places(simulation)[name] is not None for name in ("g-0", "g-1", "other")] == [True, False, False]
+    simulation.cluster.faults.clear()
+    simulation.run(30)
+    assert [places(simulation)[name] is not None for name in ("g-0", "g-1", "other")] == [True, True, False]

@@ -197,3 +197,65 @@ def test_pods_that_a_plugin_holds_back_are_counted_one_by_one() -> None:
     rig = rig_with(0, 1)
     rig.finish(rig.pop(), REJECTED, "g-0", "g-1")
     assert rig.queue.count_by_plugin() == {("default-scheduler", "Fit"): 2}
+
+
+def test_member_whose_binding_failed_backs_off_longer_each_time() -> None:
+    rig = rig_with(0)
+    waits = []
+    for _ in range(3):
+        queued = rig.pop()
+        rig.queue.put_back_group(queued, SUCCESS)
+        (member,) = queued.in_order()
+        rig.queue.put_back(member)
+        assert rig.queue.queue_of(member.pod.uid) == "backoff" and rig.queue.pop() is None
+        deadline = rig.queue.retry_deadline
+        assert deadline is not None
+        waits.append(deadline - rig.time)
+        rig.time = deadline
+        rig.queue.tick()
+    assert waits[0] < waits[1] < waits[2]
+
+
+def test_member_whose_binding_a_plugin_rejected_waits_for_its_events() -> None:
+    rig = rig_with(0)
+    queued = rig.pop()
+    rig.queue.put_back_group(queued, SUCCESS)
+    (member,) = queued.in_order()
+    member.unschedulable_plugins = frozenset({"Fit"})
+    rig.queue.put_back(member)
+    assert rig.queue.queue_of(member.pod.uid) == "unschedulable"
+    rig.queue.move_on_event(NODE_ADD)
+    assert rig.queue.queue_of(member.pod.uid) == "backoff"
+
+
+def test_members_whose_bindings_failed_are_one_group_again() -> None:
+    rig = rig_with(0, 1, 2)
+    queued = rig.pop()
+    rig.queue.put_back_group(queued, SUCCESS)
+    for member in queued.in_order()[1:]:
+        rig.queue.put_back(member)
+    rig.time += 60
+    rig.queue.tick()
+    assert names(rig.pop()) == ["g-1", "g-2"]
+
+
+def test_pod_that_comes_after_its_group_was_deleted_in_its_cycle_is_kept() -> None:
+    rig = rig_with(0)
+    queued = rig.pop()
+    rig.queue.on_group_change(gang("g", 2), None)
+    rig.add("g", 1)
+    rig.finish(queued, REJECTED, "g-0")
+    assert rig.queue.count_by_queue()["incomplete"] == 2
+
+
+def test_updated_pod_of_a_waiting_group_is_the_new_one() -> None:
+    rig = rig_with(0, 1)
+    new = PendingPod(members("g", 2, cpu="2")[1], rig.interner)
+    rig.queue.update(new)
+    assert new in rig.pop().pods
+
+
+def test_group_with_a_new_object_is_popped_with_it() -> None:
+    rig = rig_with(0, 1)
+    rig.put(gang("g", 1), gang("g", 2))
+    assert rig.pop().group == gang("g", 1)
