@@ -17,7 +17,7 @@ from kframework.config.default_plugins import (
     REMOVED_PLUGINS,
     REPLACEMENT,
 )
-from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
+from kframework.config.models import GROUP_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.problem import Problem
 
@@ -30,7 +30,7 @@ _ALL = "*"
 #: What to do about a plugin that is not there.
 _MISSING = "install its package, or name its class with --plugin FILE.py:CLASS"
 
-_EXPANDED = (*POINTS, *PLACEMENT_POINTS)
+_EXPANDED = (*POINTS, *GROUP_POINTS)
 _MAX_NODE_SCORE = 100
 _MAX_TOTAL_SCORE = 2**63 - 1
 

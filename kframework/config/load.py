@@ -21,6 +21,7 @@ from kframework.config.document import Document, Json, YamlLocation, parse_confi
 from kframework.config.expand import merge_plugins
 from kframework.config.models import (
     API_VERSION,
+    GROUP_POINTS,
     KIND,
     PLACEMENT_POINTS,
     POINTS,
@@ -231,9 +232,11 @@ def _without_managed_resources(profile: ProfileConfiguration, settings: Settings
 
 
 def _warnings(profile: ProfileConfiguration, gates: FeatureGates) -> Iterator[ConfigError]:
-    for key in PLACEMENT_POINTS:
-        if profile.plugins.key(key).enabled and not gates.has_placements:
-            message = "has no effect without the feature gate TopologyAwareWorkloadScheduling"
+    for key in GROUP_POINTS:
+        is_placement = key in PLACEMENT_POINTS
+        if profile.plugins.key(key).enabled and not (gates.has_placements if is_placement else gates.has_pod_groups):
+            gate = "TopologyAwareWorkloadScheduling" if is_placement else "GenericWorkload"
+            message = f"has no effect without the feature gate {gate}"
             yield profile.location.error(Problem(("plugins", camel(key)), message))
     enabled = profile.plugins.enabled_names()
     for name in profile.args:

@@ -36,6 +36,9 @@ POINTS = (
 #: Points of an alpha feature: read and checked as the others, but nothing runs there unless its gate is on.
 PLACEMENT_POINTS = ("placement_generate", "placement_score")
 
+#: Points of groups, where nothing runs without the gate GenericWorkload.
+GROUP_POINTS = ("pod_group_post_filter", *PLACEMENT_POINTS)
+
 
 def camel(point: str) -> str:
     """Return an extension point's name as the configuration file spells it."""
@@ -129,6 +132,8 @@ class Plugins(ApiModel):
     """Is notified when a pod is bound."""
     multi_point: PluginSet = PluginSet()
     """Plugins for every point that they implement; the sets of single points take precedence."""
+    pod_group_post_filter: PluginSet = PluginSet()
+    """Runs when a PodGroup is unschedulable: preemption (Kubernetes 1.37)."""
     placement_generate: PluginSet = PluginSet()
     """Lists sets of nodes, so that a PodGroup is scheduled on nodes of one set (alpha); at most one plugin."""
     placement_score: PluginSet = PluginSet()

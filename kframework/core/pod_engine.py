@@ -350,7 +350,7 @@ class PodEngine(PodOutcomes):
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
             nodes, ties = self.cluster.nodes, self._ties
-            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, self._begin_cycle, nodes, ties)
+            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, self._begin_cycle, nodes, ties, self.search)
             problem = mixed_members(queued.group, [*(each.pod for each in pods), *scheduled])
             results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
             searched = perf_counter_ns() - started

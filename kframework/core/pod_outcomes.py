@@ -69,11 +69,11 @@ class PodOutcomes(Engine):
             for other in eviction.lower_priority:
                 self.cluster.nominator.remove(other.uid)
             # The preemptor is not retried until the last victim is terminating.
-            self.preempting.begin(eviction.preemptor.uid, eviction.attempt)
+            self.preempting.begin(eviction.uid, eviction.attempt)
             if self._counts_evictions:
                 # A pod that is still being bound is not evicted through the API.
                 bound = [victim for victim in eviction.victims if victim.uid not in self._binding]
-                self._evaluator.budgets.count_evictions(eviction.preemptor.uid, bound)
+                self._evaluator.budgets.count_evictions(eviction.uid, bound)
             self.host.evict(eviction)
         self.host.report_decision(decision)
         self.failed(queued, consequence.status, consequence.nominated)

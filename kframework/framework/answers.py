@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -106,6 +106,14 @@ class Preempt(msgspec.Struct, frozen=True):
     key: Callable[[Candidate], Hashable]
     status: Status = Status(Code.SUCCESS)
     describe: Callable[[Candidate], str] | None = None
+
+
+class PreemptForGroup(msgspec.Struct, frozen=True):
+    """`pod_group_post_filter`'s answer "evict": the nodes that pods are nominated to, by uid, and the victims."""
+
+    nominations: Mapping[str, str]
+    victims: tuple[PodInfo, ...]
+    status: Status = Status(Code.SUCCESS)
 
 
 class Nominate(msgspec.Struct, frozen=True):

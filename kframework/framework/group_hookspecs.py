@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 import pluggy
 
 if TYPE_CHECKING:
-    from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
+    from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup, PreemptForGroup
+    from kframework.framework.handle import FindNodes
     from kframework.objects import PodGroup
     from kframework.state.nodes import NodeTable
+    from kframework.state.pods import PendingPod
     from kframework.values.status import Status
 
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
@@ -62,5 +64,24 @@ class PlacementScorePlugin(Protocol):
 
         Only with the gate TopologyAwareWorkloadScheduling, and if there is a choice. The waiting pods are not on the
         nodes of the tables.
+        """
+        not_implemented()
+
+
+@runtime_checkable
+class PodGroupPostFilterPlugin(Protocol):
+    """A hook that runs if a PodGroup is unschedulable, for preemption for instance."""
+
+    @hookspec
+    def pod_group_post_filter(
+        self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+    ) -> PreemptForGroup | Status | None:
+        """Propose what would make the group schedulable; change nothing here.
+
+        Only if the group's Status is Unschedulable. `pods` are those that wait, in order; `find_nodes` looks for their
+        nodes again, for example in a what-if without some pods, and does not ask extenders. PreemptForGroup: the engine
+        nominates and evicts. Success: wait, and keep nominations. Success and UnschedulableAndUnresolvable end it,
+        Unschedulable lets the next plugin try, all else is an error of the group. Its Status ends with the reasons
+        given here.
         """
         not_implemented()

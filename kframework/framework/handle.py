@@ -14,10 +14,10 @@ import msgspec
 
 if TYPE_CHECKING:
     from kframework.clock import Clock
-    from kframework.framework.answers import Candidate, Diagnosis
+    from kframework.framework.answers import Candidate, Diagnosis, PreemptForGroup
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.source import Fetch, KeyedBy, Source, WakesPod, WhenStale
-    from kframework.objects import ApiObject
+    from kframework.objects import ApiObject, PodGroup
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
     from kframework.state.pod_groups import PodGroups
@@ -99,6 +99,41 @@ class DryRunResult(msgspec.Struct, frozen=True):
     status: Status
 
 
+class PlacedPod(Protocol):
+    """A pod of a PodGroup with the node that was found for it, and its cycle state then, for what-ifs."""
+
+    @property
+    def pod(self) -> PendingPod:
+        """The pod, which is not on the node now."""
+
+    @property
+    def node(self) -> NodeInfo:
+        """The node."""
+
+    @property
+    def depends_on_other_nodes(self) -> bool:
+        """Whether pods on other nodes may matter to the pod, because a plugin has `add_pod` or `remove_pod` for it."""
+
+    def add_pod(self, other: PodInfo, node: NodeInfo) -> Status | None:
+        """Update the cycle state for a pod that was added to a node of the tables."""
+
+    def remove_pod(self, other: PodInfo, node: NodeInfo) -> Status | None:
+        """Update the cycle state for a pod that was removed from a node of the tables."""
+
+    def rejection(self) -> Status | None:
+        """Return the first rejection of the node, with the pods nominated to it and without them."""
+
+    def reserve(self) -> None:
+        """Run Reserve for the pod, whatever the plugins answer."""
+
+    def unreserve(self) -> None:
+        """Run Unreserve for the pod."""
+
+
+#: Places a PodGroup on the tables as they are now: its pods with a node, in order, or why it cannot be scheduled.
+FindNodes = Callable[[], "Sequence[PlacedPod] | Status"]
+
+
 class Preemption(Protocol):
     """An evaluator of preemption by kube-scheduler's rules, which finds victims without changing anything.
 
@@ -117,6 +152,12 @@ class Preemption(Protocol):
         """Return why the pod may not preempt others now; None if it may.
 
         Its policy is Never, or victims of it, or of another pod, are still terminating on its nominated node.
+        """
+
+    def for_group(self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes) -> PreemptForGroup | Status:
+        """Find the victims of a PodGroup in the whole cluster, for `pod_group_post_filter`, which has the arguments.
+
+        Success: victims of it are still terminating on nodes that its pods are nominated to.
         """
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:

@@ -29,6 +29,7 @@ from kframework.framework.group_hookspecs import (
     PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
     PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
     hookspec,
     not_implemented,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "PlacementFeasiblePlugin",
     "PlacementGeneratePlugin",
     "PlacementScorePlugin",
+    "PodGroupPostFilterPlugin",
     "PostBindPlugin",
     "PostFilterPlugin",
     "PreBindPlugin",
@@ -452,6 +454,7 @@ class Hooks(
     PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
     PlacementScorePlugin,
+    PodGroupPostFilterPlugin,
     PreScorePlugin,
     ScorePlugin,
     ScoreNodesPlugin,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar
+
+from msgspec.structs import replace
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Int32, schema_type
-from kframework.framework.answers import Candidate, ClearNomination, Diagnosis, Preempt
+from kframework.framework.answers import Candidate, ClearNomination, Diagnosis, Preempt, PreemptForGroup
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
+from kframework.framework.handle import FindNodes
 from kframework.framework.plugin import Plugin, Watch, hookimpl
-from kframework.objects import Pod, PodDisruptionBudget
+from kframework.objects import Pod, PodDisruptionBudget, PodGroup
 from kframework.objects.problem import Problem, invalid
 from kframework.plugins.shared_args import percentage_problems
 from kframework.state.pods import PendingPod, PodInfo
@@ -21,6 +24,7 @@ from kframework.values.status import Code, Status, unresolvable
 REASON = "waiting for the preemption for this pod to be finished"
 
 _GATED = unresolvable(REASON)
+_GROUP_GATED = unresolvable("waiting for the preemption for this pod group to be finished")
 
 
 class DefaultPreemptionArgs(ApiArgs):
@@ -50,7 +54,9 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
-        return _GATED if self.handle.preemption.in_progress(pod) else None
+        if not self.handle.preemption.in_progress(pod):
+            return None
+        return _GROUP_GATED if pod.group and self.handle.feature_gates.has_pod_groups else _GATED
 
     @hookimpl
     def post_filter(
@@ -75,6 +81,16 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
         return status if status.code == Code.ERROR else ClearNomination(status)
 
     @hookimpl
+    def pod_group_post_filter(
+        self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+    ) -> PreemptForGroup | Status:
+        found = self.handle.preemption.for_group(group, pods, find_nodes)
+        if isinstance(found, Status):
+            return _with_group_prefix(found)
+        text = f"found a placement for podgroup, preempting {len(found.victims)} victims"
+        return replace(found, status=_with_group_prefix(Status(Code.SUCCESS, (text,))))
+
+    @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         pods = EventResource.POD if self.handle.feature_gates.is_1_36 else EventResource.ASSIGNED_POD
         return [ClusterEvent(pods, ActionType.DELETE, after_pod_deletion)]
@@ -87,6 +103,10 @@ def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint
 
 def _with_prefix(status: Status) -> Status:
     return Status(status.code, (f"preemption: {status.message}",))
+
+
+def _with_group_prefix(status: Status) -> Status:
+    return Status(status.code, (f"pod group preemption: {status.message}",))
 
 
 def _describe_preemption(candidate: Candidate) -> str:

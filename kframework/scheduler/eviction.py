@@ -54,7 +54,7 @@ class EvictionTask:
         failed = not await self._evict_all() or any(errors)
         if failed:
             await asyncio.sleep(RETRY_DELAY)
-        self.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed))
+        self.offer(PreemptionEnded(eviction.uid, eviction.attempt, failed))
 
     async def _evict_all(self) -> bool:
         """Evict the victims, stopping at the first failure; return whether there was one."""
@@ -64,7 +64,7 @@ class EvictionTask:
             async with anyio.create_task_group() as tasks:
                 for victim in others:
                     tasks.start_soon(self._evict, victim)
-            self.offer(LastVictimReached(eviction.preemptor.uid, eviction.attempt, last.uid))
+            self.offer(LastVictimReached(eviction.uid, eviction.attempt, last.uid))
             await self._evict(last)
         except* ClusterError as refused:
             failures += refused.exceptions
@@ -75,7 +75,7 @@ class EvictionTask:
     async def _evict(self, victim: PodInfo) -> None:
         """Requeue a victim that is not bound yet, else delete it; record an Event."""
         eviction = self.eviction
-        note = f"Preempted by pod {eviction.preemptor.uid} on node {eviction.node_name}"
+        note = f"Preempted by {eviction.kind} {eviction.uid} on node {eviction.node_name}"
         reserved = self.waiting.get(victim.uid)
         if reserved is not None and reserved.is_rejected:
             return
@@ -94,7 +94,7 @@ class EvictionTask:
             type="DisruptionTarget",
             status="True",
             reason="PreemptionByScheduler",
-            message=f"{self.eviction.profile}: preempting to accommodate a higher priority pod",
+            message=f"{self.eviction.profile}: preempting to accommodate a higher priority {self.eviction.kind}",
             observed_generation=victim.generation,
         )
         try:

@@ -53,6 +53,8 @@ class Statement:
         self._added: list[PodInfo] = []
         self._replaced: list[int] = []
         self.closed: bool = False
+        #: Whether the scheduler itself holds it open while plugins run.
+        self.is_held: bool = False
         #: The uids of the pods that were added or removed.
         self.changed_uids: set[str] = set()
         #: The pods to be evicted when the outermost statement is committed, and the rows they ran on.

@@ -332,4 +332,4 @@ class RandomHost(Host):
             self.pending_messages += self.events.evict_pod(victim.uid)
         for lower_priority in eviction.lower_priority:
             self.pending_messages += self.events.nominate_pod(lower_priority.uid, "")
-        self.engine.offer(PreemptionEnded(eviction.preemptor.uid, eviction.attempt, failed=False))
+        self.engine.offer(PreemptionEnded(eviction.uid, eviction.attempt, failed=False))

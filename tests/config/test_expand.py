@@ -14,7 +14,7 @@ from kframework.config.configuration import ProfileConfiguration
 from kframework.config.default_plugins import IN_TREE_PLUGINS, REPLACEMENT, default_plugins
 from kframework.config.expand import ExtensionPoints, expand, expand_all, merge_sets
 from kframework.config.load import default_configuration, load_configuration, parse
-from kframework.config.models import PLACEMENT_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
+from kframework.config.models import GROUP_POINTS, POINTS, PluginEntry, Plugins, PluginSet, camel
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
@@ -256,7 +256,7 @@ def test_plugin_twice_in_multi_point_is_no_error_where_every_point_overrides_it(
 
 
 def test_unknown_names_go_unnoticed_where_nothing_is_expanded() -> None:
-    everything = {camel(point): "{disabled: [{name: '*'}]}" for point in (*POINTS, *PLACEMENT_POINTS)}
+    everything = {camel(point): "{disabled: [{name: '*'}]}" for point in (*POINTS, *GROUP_POINTS)}
     everything["queueSort"] = "{disabled: [{name: '*'}], enabled: [{name: PrioritySort}]}"
     everything["bind"] = "{disabled: [{name: '*'}], enabled: [{name: DefaultBinder}]}"
     keys = ", ".join(f"{key}: {value}" for key, value in everything.items())

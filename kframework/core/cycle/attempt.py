@@ -154,9 +154,9 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         )
         return self._failed(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
 
-    def fail_with_group(self, status: Status, outcome: Outcome) -> AttemptResult:
+    def fail_with_group(self, failure: Failure, outcome: Outcome) -> AttemptResult:
         """Fail with the Status of the pod's group, whatever its own outcome."""
-        return self._failed(Failure(status), outcome)
+        return self._failed(failure, outcome)
 
     def _post_filter(self, search: Search, unfit: FitError) -> Suspendable[PostFilterAnswer]:
         """Run PostFilter until extenders accept a result; if they reject one, run the remaining plugins."""
@@ -261,7 +261,7 @@ _NO_REASONS: dict[str, int] = {}
 
 def roll_back_leaked_statements(cluster: ClusterState, profile: Profile) -> None:
     """Roll back what-if statements that a plugin left open, for example by raising."""
-    while cluster.statements:
+    while cluster.statements and not cluster.statements[-1].is_held:
         statement = cluster.statements[-1]
         _log.error("a plugin of profile %r left a statement open; it is undone", profile.name)
         statement.rollback()

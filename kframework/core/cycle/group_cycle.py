@@ -11,19 +11,29 @@ from functools import cache, partial
 from random import Random
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.results import Failure, FitError, Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.rejections import filter_with_nominated_pods
+from kframework.core.cycle.results import Eviction, Failure, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import TURN, Suspendable
+from kframework.core.cycle.suspendable import TURN, Suspendable, run_sync
 from kframework.core.runtime.placement_steps import PlacementSteps
-from kframework.core.runtime.points import run_placement_feasible
+from kframework.core.runtime.points import (
+    run_add_pod,
+    run_placement_feasible,
+    run_pod_group_post_filter,
+    run_remove_pod,
+    run_reserve,
+    run_unreserve,
+)
 from kframework.core.runtime.profile import Profile
 from kframework.errors import PluginError
-from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
+from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup, PreemptForGroup
+from kframework.framework.handle import PlacedPod
 from kframework.objects import PodGroup
-from kframework.state.nodes import NodeTable
+from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod
 from kframework.values.status import Code, Status
 
@@ -31,6 +41,9 @@ _SUCCESS = Status(Code.SUCCESS)
 _UNSCHEDULABLE = "pod group is unschedulable"
 #: After so many pods the other tasks of the loop run, which is some 2 ms.
 PODS_PER_TURN = 32
+
+#: The domain of a group's preemption, named in place of a node.
+_EVERYWHERE = "cluster"
 
 _NOT_REACHED = ScheduleError(Status(Code.UNSCHEDULABLE, (_UNSCHEDULABLE,)))
 
@@ -54,6 +67,8 @@ class WalkedPod:
         self.failed: AttemptResult | None = None
         self.nomination: str = ""
         #: The plugins that rejected it, and those of them that it need not back off for.
+        #: How it fails if its group waits for a preemption.
+        self.waiting: Failure | None = None
         self.rejectors: frozenset[str] = NO_PLUGINS
         self.pending: frozenset[str] = NO_PLUGINS
 
@@ -99,11 +114,14 @@ class WalkedPod:
         self.attempt.narrow(scope)
         queued = self.attempt.queued
         queued.unschedulable_plugins, queued.pending_plugins = self.rejectors, self.pending
+        outcome = self.outcome or _NOT_REACHED
+        if self.waiting is not None:
+            return self.attempt.fail_with_group(replace(self.waiting, status=status), outcome)
         if self.failed is not None and (status.code != Code.ERROR or self.error is not None):
             return self.failed
         if status.code == Code.SUCCESS and self.search is not None and isinstance(self.outcome, ScheduleResult):
             return self.attempt.permit(self.search.state, self.outcome)
-        return self.attempt.fail_with_group(status, self.outcome or _NOT_REACHED)
+        return self.attempt.fail_with_group(Failure(status), outcome)
 
 
 class Walk:
@@ -157,6 +175,29 @@ class Walk:
         found = [(pod.attempt.pod, pod.outcome) for pod in self.pods if pod.failed is None]
         return tuple([(pod, outcome.node) for pod, outcome in found if isinstance(outcome, ScheduleResult)])
 
+    def keep_nominations(self) -> None:
+        """Let all pods wait where they are nominated."""
+        for pod in self.pods:
+            pod.waiting = Failure(self.status, None)
+
+    def preempt(self, found: PreemptForGroup) -> None:
+        """Let the placed pods wait for the victims; the first of them evicts those."""
+        alive = tuple(victim for victim in found.victims if not victim.terminating)
+        placed = [pod for pod in self.pods if pod.attempt.pod.uid in found.nominations]
+        for pod in placed:
+            pod.waiting = Failure(self.status, found.nominations[pod.attempt.pod.uid])
+        if placed and found.victims:
+            leader = placed[0].attempt
+            args = leader.trace.attempt, self._profile.name, found.status.plugin, leader.pod
+            eviction = Eviction(*args, _EVERYWHERE, alive, (), self._group) if alive else None
+            victims = tuple(victim.key for victim in found.victims)
+            placed[0].waiting = Failure(self.status, found.nominations[leader.pod.uid], eviction, victims)
+        elif placed:
+            # There is nothing to wait for but the backoff.
+            self.status = Status(self.status.code, self.status.reasons)
+            for pod in self.pods:
+                pod.rejectors = pod.pending = NO_PLUGINS
+
     def conclude(self, pod: WalkedPod) -> AttemptResult:
         """Conclude a pod's attempt, which the walk decides."""
         return pod.conclude(self.status, self._scope)
@@ -196,6 +237,44 @@ class Walk:
         return run_placement_feasible(self._profile.placement_feasible, self._group, progress)
 
 
+class FoundNode(PlacedPod):
+    """What a search found for a pod, with its cycle state as it was then, for what-ifs about the pods around it."""
+
+    def __init__(self, search: Search, node: NodeInfo) -> None:
+        self._search = search
+        self._filters = tuple(search.filters)
+        self._extended = tuple(step for step in self._filters if step.add_pod or step.remove_pod)
+        self._state = search.state.clone() if self._extended else search.state
+        self._node = node
+
+    @property
+    def pod(self) -> PendingPod:
+        return self._search.pod
+
+    @property
+    def node(self) -> NodeInfo:
+        return self._node
+
+    @property
+    def depends_on_other_nodes(self) -> bool:
+        return bool(self._extended)
+
+    def add_pod(self, other: PodInfo, node: NodeInfo) -> Status | None:
+        return run_add_pod(self._extended, self._state, self.pod, other, node)
+
+    def remove_pod(self, other: PodInfo, node: NodeInfo) -> Status | None:
+        return run_remove_pod(self._extended, self._state, self.pod, other, node)
+
+    def rejection(self) -> Status | None:
+        return filter_with_nominated_pods(self._search, self._filters, self._state, self._node)
+
+    def reserve(self) -> None:
+        run_reserve(self._search.profile, self._state, self.pod, self._node.name)
+
+    def unreserve(self) -> None:
+        run_unreserve(self._search.profile, self._state, self.pod, self._node.name)
+
+
 class GroupCycle:
     """One cycle of a PodGroup that has `scheduled` pods on nodes already.
 
@@ -212,6 +291,7 @@ class GroupCycle:
         begin: Callable[[QueuedPod], Attempt],
         nodes: NodeTable,
         random: Random,
+        search: Callable[[Attempt], Search],
     ) -> None:
         self.status: Status = _SUCCESS
         self._group = group
@@ -220,10 +300,13 @@ class GroupCycle:
         self._attempts = [cache(partial(begin, queued)) for queued in pods]
         self._nodes = nodes
         self._random = random
+        self._search = search
 
     def run(self, find_node: FindNode) -> Suspendable[list[AttemptResult]]:
         """Place the group; return the results of its pods' attempts, in order."""
         walk = yield from self.find_placement(find_node)
+        if walk.status.code == Code.UNSCHEDULABLE and self._profile.pod_group_post_filter:
+            self._run_post_filter(walk)
         self.status, results = walk.status, []
         for index, pod in enumerate(walk.pods):
             results.append(walk.conclude(pod))
@@ -267,6 +350,45 @@ class GroupCycle:
         text = f"0/{len(placements)} placements are available, first placement status: {first.status.message}"
         first.status = Status(Code.UNSCHEDULABLE, (text,), first.status.plugin)
         return first
+
+    # -- PodGroupPostFilter ------------------------------------------------------------------------------------------
+
+    def _run_post_filter(self, walk: Walk) -> None:
+        """Look for a way out of the walk that failed: pods may wait on the nodes that a preemption frees."""
+        pods = [pod.attempt.pod for pod in walk.pods]
+        answer = run_pod_group_post_filter(self._profile, self._group, pods, self._find_nodes_again)
+        roll_back_leaked_statements(walk.pods[0].attempt.cluster, self._profile)
+        status = answer.status if isinstance(answer, PreemptForGroup) else answer
+        if isinstance(answer, PreemptForGroup):
+            walk.preempt(answer)
+        elif status.code == Code.SUCCESS:
+            walk.keep_nominations()
+        elif not status.is_rejected:
+            walk.status = status
+            return
+        before = walk.status
+        walk.status = Status(before.code, (*before.reasons, *status.reasons), before.plugin)
+
+    def _find_nodes_again(self) -> Sequence[FoundNode] | Status:
+        """Look for nodes on the tables as they are now, and give the nodes back; extenders are not asked."""
+        found: dict[Search | None, FoundNode] = {}
+
+        def find_node(attempt: Attempt, last: Search | None) -> Suspendable[tuple[Search, Outcome]]:
+            search = self._search(attempt)
+            search.extenders = None
+            outcome = yield from search.steps()
+            node = self._nodes.find(outcome.node) if isinstance(outcome, ScheduleResult) else None
+            if node is not None:
+                found[search] = FoundNode(search, node)
+            return search, outcome
+
+        walk = run_sync(self.find_placement(find_node))
+        if walk.status.code != Code.SUCCESS:
+            return walk.status
+        walk.undo()
+        return [found[pod.search] for pod in walk.pods if pod.failed is None and pod.search in found]
+
+    # -- placements --------------------------------------------------------------------------------------------------
 
     def _choose(self, steps: PlacementSteps, fitting: Sequence[tuple[Walk, GroupPlacement]]) -> Walk:
         """Take the nodes again of the walk in the best placement, drawn among equal ones."""

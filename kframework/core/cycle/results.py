@@ -12,6 +12,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
+from kframework.objects import PodGroup
 from kframework.state.node_order import Positions
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
@@ -92,6 +93,8 @@ class Reservation(msgspec.Struct, eq=False, weakref=True):
 class Eviction(msgspec.Struct, frozen=True):
     """The victims of a preemption, none of them terminating yet, and what their eviction needs.
 
+    The preemptor is a pod, or the `group` that this pod is the first of.
+
     `plugin` proposed it. `outranked` are the pods of lower priority that lose their nomination to the node; the API is
     not informed yet.
     """
@@ -103,6 +106,17 @@ class Eviction(msgspec.Struct, frozen=True):
     node_name: str
     victims: tuple[PodInfo, ...]
     lower_priority: tuple[PodInfo, ...]
+    group: PodGroup | None = None
+
+    @property
+    def uid(self) -> str:
+        """The uid of the preemptor."""
+        return self.preemptor.uid if self.group is None else self.group.metadata.uid
+
+    @property
+    def kind(self) -> str:
+        """The preemptor's kind, as texts name it."""
+        return "pod" if self.group is None else "podgroup"
 
 
 class Failure(msgspec.Struct, frozen=True):

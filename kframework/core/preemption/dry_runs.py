@@ -97,7 +97,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
                 rejection = what_if.rejection(search.filters)
                 if rejection is None:
                     return self._find_victims(what_if, potential_victims)
-            except _ExtensionError as error:
+            except ExtensionError as error:
                 return error.status
         if rejection.is_rejected:
             self.hopeless[node.row] = staying, nominated, rejection
@@ -126,7 +126,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
         return False
 
 
-class _ExtensionError(Exception):
+class ExtensionError(Exception):
     """Raised when a plugin's AddPod or RemovePod fails; carries its Status."""
 
     def __init__(self, status: Status) -> None:
@@ -154,23 +154,23 @@ class _WhatIf:
             node = self._homes[pod]
             self._statement.add(pod, node.name)
             if self._extended:
-                _raise_on_error(run_add_pod(self._extended, self._state, self._search.pod, pod, node))
+                raise_on_error(run_add_pod(self._extended, self._state, self._search.pod, pod, node))
 
     def remove(self, unit: Unit) -> None:
         for pod in unit:
             node = self._homes[pod] = self._by_row[pod.row]
             self._statement.remove(pod)
             if self._extended:
-                _raise_on_error(run_remove_pod(self._extended, self._state, self._search.pod, pod, node))
+                raise_on_error(run_remove_pod(self._extended, self._state, self._search.pod, pod, node))
 
     def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
         """Return the first rejection of the node, with the pods nominated to it and without them."""
         return filter_with_nominated_pods(self._search, filters, self._state, self.node)
 
 
-def _raise_on_error(status: Status | None) -> None:
+def raise_on_error(status: Status | None) -> None:
     if status is not None:
-        raise _ExtensionError(status)
+        raise ExtensionError(status)
 
 
 #: The number of combinations of budget sets whose uses are cached.

@@ -16,12 +16,13 @@ from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import FilterTarget, StatusTable
 from kframework.core.cycle.search import Search
 from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, rank_candidate
+from kframework.core.preemption.groups import GroupPreemption
 from kframework.core.preemption.units import Units
 from kframework.core.runtime.profile import Signature
-from kframework.framework.answers import Candidate, Diagnosis
+from kframework.framework.answers import Candidate, Diagnosis, PreemptForGroup
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import DryRunResult, Preemption
-from kframework.objects import PodDisruptionBudget
+from kframework.framework.handle import DryRunResult, FindNodes, Preemption
+from kframework.objects import PodDisruptionBudget, PodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo
@@ -64,7 +65,8 @@ class Evaluator(Preemption):
         self._cache = DryRunCache(cluster, budget)
 
     def in_progress(self, pod: PendingPod) -> bool:
-        return self._ongoing.blocks(pod.uid, self._cluster.pods)
+        uid = self._units.preemptor(pod) if pod.group else pod.uid
+        return self._ongoing.blocks(uid, self._cluster.pods)
 
     def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         if pod.spec.preemption_policy == "Never":
@@ -75,6 +77,9 @@ class Evaluator(Preemption):
             return None
         terminating = (other for other in node.pods if other.terminating and other.disrupted)
         return _VICTIMS_TERMINATING if self._units.below(pod.priority, terminating) else None
+
+    def for_group(self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes) -> PreemptForGroup | Status:
+        return GroupPreemption(self._cluster, self._units, self.budgets).find(group, pods, find_nodes)
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
         return self.dry_run(self._checked_search(pod), state)(node)

@@ -49,6 +49,11 @@ class Units:
         group = self._group_of(pod)
         return pod.priority if group is None else group.spec.priority or 0
 
+    def preemptor(self, pod: PodInfo) -> str:
+        """Return the uid of the pod's group, which preempts as a whole, or of the pod itself."""
+        group = self._group_of(pod)
+        return pod.uid if group is None else group.metadata.uid
+
     def below(self, priority: int, pods: Iterable[PodInfo]) -> list[Unit]:
         """List the units of lower priority that these pods belong to."""
         exempt = self._exempt

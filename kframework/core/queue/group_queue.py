@@ -91,7 +91,7 @@ class GroupQueue(SchedulingQueue):
         self._incomplete: dict[GroupKey, dict[str, QueuedPod]] = {}
         #: The members that wait for the end of their group's cycle, for each group in one.
         self._pending: dict[GroupKey, dict[str, QueuedPod]] = {}
-        #: The groups of the pods that wait or are in flight, by uid.
+        #: The groups of the pods that wait or are in flight, by uid; a known group is there by its own uid.
         self._group_of: dict[str, GroupKey] = {}
         #: The numbers of groups, and of their pods, that entered each queue, by queue and event.
         self.incoming_groups: Counter[tuple[str, str]] = Counter()
@@ -110,6 +110,7 @@ class GroupQueue(SchedulingQueue):
         """Add or replace a PodGroup; the pods that lacked it enter the queue."""
         key = group.metadata.namespace, group.metadata.name
         self.groups[key] = group
+        self._group_of[group.metadata.uid] = key
         if key in self._queued:
             self._queued[key].group = group
         for member in self._incomplete.pop(key, {}).values():
@@ -119,6 +120,7 @@ class GroupQueue(SchedulingQueue):
         """Remove a deleted PodGroup; its pods are incomplete."""
         key = group.metadata.namespace, group.metadata.name
         self.groups.pop(key, None)
+        self._group_of.pop(group.metadata.uid, None)
         queued = self._queued.pop(key, None)
         if queued is not None:
             super().delete(queued.pod.uid)
@@ -314,7 +316,7 @@ class GroupQueue(SchedulingQueue):
     # -- queries -----------------------------------------------------------------------------------------------------
 
     def _leader(self, uid: str) -> str:
-        """Return the uid under which a pod is in a queue: that of its group's first member."""
+        """Return the uid under which a pod or a group is in a queue: that of the group's first member."""
         key = self._group_of.get(uid)
         queued = None if key is None else self._queued.get(key)
         return uid if queued is None else queued.pod.uid

@@ -29,6 +29,7 @@ POINTS: Mapping[str, tuple[str, ...]] = {
     "post_bind": ("post_bind",),
     "placement_generate": ("placement_generate",),
     "placement_score": ("placement_score",),
+    "pod_group_post_filter": ("pod_group_post_filter",),
 }
 
 #: Points that run once per cycle, synchronously, and so may be wrapped.

@@ -6,15 +6,25 @@ and its distribution; the traceback goes to the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
+from msgspec.structs import replace
 
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, Hook, PreFilterStep, StatusStep, Step
 from kframework.errors import FAULTS, safe_repr
-from kframework.framework.answers import ClearNomination, Diagnosis, GroupProgress, Nominate, PluginResult, Preempt
+from kframework.framework.answers import (
+    ClearNomination,
+    Diagnosis,
+    GroupProgress,
+    Nominate,
+    PluginResult,
+    Preempt,
+    PreemptForGroup,
+)
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import FindNodes
 from kframework.objects import PodGroup
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -208,6 +218,30 @@ def run_post_filter_plugin(
         return PostFilterAnswer((answer or Status(Code.UNSCHEDULABLE)).with_plugin(step.name))
     problem = f"answered {safe_repr(answer)}, which the contract does not allow"
     return PostFilterAnswer(profile.fault_status(step.name, "post_filter", problem))
+
+
+def run_pod_group_post_filter(
+    profile: Profile, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+) -> PreemptForGroup | Status:
+    """Run the PodGroupPostFilter plugins until one does not answer Unschedulable; the reasons of those add up."""
+    reasons: list[str] = []
+    for step in profile.pod_group_post_filter:
+        hook = Hook(step.name, "pod_group_post_filter", profile.fault_status)
+        try:
+            answer = step.call(group, pods, find_nodes)
+        except FAULTS as error:
+            return hook.fault_status(error)
+        if isinstance(answer, PreemptForGroup):
+            return replace(answer, status=answer.status.with_plugin(step.name))
+        running = f'PodGroupPostFilter plugin "{step.name}"'
+        allowed = (Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        status = hook.check_answer(answer, running, allowed)
+        if status is None and isinstance(answer, Status):
+            return answer.with_plugin(step.name)
+        if status is not None and status.code != Code.UNSCHEDULABLE:
+            return status
+        reasons += () if status is None else status.reasons
+    return Status(Code.UNSCHEDULABLE, tuple(reasons))
 
 
 # -- PreScore ------------------------------------------------------------------------------------------------------

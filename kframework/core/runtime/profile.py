@@ -144,6 +144,7 @@ class Profile:
             generators, scorers = (self.points.get(point, ()) for point in PLACEMENT_POINTS)
             self.placements = PlacementSteps(plugins, generators, scorers, placement_weights or {}, self.fault_status)
         self.post_filter: tuple[Step, ...] = self._compile_steps("post_filter")
+        self.pod_group_post_filter: tuple[Step, ...] = self._compile_steps("pod_group_post_filter")
         self.pre_score: tuple[StatusStep, ...] = self._compile_status_steps("pre_score", "PreScore", (Code.SKIP,))
         self.scores: tuple[ScoreStep, ...] = tuple(
             ScoreStep(self.plugins[n], weights.get(n) or 1, self.fault_status) for n in self.points["score"]

@@ -14,7 +14,7 @@ from kframework.config.configuration import Configuration, ProfileConfiguration,
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.document import YamlLocation
 from kframework.config.expand import ExtensionPoints, expand_all
-from kframework.config.models import PLACEMENT_POINTS, POINTS, camel
+from kframework.config.models import GROUP_POINTS, POINTS, camel
 from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
@@ -256,7 +256,7 @@ def _create_plugin(name: str, args: PluginArgs, registry: Registry, handle: Hand
 
 def _locate_error(profiles: Sequence[ProfileConfiguration], error: PluginError) -> ConfigError:
     """Return the error with the location in the file that names the plugin."""
-    keys = (*POINTS, *PLACEMENT_POINTS, "multi_point")
+    keys = (*POINTS, *GROUP_POINTS, "multi_point")
     locations = (plugin_references(profile, key, "enabled", error.plugin) for profile in profiles for key in keys)
     location = next(chain(*locations), profiles[0].location)
     return location.error(Problem((), str(error)))

@@ -27,6 +27,9 @@ from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.testing import make_pod
 from tests.support.groups import GROUPS, basic, gang, members, nodes, simulate
 
+#: How the message of a rejected group ends if there is nothing to preempt.
+NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
+
 
 def places(simulation: Simulation) -> dict[str, str | None]:
     return {outcome.pod.removeprefix("default/"): outcome.node for outcome in simulation.outcomes}
@@ -55,13 +58,13 @@ def test_gang_that_does_not_fit_gives_all_its_room_back() -> None:
     simulation.run(1)
     found = places(simulation)
     assert found.pop("other") is not None and not any(found.values())
-    text = "pod group is unschedulable, minCount (4) cannot be satisfied: 3 scheduled, 0 remaining"
+    text = f"pod group is unschedulable, minCount (4) cannot be satisfied: 3 scheduled, 0 remaining, {NO_VICTIMS}"
     assert condition(simulation, "g") == ("False", "Unschedulable", text)
 
 
 def test_members_of_a_rejected_gang_say_why_in_their_own_words_or_in_those_of_the_group() -> None:
     simulation = simulate([*nodes(2), gang("g", 4), *members("g", 5, cpu="3")])
-    text = "pod group is unschedulable, minCount (4) cannot be satisfied: 2 scheduled, 1 remaining"
+    text = f"pod group is unschedulable, minCount (4) cannot be satisfied: 2 scheduled, 1 remaining, {NO_VICTIMS}"
     found = messages(simulation)
     assert found["g-0"] == found["g-1"] == found["g-4"] == text
     assert found["g-2"].startswith("0/2 nodes are available: 2 Insufficient cpu.")
@@ -88,7 +91,7 @@ def test_group_without_a_minimum_is_scheduled_with_one_member() -> None:
 
 def test_group_without_a_minimum_is_unschedulable_if_no_pod_fits() -> None:
     simulation = simulate([*nodes(1), basic("g"), *members("g", 2, cpu="9")])
-    assert condition(simulation, "g") == ("False", "Unschedulable", "pod group is unschedulable")
+    assert condition(simulation, "g") == ("False", "Unschedulable", f"pod group is unschedulable, {NO_VICTIMS}")
 
 
 def test_gang_in_a_cluster_without_nodes_is_unschedulable() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework import Simulation
 from kframework.objects import ApiObject, Node
 from kframework.testing import make_node, make_pod
-from tests.core.cycle.test_group_cycle import condition, messages, places
+from tests.core.cycle.test_group_cycle import NO_VICTIMS, condition, messages, places
 from tests.support.groups import PLACEMENTS, basic, gang, in_one, members
 
 
@@ -35,7 +35,7 @@ def test_group_that_fits_nowhere_says_so_of_the_first_domain_by_name() -> None:
     nodes = [*rack("b", 1, cpu=9), *rack("a", 2), *rack("c", 2)]
     simulation = simulate(*nodes, in_one("rack", gang("g", 4)), *members("g", 4, cpu="3"))
     text = "pod group is unschedulable, minCount (4) cannot be satisfied: 2 scheduled, 1 remaining"
-    status = f"0/3 placements are available, first placement status: {text}"
+    status = f"0/3 placements are available, first placement status: {text}, {NO_VICTIMS}"
     assert condition(simulation, "g") == ("False", "Unschedulable", status)
     found = messages(simulation)
     assert found["g-0"] == found["g-3"] == status
@@ -53,7 +53,7 @@ def test_rejected_group_gives_the_room_of_all_domains_back() -> None:
 
 def test_nodes_without_the_label_are_in_no_domain() -> None:
     simulation = simulate(make_node("bare", cpu=64), in_one("rack", gang("g", 1)), *members("g", 1))
-    assert condition(simulation, "g") == ("False", "Unschedulable", "no feasible placements found")
+    assert condition(simulation, "g") == ("False", "Unschedulable", f"no feasible placements found, {NO_VICTIMS}")
     simulation.create(rack("a", 1)[0])
     simulation.run(30)
     assert racks(simulation) == {"a"}
@@ -92,7 +92,7 @@ def test_late_member_joins_the_domain_of_the_others() -> None:
 def test_group_without_a_constraint_has_one_placement() -> None:
     simulation = simulate(*rack("a", 2), gang("g", 3), *members("g", 3, cpu="3"))
     text = "pod group is unschedulable, minCount (3) cannot be satisfied: 2 scheduled, 0 remaining"
-    status = f"0/1 placements are available, first placement status: {text}"
+    status = f"0/1 placements are available, first placement status: {text}, {NO_VICTIMS}"
     assert condition(simulation, "g") == ("False", "Unschedulable", status)
 
 
