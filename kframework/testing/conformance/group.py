@@ -166,8 +166,6 @@ def reason_to_pass_over(case: Case, recorded: GroupInput) -> str:
             return f"members differ in {what.replace('_', ' ')}"
     if recorded.nominated_pods and any(pod.status.nominated_node_name for pod in recorded.pending):
         return "it is not known when 1.36 counts other nominated pods beside nominated members"
-    if any(each.spec.scheduling_constraints is not None for each in groups):
-        return "placements are not decided yet"
     lowest = min((pod.spec.priority or 0 for pod in recorded.pending), default=0)
     if any((pod.spec.priority or 0) < lowest for pod in recorded.pods):
         return "1.37 may evict pods of lower priority"
