@@ -259,10 +259,12 @@ class MatchingTerms:
             self.sources[key] = tally.sources
             self._tallies[key] = tally
         tallied = [(key.role, key.sign, tally.topology, tally) for key, tally in self._tallies.items()]
-        self.affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "affinity")
-        self.anti_affinity = tuple((topology, tally) for role, _, topology, tally in tallied if role == "anti_affinity")
+        self.affinity = tuple([(topology, tally) for role, _, topology, tally in tallied if role == "affinity"])
+        self.anti_affinity = tuple(
+            [(topology, tally) for role, _, topology, tally in tallied if role == "anti_affinity"]
+        )
         self.preferred = tuple(
-            (sign, topology, tally) for role, sign, topology, tally in tallied if role == "preferred"
+            [(sign, topology, tally) for role, sign, topology, tally in tallied if role == "preferred"]
         )
         self.nbytes = sum(tally.values.nbytes + 16 * len(tally.sources) for tally in self._tallies.values())
 

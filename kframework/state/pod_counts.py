@@ -80,11 +80,12 @@ class WeightedSelections:
         return () if len(self._by_label) > 1 else tuple(each for each in self._by_label if each is not None)
 
     def weight(self, pods: LabelClass) -> int:
-        entries = (self._by_label.get(label) for label in (None, *pods.labels.items()))
-        return sum(
+        entries = filter(None, map(self._by_label.get, (None, *pods.labels.items())))
+        weights = [
             int(as_column(weights)[conditions.find(pods.namespace, {}, pods.labels)].sum())
-            for weights, conditions in filter(None, entries)
-        )
+            for weights, conditions in entries
+        ]
+        return sum(weights)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, WeightedSelections) and self.selections == other.selections)

@@ -35,6 +35,7 @@ from kframework.core.runtime.steps import (
     status_step,
 )
 from kframework.errors import FAULTS, PluginError, format_error, safe_repr
+from kframework.framework.answers import NOTHING
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import (
     DEFAULT_EVENTS,
@@ -181,6 +182,7 @@ class Profile:
         self._recent: set[int] = set()
         self._earlier: set[int] = set()
         #: The indices of signers whose answers may differ between pods of one template.
+        self._domain_readers = tuple(index for index, plugin in enumerate(self.placement) if plugin.reads == "domains")
         self._uncached_signers = tuple(
             index
             for index, plugin in enumerate(self.placement)
@@ -205,20 +207,31 @@ class Profile:
     def sign(self, pod: PendingPod, epoch: int | None = None) -> Signature:
         """Return the pod's signature; PluginError if a `sign` hook raises or returns something unhashable.
 
-        While `epoch` (`ClusterState.epoch`) is unchanged, plugins that declare what `sign` reads run once per kind.
+        While `epoch` (`ClusterState.epoch`) is unchanged, plugins that declare what `sign` reads run once per kind. The
+        first pod of a kind is not signed by plugins that read domains: a pod with labels of its own, as one of a
+        StatefulSet, stays the only one, and to call the plugin costs less than the answers of all domains.
         """
         kind = pod.kind
         if epoch is None or kind.signed_at != epoch or kind.signed_by is not self:
             signature = self._intern([self._sign_with(index, pod) for index in range(len(self._signers))])
-            if epoch is not None:
-                kind.signature, kind.signed_by, kind.signed_at = signature, self, epoch
-            return signature
+            if epoch is None:
+                return signature
+            is_first = kind.signed_by is not self
+            kind.signature, kind.signed_by, kind.signed_at = signature, self, epoch
+            return self._without_domains(signature) if is_first else signature
         signature = cast("Signature", kind.signature)
         if not self._uncached_signers:
             return signature
         values = list(signature.values)
         for index in self._uncached_signers:
             values[index] = self._sign_with(index, pod)
+        return self._intern(values)
+
+    def _without_domains(self, signature: Signature) -> Signature:
+        values = list(signature.values)
+        for index in self._domain_readers:
+            if values[index] is not NOTHING:
+                values[index] = None
         return self._intern(values)
 
     def without_new_fields(self, signature: Signature, pod: PendingPod) -> Signature:

@@ -83,6 +83,9 @@ def test_equal_pods_share_one_signature() -> None:
     assert [value is None for value in compiled.sign(one).values] == [False, True]
 
 
+TEAMS: Sequence[dict[str, str]] = ({"team": "a"}, {"team": "a"}, {})
+
+
 class Counting(Plugin):
     """Signs by a label, and counts how often it is asked."""
 
@@ -115,6 +118,20 @@ def test_pods_of_one_template_are_signed_once_per_epoch() -> None:
     assert Counting.asked == 2
     assert compiled.sign(alike[0], epoch=2) is first and Counting.asked == 3
     assert compiled.sign(alike[0]) is first and Counting.asked == 4
+
+
+class Domains(Counting):
+    """Signs as above, and reads domains."""
+
+    name = "Domains"
+    reads = "domains"  # type: ignore[assignment]  # mypy takes the other for the only value
+
+
+def test_plugin_that_reads_domains_does_not_sign_the_first_pod_of_a_kind() -> None:
+    compiled, interned = profile(Domains), TemplateInterner()
+    one, two, other = (PendingPod(make_pod(n, labels=own), interned) for n, own in zip("123", TEAMS, strict=True))
+    assert [compiled.sign(pod, epoch=1).values[0] for pod in (one, two, other)] == [None, "a", NOTHING]
+    assert compiled.sign(one, epoch=2).values[0] == "a"
 
 
 def test_plugin_without_sign_reads_signs_each_pod() -> None:
