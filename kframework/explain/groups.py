@@ -51,7 +51,8 @@ class GroupExplainer:
         """Place the waiting pods in a what-if, and look for remedies; in slices."""
         enough = self._group is not None and len(self._members) >= (self._minimum or 0)
         has_claims = any(pod.claims or pod.spec.resource_claims for pod in self._waiting)
-        if enough and not has_claims and 0 < len(self._waiting) <= _MAX_TRIED:
+        in_domain = self._group is not None and self._group.spec.scheduling_constraints is not None
+        if enough and not has_claims and not in_domain and 0 < len(self._waiting) <= _MAX_TRIED:
             yield from time_sliced(self._place(), FullEvaluation(self._engine, self._waiting[0]).isolated)
 
     def _place(self) -> Iterator[None]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from kframework.objects.meta import ApiObject, ApiStruct, Condition, LabelSelector, ObjectMeta
+from kframework.objects.pod import PodResourceClaim
+from kframework.objects.pod_groups import DisruptionMode, PodGroupSchedulingConstraints, PodGroupSchedulingPolicy
 from kframework.objects.storage import ObjectReference
 
 
@@ -336,6 +338,15 @@ class SuccessPolicy(ApiStruct, frozen=True, kw_only=True):
     rules: tuple[SuccessPolicyRule, ...] = ()
 
 
+class JobScheduling(ApiStruct, frozen=True, kw_only=True):
+    """How the pods of a job are scheduled as a group; without a policy, as a basic one."""
+
+    scheduling_policy: PodGroupSchedulingPolicy | None = None
+    scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    disruption_mode: DisruptionMode | None = None
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+
+
 class JobSpec(ApiStruct, frozen=True, kw_only=True):
     """The `spec` of a job."""
 
@@ -354,6 +365,7 @@ class JobSpec(ApiStruct, frozen=True, kw_only=True):
     selector: LabelSelector | None = None
     manual_selector: bool = False
     managed_by: str | None = None
+    scheduling: JobScheduling | None = None
     template: WorkloadPodTemplate = WorkloadPodTemplate()
 
 

@@ -105,6 +105,7 @@ EFFECTIVE_GATES: Final = frozenset(
     {
         *("DRADeviceTaintRules", "DRAFractionalCapacityRange", "GenericWorkload"),
         *("StorageCapacityScoring", "TopologyAwareWorkloadScheduling", "VolumeLimitScaling"),
+        "WorkloadWithJob",
     }
 )
 

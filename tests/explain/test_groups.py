@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kframework.explain.explanation import Explanation, GroupExplanation, State
 from kframework.explain.text import format_explanation
 from kframework.objects import ApiObject
+from kframework.objects.pod_groups import PodGroupSchedulingConstraints, TopologyConstraint
 from kframework.testing import make_node, make_pod
 from tests.support.groups import basic, gang, members, nodes, simulate
 
@@ -86,3 +88,11 @@ def test_text_tells_remedies_of_the_group_from_those_of_the_pod() -> None:
 
 def test_pod_without_a_group_has_none() -> None:
     assert explain([*nodes(1), make_pod("alone")], "alone").group is None
+
+
+def test_group_with_a_topology_constraint_is_not_tried() -> None:
+    constraints = PodGroupSchedulingConstraints(topology=(TopologyConstraint(key="rack"),))
+    group = gang("racked", 2)
+    group = replace(group, spec=replace(group.spec, scheduling_constraints=constraints))
+    found = group_of([*nodes(1, cpu=1), group, *members("racked", 2)], "racked-0")
+    assert (found.fits, found.remedies) == (None, ())

@@ -47,7 +47,28 @@ from kframework.in_memory.workloads.job_pods import (
     with_job_condition,
 )
 from kframework.in_memory.workloads.replica_set import BURST
-from kframework.objects import ApiObject, Job, JobStatus, Pod, UncountedTerminatedPods
+from kframework.objects import (
+    ApiObject,
+    Job,
+    JobStatus,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodGroupSpec,
+    UncountedTerminatedPods,
+    Workload,
+)
+from kframework.objects.kinds import owner_reference
+from kframework.objects.pod_groups import (
+    CHOSEN,
+    GangSchedulingPolicy,
+    PodGroupSchedulingPolicy,
+    PodGroupTemplate,
+    TypedLocalObjectReference,
+    WorkloadReference,
+    WorkloadTemplates,
+)
+from kframework.objects.workloads import JobScheduling
 
 #: The manager of jobs that name none.
 _MANAGER = "kubernetes.io/job-controller"
@@ -165,6 +186,9 @@ class JobController(ControlLoop):
         finalizers = tuple(each for each in template.metadata.finalizers if each != TRACKING)
         settings: dict[str, object] = {"finalizers": (*finalizers, TRACKING)}
         spec = template.spec
+        if self._cluster.feature_gates.is_enabled("WorkloadWithJob") and "schedulingGroup" not in spec:
+            self._create_group(job)
+            spec = spec | {"schedulingGroup": {"podGroupName": job.metadata.name}}
         if index is not None:
             name, suffix = job.metadata.name, f"-{index}-"
             index_labels = {COMPLETION_INDEX: str(index)}
@@ -173,6 +197,21 @@ class JobController(ControlLoop):
             settings["annotations"] = template.metadata.annotations | index_labels | _failure_annotations(job, before)
             spec = _with_index_variable(spec) | {"hostname": f"{name}-{index}"}
         create_pod(self._cluster, job, template, spec, **settings)
+
+    def _create_group(self, job: Job) -> None:
+        """Create the job's PodGroup, and the Workload that it comes from, unless there is one of its name."""
+        name, namespace = job.metadata.name, job.metadata.namespace
+        if self._cluster.find(PodGroup, name, namespace) is not None:
+            return
+        metadata = ObjectMeta(name=name, namespace=namespace, owner_references=(owner_reference(job),))
+        group = _group_template(job)
+        if self._cluster.find(Workload, name, namespace) is None:
+            controller = TypedLocalObjectReference(api_group="batch", kind="Job", name=name)
+            templates = WorkloadTemplates(controller_ref=controller, pod_group_templates=(group,))
+            self._cluster.add(Workload(metadata=metadata, spec=templates))
+        fields = {field: getattr(group, field) for field in group.__struct_fields__ if field != "name"}
+        reference = WorkloadReference(workload_name=name, template_name=group.name)
+        self._cluster.add(PodGroup(metadata=metadata, spec=PodGroupSpec(workload_ref=reference, **fields)))
 
     def _delete_pods(self, pods: list[Pod]) -> _PodChanges:
         for pod in pods:
@@ -312,6 +351,22 @@ def _with_suspended_condition(job: Job, status: JobStatus, now: float) -> JobSta
     if conditions == status.conditions:
         return status
     return replace(status, conditions=conditions, start_time=None if job.spec.suspend else rfc3339(now))
+
+
+def _group_template(job: Job) -> PodGroupTemplate:
+    """Return the template of a job's group, which has the priority of its pods; a gang needs all pods by default."""
+    scheduling, pod = job.spec.scheduling or JobScheduling(), job.spec.template.spec
+    policy = scheduling.scheduling_policy or PodGroupSchedulingPolicy(basic=CHOSEN)
+    if policy.gang is not None and not policy.gang.min_count:
+        policy = replace(policy, gang=GangSchedulingPolicy(min_count=job.spec.parallelism or 1))
+    return PodGroupTemplate(
+        name="pods",
+        scheduling_policy=policy,
+        scheduling_constraints=scheduling.scheduling_constraints,
+        disruption_mode=scheduling.disruption_mode,
+        resource_claims=scheduling.resource_claims,
+        priority_class_name=str(pod.get("priorityClassName", "")),
+    )
 
 
 def _failure_annotations(job: Job, before: Pod | None) -> dict[str, str]:

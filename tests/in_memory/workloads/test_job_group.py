@@ -1,0 +1,57 @@
+"""With the gate WorkloadWithJob the Job controller creates the group of a job's pods."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from kframework import Simulation
+from kframework.config.load import load_configuration
+from kframework.objects import Job, Pod, PodGroup, PodSchedulingGroup, Workload
+from kframework.objects.pod_groups import GangSchedulingPolicy, PodGroupSchedulingPolicy
+from kframework.objects.workloads import JobScheduling
+from kframework.testing import make_node
+from tests.in_memory.workloads.workload_cluster import job
+
+WORK = job(parallelism=3, completions=3)
+GANG = JobScheduling(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy()))
+
+
+def run(work: Job, *, cpu: int, gates: tuple[str, ...] = ("GenericWorkload", "WorkloadWithJob")) -> Simulation:
+    document = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration"}
+    config = load_configuration({**document, "featureGates": dict.fromkeys(gates, True)})
+    template = replace(
+        work.spec.template, spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
+    )
+    work = replace(work, spec=replace(work.spec, template=template))
+    simulation = Simulation([make_node("n", cpu=cpu), work], config=config)
+    simulation.run(3)
+    return simulation
+
+
+def bound(simulation: Simulation) -> int:
+    return sum(bool(pod.spec.node_name) for pod in simulation.cluster.objects(Pod))
+
+
+def test_job_has_a_basic_group_and_its_workload() -> None:
+    simulation = run(WORK, cpu=2)
+    (group,), (workload,) = simulation.cluster.objects(PodGroup), simulation.cluster.objects(Workload)
+    assert (group.metadata.name, group.spec.scheduling_policy.basic is not None) == ("work", True)
+    assert [owner.kind for owner in group.metadata.owner_references] == ["Job"]
+    assert group.spec.workload_ref is not None
+    template = workload.spec.pod_group_templates[0]
+    assert (group.spec.workload_ref.workload_name, group.spec.workload_ref.template_name) == ("work", template.name)
+    named = {pod.spec.scheduling_group for pod in simulation.cluster.objects(Pod)}
+    assert named == {PodSchedulingGroup(pod_group_name="work")}
+    assert bound(simulation) == 2
+
+
+def test_gang_of_a_job_needs_all_its_pods() -> None:
+    work = replace(WORK, spec=replace(WORK.spec, scheduling=GANG))
+    assert bound(run(work, cpu=2)) == 0
+    assert bound(run(work, cpu=3)) == 3
+
+
+def test_job_has_no_group_without_the_gate() -> None:
+    simulation = run(WORK, cpu=2, gates=("GenericWorkload",))
+    assert list(simulation.cluster.objects(PodGroup)) == []
+    assert bound(simulation) == 2
