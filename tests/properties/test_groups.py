@@ -191,7 +191,7 @@ def bind_whatever_fits(patch: pytest.MonkeyPatch) -> None:
 def lose_pods_whose_binding_failed(patch: pytest.MonkeyPatch) -> None:
     def lose(queue: GroupQueue, key: object, member: QueuedPod) -> None: ...
 
-    patch.setattr(GroupQueue, "_put_back_alone", lose)
+    patch.setattr(GroupQueue, "_put_back_unbound", lose)
 
 
 @pytest.mark.parametrize(

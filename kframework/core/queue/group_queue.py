@@ -237,17 +237,23 @@ class GroupQueue(SchedulingQueue):
             self._pending[key][queued.pod.uid] = queued
         else:
             queued.timestamp = self._now()
-            if key in self.groups and key not in self._queued:
-                self._put_back_alone(key, queued)
+            if key in self.groups:
+                self._put_back_unbound(key, queued)
             else:
                 self._add_member(key, queued)
             self.done(queued.pod.uid)
 
-    def _put_back_alone(self, key: GroupKey, member: QueuedPod) -> None:
-        """Requeue a member whose binding failed, as a group that backs off or waits as the pod alone would."""
-        group = self._queued[key] = QueuedGroup(self.groups[key], [member], member.timestamp)
+    def _put_back_unbound(self, key: GroupKey, member: QueuedPod) -> None:
+        """Requeue a member whose binding failed, with the others that wait, as the pod alone would back off or wait."""
+        others = self._queued.pop(key, None)
+        members, rejectors = [member], member.unschedulable_plugins
+        if others is not None:
+            super().delete(others.pod.uid)
+            members = [*others.members.values(), member]
+            rejectors = rejectors and rejectors | others.unschedulable_plugins
+        group = self._queued[key] = QueuedGroup(self.groups[key], members, member.timestamp)
         group.attempts, group.initial_attempt = member.attempts, member.initial_attempt
-        group.unschedulable_plugins, group.pending_plugins = member.unschedulable_plugins, member.pending_plugins
+        group.unschedulable_plugins, group.pending_plugins = rejectors, member.pending_plugins
         group.unschedulable_count, group.consecutive_errors = member.unschedulable_count, member.consecutive_errors
         self._requeue_failed(group)
         member.unschedulable_count, member.consecutive_errors = group.unschedulable_count, group.consecutive_errors

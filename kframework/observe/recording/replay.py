@@ -80,6 +80,10 @@ class Replay(Host, Generic[E]):
         self.clock: FrozenClock = FrozenClock(SystemClock())
         self.clock.freeze(header.at)
         self.engine: E = kind.rebuild(header.configuration, str(recorded.file), self.clock, self)
+        if mode is Mode.FOLLOW and self.engine.cluster.feature_gates.has_pod_groups:
+            raise recorded.error(
+                "has the gate GenericWorkload on: only a strict replay makes decisions on groups again"
+            )
         #: The difference at which a strict replay ended before the recording did.
         self.difference: DecisionDiff | None = None
         self._kind = kind

@@ -259,3 +259,12 @@ def test_group_with_a_new_object_is_popped_with_it() -> None:
     rig = rig_with(0, 1)
     rig.put(gang("g", 1), gang("g", 2))
     assert rig.pop().group == gang("g", 1)
+
+
+def test_member_whose_binding_failed_takes_the_others_along_into_its_backoff() -> None:
+    rig = rig_with(0, 1)
+    queued = rig.pop()
+    rig.finish(queued, SUCCESS, "g-1")
+    assert rig.queue.count_by_queue()["active"] == 1
+    rig.queue.put_back(queued.in_order()[0])
+    assert rig.queue.count_by_queue()["backoff"] == 2 and rig.queue.pop() is None

@@ -1,0 +1,48 @@
+"""A recording of groups is replayed alike; where attempts are followed one by one, groups are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kframework import ClusterError, InputError, Simulation
+from kframework.core.runtime.registry import Registry
+from kframework.in_memory.cluster import Fault
+from kframework.observe.recording.pod_engine import recording_pod_engine_factory
+from kframework.observe.recording.replay import follow, replay
+from kframework.observe.recording.writer import Recorder
+from kframework.testing import make_pod
+from tests.support.groups import GROUPS, basic, gang, members, nodes
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    """Record gangs that fit and that do not, late pods, and a binding that is refused at first."""
+    recorder = Recorder(tmp_path / "recording")
+    gangs = [gang("a", 2), *members("a", 3, cpu="3"), gang("b", 3), *members("b", 2), basic("c"), *members("c", 2)]
+    factory = recording_pod_engine_factory(recorder)
+    simulation = Simulation([*nodes(2), *gangs], config=GROUPS, engine=factory, observers=[recorder])
+    refused = Fault(error=ClusterError("refused", status=403))
+    simulation.cluster.faults.append(
+        lambda method, kind, namespace, name: refused if (method, name) == ("bind", "a-1") else None
+    )
+    simulation.run(5)
+    simulation.cluster.faults.clear()
+    simulation.create(members("b", 3)[2])
+    simulation.create(make_pod("single"))
+    simulation.create(nodes(3)[2])
+    simulation.run(60)
+    assert len(simulation.bindings) > 6
+    recorder.close()
+    return tmp_path / "recording"
+
+
+def test_groups_are_replayed_alike(recording: Path) -> None:
+    result = replay(recording, Registry.from_installed())
+    assert result.difference is None and result.attempts > 10
+
+
+def test_groups_are_not_followed_and_the_error_says_so(recording: Path) -> None:
+    with pytest.raises(InputError, match="only a strict replay makes decisions on groups"):
+        follow(recording)
