@@ -84,7 +84,8 @@ class Diagnosis:
         """Return the rows whose rejection has this code, in node order."""
         order = self.nodes.order
         rejections = self._rejections[order]
-        matching = [each for each in np.unique(rejections).tolist() if self._status_of(each).code == code]
+        distinct, _ = np.unique(rejections, return_counts=True)  # without counts it imports numpy.ma
+        matching = [each for each in distinct.tolist() if self._status_of(each).code == code]
         return order[np.isin(rejections, matching)]
 
 
