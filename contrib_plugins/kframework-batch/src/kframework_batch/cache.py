@@ -278,7 +278,8 @@ class JobCache:
 
 
 def _pod_fields(pod: PodInfo) -> tuple[object, ...]:
-    return (pod.node_name, pod.template, pod.label_class, pod.on_node, pod.priority, pod.claims, pod.claim_statuses)
+    individual = (pod.group, pod.priority, pod.claims, pod.claim_statuses)
+    return (pod.node_name, pod.template, pod.label_class, pod.on_node, *individual)
 
 
 def _task_fields(task: TaskInfo) -> tuple[object, ...]:
