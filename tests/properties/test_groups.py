@@ -90,7 +90,7 @@ class World:
     def with_rules(self, pod: Pod) -> Pod:
         labels, spec = {"app": self.random.choice("xy")}, peaceful(pod).spec
         selector = LabelSelector(match_labels=labels)
-        if pod.spec.scheduling_group is None and self.random.random() < 0.3:
+        if self.random.random() < (0.3 if pod.spec.scheduling_group is None else 0.15):
             term = PodAffinityTerm(label_selector=selector, topology_key="kubernetes.io/hostname")
             anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
             spec = replace(spec, affinity=Affinity(pod_anti_affinity=anti))
@@ -165,6 +165,11 @@ def checked(seed: int) -> World:
 @pytest.mark.parametrize("seed", seeds())
 def test_gangs_are_bound_whole_and_nothing_is_lost(seed: int) -> None:
     checked(seed)
+
+
+def test_plugin_that_would_skip_is_not_asked_about_nominated_members(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KFRAMEWORK_VERIFY", "1")
+    checked(3)  # a member with anti-affinity keeps its room, and no other pod has terms any more
 
 
 def test_same_world_has_the_same_decisions() -> None:

@@ -290,10 +290,11 @@ class Renewal(msgspec.Struct, eq=False):
     steps: tuple[tuple[PreFilterStep, CycleState], ...]
     version: int
 
-    def run(self, pod: PendingPod) -> None:
-        for step, state in self.steps:
-            step.call(state, pod, self.nodes)
+    def run(self, pod: PendingPod) -> frozenset[str]:
+        """Run `pre_filter` again; return the plugins that skip now."""
+        answers = {step.name: step.call(state, pod, self.nodes) for step, state in self.steps}
         self.version = self.nodes.count_changes
+        return frozenset(name for name, answer in answers.items() if _skips(answer))
 
 
 class _CacheEntry(msgspec.Struct, eq=False):

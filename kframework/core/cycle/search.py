@@ -191,15 +191,17 @@ class Search:
         def run() -> PreFilterResult:
             return plan.pre_filter_result or run_pre_filter(plan.pre_filters, *arguments)
 
-        if self.profile.has_wrapper("pre_filter"):
-            result = self.profile.run_wrapped("pre_filter", run, PreFilterResult, *arguments)
-        else:
-            result = run()
+        is_wrapped = self.profile.has_wrapper("pre_filter")
+        result = self.profile.run_wrapped("pre_filter", run, PreFilterResult, *arguments) if is_wrapped else run()
         if result.ended_by in plan.before:
             # In kube-scheduler the signing plugins behind it did not run: PostFilter must not find their state.
             self.state = self.state.with_parent(plan.before[result.ended_by])
-        if result.skipped:
-            self.plan = plan.skipping(result.skipped)
+        skipped = result.skipped
+        if self.has_nominations and plan.renewal is not None:
+            # A plugin that skips is not asked about nominated pods either; else skipping makes no difference.
+            skipped |= plan.renewal.run(self.pod)
+        if skipped:
+            self.plan = plan.skipping(skipped)
         return result
 
     def _rejected(self, result: PreFilterResult) -> FitError:
