@@ -41,10 +41,10 @@ def drop_disabled_fields(data: Data, old: Data, gates: FeatureGates) -> Data:
     kind = str(data["apiVersion"]), str(data["kind"])
     if kind[0].startswith(_GROUPS):
         return change_at(data, ("spec",), partial(_drop_group_fields, old=mapping(old, "spec"), gates=gates))
-    if path := _POD_SPECS.get(kind):
+    if (path := _POD_SPECS.get(kind)) and not gates.is_enabled("GenericWorkload"):
+        without = _drop(data, old, path, "schedulingGroup")
         # A plugin may serve pod groups of its own.
-        is_on = gates.is_enabled("GenericWorkload") or _serves_own_groups()
-        data = data if is_on else _drop(data, old, path, "schedulingGroup")
+        data = data if without is data or _serves_own_groups() else without
     if (path := _JOB_SPECS.get(kind)) and not gates.is_enabled("WorkloadWithJob"):
         data = _drop(data, old, path, "scheduling")
     return data
