@@ -112,7 +112,7 @@ class PodEngine(PodOutcomes):
         run_length: int = RUN_LENGTH,
     ) -> None:
         super().__init__(cluster, clock, host, seed)
-        self.watches = tuple(group_watches(cluster.feature_gates))
+        self.watches: tuple[Watch, ...] = tuple(group_watches(cluster.feature_gates))
         self.rotation: Rotation = Rotation()
         self.attempts: int = 0
         #: Traces the hooks of timed attempts; None if there is no tracer.

@@ -74,7 +74,9 @@ class FaultyObject(Exception):
 
     def __init__(self, location: ObjectLocation, subject: str, problem: Problem) -> None:
         super().__init__(str(problem))
-        self.location, self.subject, self.problem = location, subject, problem
+        self.location: ObjectLocation = location
+        self.subject: str = subject
+        self.problem: Problem = problem
 
     def to_error(self) -> InputError:
         path, file = self.problem.path, self.location.source.name

@@ -134,7 +134,7 @@ class PodObservers(Observers[PodEngine]):
     ) -> None:
         self._groups = IgnoredGroups()
         super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share)
-        self.all += (self._groups,)
+        self.all: tuple[Observer, ...] = (*self.all, self._groups)
 
     def attach(self, scheduler: Scheduler, log: Callable[[str], None]) -> None:
         self._groups.attach(scheduler, log)

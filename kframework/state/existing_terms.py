@@ -180,7 +180,7 @@ class TermTally(Tally):
         self._base = base  # which lives as long
         self._rows = dict(base._rows)
         self.values[:] = base.values
-        self.total = base.total
+        self.total: int = base.total
         base._followers = _add_live(base._followers, self, 1)
 
     def count(self, row: int, delta: int) -> None:

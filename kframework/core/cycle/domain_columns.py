@@ -142,7 +142,7 @@ class DomainColumns(AnswerColumns):
         rejections = np.minimum(rejections, self._answers.rejections.values[positions])
         self.rejections.values[positions] = rejections
         self.passing[positions] = rejections == PASS
-        self.rejected = len(self.passing) - int(np.count_nonzero(self.passing))
+        self.rejected: int = len(self.passing) - int(np.count_nonzero(self.passing))
 
 
 def _by_domain(order: int, limit: DomainLimit) -> Column:

@@ -87,7 +87,7 @@ class Search:
         self.has_nominations: bool = bool(len(cluster.nominator))
         self.profile: Profile = plan.profile
         self.plan: Plan = plan
-        self.pod = pod
+        self.pod: PendingPod = pod
         self.rotation = rotation
         self.start_index: int = rotation.next_start_index
         self.random = random

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from random import Random
 
 import msgspec
@@ -41,8 +41,6 @@ class Evaluator(Preemption):
     whether a pod is never a victim. Results are cached within a `budget` of bytes. `verifying` compares every cached
     result with a new one. `budgets` are counted down by the engine.
     """
-
-    key = staticmethod(rank_candidate)  # called for every candidate of a preemption
 
     def __init__(
         self,
@@ -113,6 +111,9 @@ class Evaluator(Preemption):
         return DryRunResult(
             candidates, Status(Code.SUCCESS) if candidates else _no_candidates(cached, node_order, len(search.nodes))
         )
+
+    def key(self, candidate: Candidate) -> Hashable:
+        return rank_candidate(candidate)
 
     def _checked_search(self, pod: PendingPod) -> Search:
         search = self._search()

@@ -52,7 +52,7 @@ class QueuedGroup(QueuedPod):
         """Add a member; unless the group is in no queue, it must not be the new leader (`would_lead`)."""
         self.members[member.pod.uid] = member
         insort(self._in_order, member, key=_importance)
-        self.pod = self._in_order[0].pod
+        self.pod: PendingPod = self._in_order[0].pod
 
     def would_lead(self, member: QueuedPod) -> bool:
         return _importance(member) < _importance(self._in_order[0])
