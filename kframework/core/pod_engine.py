@@ -305,17 +305,24 @@ class PodEngine(PodOutcomes):
 
     def _attempt(self, queued: QueuedPod) -> None:
         pod = queued.pod
-        if pod.terminating:
+        if isinstance(queued, QueuedGroup) and len(queued.members) > PODS_PER_TURN:
+            self.pending_cycle = run_async(self._group_cycle(queued))  # it gives turns to other tasks
+        elif isinstance(queued, QueuedGroup):
+            self._run(self._group_cycle(queued))
+        elif pod.terminating:
             self._warn(queued, f"skip schedule deleting pod: {pod.key}")
             self.queue.done(pod.uid)
         elif pod.uid in self.cluster.pods:
             self.queue.done(pod.uid)
         else:
-            cycle = self._group_cycle(queued) if isinstance(queued, QueuedGroup) else self._cycle(queued)
-            if self.extenders is not None or len(queued.pods) > PODS_PER_TURN:
-                self.pending_cycle = run_async(cycle)
-            else:
-                run_sync(cycle)
+            self._run(self._cycle(queued))
+
+    def _run(self, cycle: Suspendable[None]) -> None:
+        """Run a cycle, or leave it to the loop if it waits for extenders."""
+        if self.extenders is not None:
+            self.pending_cycle = run_async(cycle)
+        else:
+            run_sync(cycle)
 
     def _cycle(self, queued: QueuedPod) -> Suspendable[None]:
         """Schedule a popped pod, then the pods behind it as long as they only need binding."""
@@ -418,8 +425,9 @@ class PodEngine(PodOutcomes):
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
         """Find a node and conclude the attempt; return None if the pod has joined the run."""
+        last = self.current_search if run is not None and run.attempts else None
         try:
-            search, outcome = yield from self.find_node(attempt, self.current_search if run and run.attempts else None)
+            search, outcome = yield from self.find_node(attempt, last)
             if self._verifying or run is None or not run.limit:
                 outcome = self.check_outcome(search, outcome)
         except PluginError as error:

@@ -237,3 +237,13 @@ def test_member_whose_binding_fails_keeps_its_room_until_the_gang_is_complete() 
     simulation.cluster.faults.clear()
     simulation.run(30)
     assert [places(simulation)[name] is not None for name in ("g-0", "g-1", "other")] == [True, True, False]
+
+
+def test_deleted_member_is_left_out_and_the_others_are_scheduled() -> None:
+    first, second = members("g", 2)
+    kept = replace(first, metadata=replace(first.metadata, finalizers=("example.com/keep",)))
+    simulation = simulate([*nodes(2), kept, second])
+    simulation.delete(Pod, "g-0")  # it waits for its finalizer, and leads the group when that comes
+    simulation.create(gang("g", 1))
+    simulation.run(20)
+    assert places(simulation) == {"g-0": None, "g-1": "n0"}
