@@ -49,7 +49,7 @@ class QueuedGroup(QueuedPod):
         return self._in_order
 
     def add(self, member: QueuedPod) -> None:
-        """Add a member; unless the group is in no queue, it must not be the new leader (`would_lead`)."""
+        """Add a member; the group must not be in a queue if it would be the first one (`would_lead`)."""
         self.members[member.pod.uid] = member
         insort(self._in_order, member, key=_importance)
         self.pod: PendingPod = self._in_order[0].pod
@@ -57,10 +57,9 @@ class QueuedGroup(QueuedPod):
     def would_lead(self, member: QueuedPod) -> bool:
         return _importance(member) < _importance(self._in_order[0])
 
-    def replace_members(self, members: Mapping[str, QueuedPod]) -> None:
-        """Set the members, at least one; the group is in no queue."""
-        self.members = dict(members)
-        self._in_order = sorted(self.members.values(), key=_importance)
+    def remove(self, uid: str) -> None:
+        """Remove a member, not the last one; the group must not be in a queue if it is the first one."""
+        self._in_order.remove(self.members.pop(uid))
         self.pod = self._in_order[0].pod
 
 
@@ -166,19 +165,31 @@ class GroupQueue(SchedulingQueue):
             stays = queue != "unschedulable" and self.policy.run_pre_enqueue(member.pod) is None
         if stays and not queued.would_lead(member):
             queued.add(member)
-        else:
-            self._replace_members(queued.key, {**queued.members, member.pod.uid: member})
-
-    def _replace_members(self, key: GroupKey, members: Mapping[str, QueuedPod]) -> None:
-        """Put a group back where it was with other members, past its gates, or remove it with the last one."""
-        queued = self._queued[key]
-        was_active = super().queue_of(queued.pod.uid) == "active"
-        super().delete(queued.pod.uid)
-        if not members:
-            del self._queued[key]
             return
-        queued.replace_members(members)
-        (self._enter_active if was_active else self._requeue)(queued, "PodAdd")
+        super().delete(queued.pod.uid)
+        queued.add(member)
+        (self._enter_active if queue == "active" else self._requeue)(queued, "PodAdd")
+
+    def _leave(self, queued: QueuedGroup, uid: str) -> None:
+        """Remove a member from a waiting group, which stays in its queue, under its next pod if this was the first."""
+        leader, queue = queued.pod.uid, super().queue_of(queued.pod.uid)
+        if uid != leader:
+            queued.remove(uid)
+            return
+        super().delete(leader)
+        if len(queued.members) == 1:
+            del self._queued[queued.key]
+            return
+        queued.remove(uid)
+        match queue:
+            case "active":
+                self._push_active(queued)
+            case "backoff":
+                self._push_backing_off(queued)
+            case "gated":
+                self._gated.put(queued, (queued.gating_plugin,))
+            case _:
+                self._unschedulable.put(queued, queued.rejectors)
 
     def update(self, pod: PendingPod) -> None:
         key = self._group_of.get(pod.uid)
@@ -193,15 +204,12 @@ class GroupQueue(SchedulingQueue):
         old, member.pod = member.pod, pod
         if queued is None:
             return
-        waits = super().waits_for_event(queued.pod.uid)
         if queued.pod.uid == pod.uid:
-            queued.pod = pod
-        if not waits:
-            self._replace_members(key, queued.members)
-            return
-        for event in pod_update_events(old, pod):
-            if self._requeue_if_worthwhile(event, queued):
-                return
+            super().update(pod)
+        elif super().waits_for_event(queued.pod.uid):
+            for event in pod_update_events(old, pod):
+                if self._requeue_if_worthwhile(event, queued):
+                    return
 
     def delete(self, uid: str) -> None:
         key = self._group_of.pop(uid, None)
@@ -212,9 +220,9 @@ class GroupQueue(SchedulingQueue):
             waiting.get(key, {}).pop(uid, None)
         if not self._incomplete.get(key, True):
             del self._incomplete[key]
-        if key in self._queued and uid in self._queued[key].members:
-            members = self._queued[key].members
-            self._replace_members(key, {each: member for each, member in members.items() if each != uid})
+        queued = self._queued.get(key)
+        if queued is not None and uid in queued.members:
+            self._leave(queued, uid)
 
     # -- a group's cycle ---------------------------------------------------------------------------------------------
 

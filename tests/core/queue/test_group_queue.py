@@ -268,3 +268,36 @@ def test_member_whose_binding_failed_takes_the_others_along_into_its_backoff() -
     assert rig.queue.count_by_queue()["active"] == 1
     rig.queue.put_back(queued.in_order()[0])
     assert rig.queue.count_by_queue()["backoff"] == 2 and rig.queue.pop() is None
+
+
+class CountingRig(Rig):
+    """A rig that counts the questions to gates."""
+
+    asked_about = 0
+
+    def run_pre_enqueue(self, pod: PendingPod) -> Status | None:
+        self.asked_about += 1
+        return super().run_pre_enqueue(pod)
+
+
+def test_gates_are_asked_once_about_each_pod_of_a_large_group() -> None:
+    rig = GroupRig()
+    rig.rig = counted = CountingRig()
+    rig.queue.policy = counted
+    rig.put(gang("g", 100))
+    pods = rig.add("g", *range(100))
+    for pod in pods:
+        rig.queue.update(pod)
+    assert counted.asked_about == 100
+    for pod in pods:
+        rig.queue.delete(pod.uid)
+    assert counted.asked_about == 100 and len(rig.queue) == 0
+
+
+def test_group_stays_in_its_queue_when_its_first_pod_is_deleted() -> None:
+    for queue, status in (("unschedulable", REJECTED), ("backoff", ERROR)):
+        rig = rig_with(0, 1)
+        queued = rig.pop()
+        rig.finish(queued, status, "g-0", "g-1")
+        rig.queue.delete(queued.pod.uid)
+        assert rig.queue.count_by_queue()[queue] == 1
