@@ -51,12 +51,16 @@ class IgnoredGroups:
 
     def on_decision(self, decision: Decision) -> None:
         """Report the pod of a first attempt."""
-        if decision.pod_attempts == 1 and (pod := self._scheduler.engine.pending.get(decision.uid)) is not None:
+        if (
+            decision.group
+            and decision.pod_attempts == 1
+            and (pod := self._scheduler.engine.pending.get(decision.uid)) is not None
+        ):
             self._report(pod)
 
     def on_run(self, run: Run) -> None:
         for attempt in run.attempts:
-            if attempt.pod.spec.scheduling_group is not None and attempt.queued.attempts == 1:
+            if attempt.pod.group and attempt.queued.attempts == 1:
                 self._report(attempt.pod)
 
     def on_binding(self, binding: Binding) -> None:
@@ -67,7 +71,7 @@ class IgnoredGroups:
 
     def _report(self, pod: PendingPod) -> None:
         scheduler = self._scheduler
-        if pod.spec.scheduling_group is None or scheduler.engine.cluster.feature_gates.has_pod_groups:
+        if scheduler.engine.cluster.feature_gates.has_pod_groups:
             return
         if not self._has_told:
             self._has_told = True

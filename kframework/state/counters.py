@@ -50,7 +50,7 @@ class Counters:
         self._registered = 0
         self._sweep_at = 1024
         self._sweeps = 0
-        #: Whether there are so many classes that those without pods should be dropped.
+        #: Whether the classes without pods should be dropped, as there are too many.
         self.sweep_is_due: bool = False
         #: Counts the counts that were dropped: who holds one looks here whether it may be out of date.
         self.dropped: int = 0

@@ -69,7 +69,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     def failed(self, error: ScheduleError) -> AttemptResult:
         """Conclude the attempt with the error of the search."""
-        return self._failed(Failure(error.status), error)
+        return self.fail(Failure(error.status), error)
 
     def fail_in_plugin(self, error: PluginError) -> AttemptResult:
         """Fail by a plugin that broke the search off."""
@@ -85,7 +85,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         try:
             self.cluster.assume(self.pod, result.node)
         except AssumeError as error:
-            return self._failed(Failure(Status(Code.ERROR, (str(error),))), result)
+            return self.fail(Failure(Status(Code.ERROR, (str(error),))), result)
         self.cluster.nominator.remove(self.pod.uid)
         self.trace.end_phase("assume")
         return None
@@ -131,7 +131,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
                 self.queued.pending_plugins = frozenset((status.plugin,))
             text = fit_error(1, dict.fromkeys(status.reasons, 1))
             status = Status(status.code, (text,), status.plugin)
-        return self._failed(Failure(status), result)
+        return self.fail(Failure(status), result)
 
     # -- no node was found -----------------------------------------------------------------------------------------
 
@@ -152,11 +152,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             pre_filter_message=unfit.diagnosis.pre_filter_message,
             post_filter_message=failure.status.message,
         )
-        return self._failed(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
-
-    def fail_with_group(self, failure: Failure, outcome: Outcome) -> AttemptResult:
-        """Fail with the Status of the pod's group, whatever its own outcome."""
-        return self._failed(failure, outcome)
+        return self.fail(replace(failure, status=Status(Code.UNSCHEDULABLE, (text,))), unfit)
 
     def _post_filter(self, search: Search, unfit: FitError) -> Suspendable[PostFilterAnswer]:
         """Run PostFilter until extenders accept a result; if they reject one, run the remaining plugins."""
@@ -213,7 +209,8 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
 
     # -- the Decision ----------------------------------------------------------------------------------------------
 
-    def _failed(self, failure: Failure, outcome: Outcome) -> AttemptResult:
+    def fail(self, failure: Failure, outcome: Outcome) -> AttemptResult:
+        """Conclude the attempt with a failure, whatever the outcome of its search."""
         return self.decision(outcome, failure), failure
 
     def decision(self, outcome: Outcome, failure: Failure | None = None) -> Decision:

@@ -39,7 +39,7 @@ from kframework.values.status import Code, Status
 
 _SUCCESS = Status(Code.SUCCESS)
 _UNSCHEDULABLE = "pod group is unschedulable"
-#: After so many pods the other tasks of the loop run, which is some 2 ms.
+#: The number of pods after which the other tasks of the loop run; these take some 2 ms.
 PODS_PER_TURN = 32
 
 #: The domain of a group's preemption, named in place of a node.
@@ -66,9 +66,9 @@ class WalkedPod:
         self.outcome: Outcome | None = None
         self.failed: AttemptResult | None = None
         self.nomination: str = ""
-        #: The plugins that rejected it, and those of them that it need not back off for.
         #: How it fails if its group waits for a preemption.
         self.waiting: Failure | None = None
+        #: The plugins that rejected it, and those of them that it need not back off for.
         self.rejectors: frozenset[str] = NO_PLUGINS
         self.pending: frozenset[str] = NO_PLUGINS
 
@@ -116,12 +116,12 @@ class WalkedPod:
         queued.unschedulable_plugins, queued.pending_plugins = self.rejectors, self.pending
         outcome = self.outcome or _NOT_REACHED
         if self.waiting is not None:
-            return self.attempt.fail_with_group(replace(self.waiting, status=status), outcome)
+            return self.attempt.fail(replace(self.waiting, status=status), outcome)
         if self.failed is not None and (status.code != Code.ERROR or self.error is not None):
             return self.failed
         if status.code == Code.SUCCESS and self.search is not None and isinstance(self.outcome, ScheduleResult):
             return self.attempt.permit(self.search.state, self.outcome)
-        return self.attempt.fail_with_group(Failure(status), outcome)
+        return self.attempt.fail(Failure(status), outcome)
 
 
 class Walk:

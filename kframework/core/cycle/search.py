@@ -95,7 +95,7 @@ class Search:
         self.extenders = extenders
         self.state: CycleState = CycleState(plan.state)
         self.table: StatusTable = StatusTable(ATTEMPT)
-        #: None if the plan's columns determine it and nobody has asked for it yet.
+        #: None until it is read, if the plan's columns determine it.
         self._filtered: FilterOutcome | None = _NOT_FILTERED
         #: How many feasible nodes end the search.
         self.enough: int = 0

@@ -177,7 +177,8 @@ def _no_candidates(cached: CachedDryRuns, rows: NDArray[np.int64], nodes: int) -
 #: Values of `CachedDryRuns.codes` for a row: not computed, or has victims. Smaller numbers refer to a Status.
 UNKNOWN, VICTIMS = 0, 1
 
-#: The approximate size of a cached candidate with ten victims, and of the results without any, in bytes.
+#: The approximate size of a cached candidate with ten victims, or of what is known of a hopeless node, and of the
+#: results without any, in bytes.
 _PER_CANDIDATE, _PER_PREEMPTOR = 500, 4096
 
 
@@ -240,7 +241,7 @@ class CachedDryRuns:
     @property
     def nbytes(self) -> int:
         """The approximate memory use, in bytes."""
-        candidates = _PER_CANDIDATE * len(self.candidates)
+        candidates = _PER_CANDIDATE * (len(self.candidates) + len(self.hopeless))
         return _PER_PREEMPTOR + self.codes.values.nbytes + candidates + self._table.nbytes
 
 

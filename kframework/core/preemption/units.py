@@ -59,8 +59,12 @@ class Units:
         exempt = self._exempt
         if self._groups is None:
             return [(pod,) for pod in pods if pod.priority < priority and (exempt is None or not exempt(pod))]
-        units = dict.fromkeys(self._unit_of(pod) for pod in pods if self.priority(pod) < priority)
-        return [unit for unit in units if exempt is None or not any(map(exempt, unit))]
+        units: dict[object, Unit] = {}
+        for pod in pods:
+            if self.priority(pod) < priority:
+                key = (pod.namespace, pod.group) if _is_whole(self._group_of(pod)) else pod.uid
+                units[key] = units.get(key) or self._unit_of(pod)
+        return [unit for unit in units.values() if exempt is None or not any(map(exempt, unit))]
 
     def importance(self, unit: Unit) -> Importance:
         """Return the sort key of a unit: the most important one comes first, the longest running of equal ones."""
