@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 
 from kframework.clock import Clock, Seeds
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
+from kframework.core.cycle.suspendable import Suspendable, run_sync
 from kframework.core.host import Host
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.handle import Preemption
@@ -32,7 +33,7 @@ class Engine(ABC):
         synced: Whether the first listing of every kind has been applied.
         timed_share: The share of attempts in which plugins are timed.
         current_search: The search in progress; None between two cycles.
-        pending_cycle: The rest of the current step, to be awaited before the next one; None if the step is complete.
+        pending_cycle: The rest of the current step, to be run before the next one; None if the step is complete.
         watches: What the engine itself watches and writes, in addition to plugins and pod binding.
         ended_pods: Whether the engine needs terminated pods until they are deleted.
     """
@@ -50,7 +51,7 @@ class Engine(ABC):
         self.synced: bool = False
         self.timed_share: float = 0.0
         self.current_search: Search | None = None
-        self.pending_cycle: Awaitable[None] | None = None
+        self.pending_cycle: Suspendable[None] | None = None
 
     @property
     @abstractmethod
@@ -78,7 +79,12 @@ class Engine(ABC):
 
     @abstractmethod
     def step(self) -> bool:
-        """Do the next piece of work; return whether more may be ready."""
+        """Do the next piece of work, or leave the rest as `pending_cycle`; return whether more may be ready."""
+
+    def complete_step(self) -> None:
+        """Run the rest of the step without an event loop; raise RuntimeError if it waits for an extender."""
+        if self.pending_cycle is not None:
+            run_sync(self.pending_cycle)
 
     @abstractmethod
     def apply_messages(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from time import perf_counter_ns
 from typing import Self
@@ -26,7 +26,7 @@ from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import ExtenderClient, Suspendable, run_async, run_sync
+from kframework.core.cycle.suspendable import ExtenderClient, Suspendable, run_sync
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
@@ -90,7 +90,7 @@ class PodEngine(PodOutcomes):
 
     # Declared in the base class; repeated because PodEngine reassigns them and checkers would infer narrower types.
     host: Host
-    pending_cycle: Awaitable[None] | None
+    pending_cycle: Suspendable[None] | None
     current_search: Search | None
 
     def __init__(
@@ -306,7 +306,7 @@ class PodEngine(PodOutcomes):
     def _attempt(self, queued: QueuedPod) -> None:
         pod = queued.pod
         if isinstance(queued, QueuedGroup) and len(queued.members) > PODS_PER_TURN:
-            self.pending_cycle = run_async(self._group_cycle(queued))  # it gives turns to other tasks
+            self.pending_cycle = self._group_cycle(queued)  # it gives turns to other tasks
         elif isinstance(queued, QueuedGroup):
             self._run(self._group_cycle(queued))
         elif pod.terminating:
@@ -320,7 +320,7 @@ class PodEngine(PodOutcomes):
     def _run(self, cycle: Suspendable[None]) -> None:
         """Run a cycle, or leave it to the loop if it waits for extenders."""
         if self.extenders is not None:
-            self.pending_cycle = run_async(cycle)
+            self.pending_cycle = cycle
         else:
             run_sync(cycle)
 

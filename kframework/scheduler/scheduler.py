@@ -265,7 +265,7 @@ class Scheduler(Host, Generic[E]):
             began, supposed = perf_counter(), bool(self.engine.cluster.statements)
             while self._step():
                 if self.engine.pending_cycle is not None:
-                    await self.engine.pending_cycle
+                    await run_async(self.engine.pending_cycle)
                 self._begin_bindings()
                 # Waiters for the end of a session run before the next one begins.
                 before, supposed = supposed, bool(self.engine.cluster.statements)

@@ -163,6 +163,7 @@ class _WakeUpCheck(RandomHost):
         """Run attempts until the queue is empty; record the pods that are unschedulable."""
         for _ in range(_ATTEMPTS):
             attempted = self.engine.step()
+            self.engine.complete_step()
             self.stuck.update(
                 queued.pod.uid
                 for queued in self._waiting_pods()

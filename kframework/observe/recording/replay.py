@@ -131,6 +131,7 @@ class Replay(Host, Generic[E]):
                 self._steps += 1
                 self.clock.freeze(line.at)
                 self.engine.step()
+                self.engine.complete_step()
             else:
                 self._apply(line)
         if self._pending_records and not self.recorded.cut_off:

@@ -198,9 +198,19 @@ class RecordingEngine:
         super().offer(message)  # type: ignore[misc]  # of the engine's class, which comes next
 
     def step(self) -> bool:
-        """Do the next piece of work; return whether there may be more at once."""
+        """Do the next piece of work to its end; return whether there may be more at once.
+
+        A replay could not repeat messages that come in its middle.
+        """
         step: Callable[[], bool] = super().step  # type: ignore[misc]  # as in `offer`
-        return self._with_frozen_clock("Step", step)
+        complete_step: Callable[[], None] = super().complete_step  # type: ignore[misc]  # as in `offer`
+
+        def step_to_end() -> bool:
+            more = step()
+            complete_step()
+            return more
+
+        return self._with_frozen_clock("Step", step_to_end)
 
     def apply_messages(self) -> None:
         """Apply the messages and the due actions, but begin nothing."""

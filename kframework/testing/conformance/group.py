@@ -133,6 +133,7 @@ def decide(recorded: GroupInput, registry: Registry) -> GroupResult:
         engine.queue.delete(nominated.metadata.uid)
     engine.offer(Synced())
     engine.step()
+    engine.complete_step()
     decisions = cast("ClaimRecorder", engine.host).decisions
     members = {
         decision.pod: MemberResult(outcome="bound" if decision.node else "failed", node=decision.node)

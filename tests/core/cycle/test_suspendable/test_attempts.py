@@ -21,6 +21,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.records import Decision, Result
+from kframework.core.cycle.suspendable import run_async
 from kframework.objects import ApiObject
 from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.extender import Extender
@@ -45,7 +46,7 @@ class ExtendedStage(Stage):
         decided = len(self.decisions)
         assert self.engine.step()
         assert self.engine.pending_cycle is not None and len(self.decisions) == decided
-        asyncio.run(self.engine.pending_cycle)  # type: ignore[arg-type]  # a coroutine
+        asyncio.run(run_async(self.engine.pending_cycle))
         assert self.engine.pending_cycle is None and self.engine.current_search is None
         (decision,) = self.decisions[decided:]
         return decision

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from kframework import ClusterError, InputError, Simulation
+from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.runtime.registry import Registry
 from kframework.in_memory.cluster import Fault
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
@@ -41,6 +42,18 @@ def recording(tmp_path: Path) -> Path:
 def test_groups_are_replayed_alike(recording: Path) -> None:
     result = replay(recording, Registry.from_installed())
     assert result.difference is None and result.attempts > 10
+
+
+def test_cycle_of_a_large_group_is_recorded_and_replayed_whole(tmp_path: Path) -> None:
+    size = 2 * PODS_PER_TURN
+    recorder = Recorder(tmp_path / "recording")
+    factory = recording_pod_engine_factory(recorder)
+    objects = [*nodes(20), gang("a", size), *members("a", size)]
+    simulation = Simulation(objects, config=GROUPS, engine=factory, observers=[recorder])
+    simulation.run(5)
+    recorder.close()
+    result = replay(tmp_path / "recording", Registry.from_installed())
+    assert result.difference is None and result.attempts == size == len(simulation.bindings)
 
 
 def test_groups_are_not_followed_and_the_error_says_so(recording: Path) -> None:
