@@ -38,7 +38,7 @@ NOT_INSTALLED = "{} CSI driver is not installed on the node"
 _SCALING = "VolumeLimitScaling"
 
 _EXCEEDED = unschedulable(REASON)
-# Reason bits; above them stands the index of the driver that is not installed.
+# Reason bits; the bits above them hold the index of the driver that is not installed.
 _TOO_MANY, _MISSING, _NO_DRIVER = 1, 2, 4
 _INDEX_SHIFT = 3
 

@@ -18,11 +18,11 @@ U, UU = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """What is mixed into random clusters, and how the plugin is configured there.
+    """What is added to random clusters, and how the plugin is configured there.
 
-    The nodes, pods and objects are those that it is about and that no random ones are like. Other plugins stand
-    `other_plugins` it where wake-ups are checked. Its `sources` hold these values. The `minors` of Kubernetes take
-    turns, with these `feature_gates`: only one of them in a world of which another knows nothing.
+    `nodes`, `pods` and `objects` are what the plugin is about and what random clusters lack. `other_plugins` are
+    enabled with it where wake-ups are checked. Its `sources` hold these values. The clusters are of these `minors` of
+    Kubernetes in turn, with these `feature_gates`; a gate that only one minor has needs a world of that minor alone.
     """
 
     args: Mapping[str, Any] = msgspec.field(default_factory=dict)

@@ -46,7 +46,7 @@ def test_written_documents_are_read_back(written: list[object]) -> None:
     assert list(documents(yaml.safe_dump_all(written))) == written
 
 
-#: Parts of lines, most of which begin something that lines below may continue, or are no strings.
+#: Parts of lines. Most of them begin a value that the next lines may continue, or are not strings.
 KEYS = ["a:", "b:", "spec:", "c.d/e:", "on:", "null:", "'q':", "a b:", "? x", "<<:", "-foo:", "a", "1:", "&x a:", ""]
 VALUES = [
     *("", "1", "x", "x y", "x, y", "a:b", "a: b", "a #b", "# c", "'s'", "'it''s'", '"q r"', '"\\n"', '"a', 'b"', "'"),

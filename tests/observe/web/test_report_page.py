@@ -13,7 +13,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.tool("chromium")]
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Simulate pods, some of which wait, and report it."""
+    """Write the report of a simulation that leaves pods pending; return its address."""
     objects = [
         make_node("a", zone="east"),
         make_node("b", zone="west", taints=["spot:NoSchedule"]),

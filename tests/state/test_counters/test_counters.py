@@ -101,7 +101,7 @@ def test_unused_counts_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(counters._counts_by_label) == len(counters._counts) == 128
     assert counters.count(WEB).column.cells[0] == 2
     put(state, "r", "a", app="web")
-    assert len(counters._counts) == 64  # nobody is in the middle of a cycle
+    assert len(counters._counts) == 64  # no cycle is under way
     assert counters.count(WEB).column.cells[0] == 3
 
 

@@ -85,7 +85,7 @@ def test_first_of_several_gated_pods_is_flushed_first_whichever_was_gated_last()
     rig.add("early")
     rig.sleep(60)
     rig.add("late")
-    rig.queue.move_on_event(NODE_ADD)  # gates the first pod anew
+    rig.queue.move_on_event(NODE_ADD)  # gates the first pod again
     assert rig.deadline == START + 330
     rig.sleep(270)
     assert rig.deadline == START + 390
