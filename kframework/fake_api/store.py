@@ -132,12 +132,7 @@ class Catalogue:
 class Store:
     """A cluster with its served resources; `collect` creates the collection of a kind."""
 
-    def __init__(
-        self,
-        cluster: MemoryCluster,
-        clock: Clock,
-        collect: CollectionFactory = Collection,
-    ) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock, collect: CollectionFactory = Collection) -> None:
         self.cluster: MemoryCluster = cluster
         self.clock: Clock = clock
         self.catalogue: Catalogue = Catalogue(cluster)
