@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from time import perf_counter_ns
+from functools import partial
 from typing import Self
 
 from kframework.clock import Clock
@@ -19,9 +19,10 @@ from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, mixed_members
+from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCache
-from kframework.core.cycle.records import GroupDecision, HookTracer, Result
+from kframework.core.cycle.records import HookTracer
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
@@ -345,7 +346,7 @@ class PodEngine(PodOutcomes):
         placed, members = self.cluster.pods, self.cluster.groups.members(*queued.key)
         pods = [each for each in queued.in_order() if not each.pod.terminating and each.pod.uid not in placed]
         scheduled = [placed[uid] for uid in (*members.assumed, *members.assigned)]
-        started, key = perf_counter_ns(), "/".join(queued.key)
+        key, trace = "/".join(queued.key), GroupTrace(self.attempts + 1, self.draw(), self.clock.now())
         _log.log(V3, "Attempting to schedule pod group", extra={"podGroup": key, "pods": len(pods)})
         try:
             waiting = {each.pod.uid for each in pods}
@@ -357,23 +358,15 @@ class PodEngine(PodOutcomes):
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
             nodes, ties = self.cluster.nodes, self._ties
-            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, self._begin_cycle, nodes, ties, self.search)
+            begin = partial(self._begin_cycle, group=trace)
+            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, begin, nodes, ties, self.search, trace)
             problem = mixed_members(queued.group, [*(each.pod for each in pods), *scheduled])
             results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
-            searched = perf_counter_ns() - started
             for each, result in zip(pods, results, strict=True):
                 self._apply_result(each, result)
             self.queue.put_back_group(queued, cycle.status)
             self._report_group(queued.group, cycle.status)
-            decision = GroupDecision(
-                group=key,
-                profile=profile.name,
-                pods=len(pods),
-                result=Result.from_status(cycle.status),
-                message=cycle.status.message,
-                took=perf_counter_ns() - started,
-                searched=searched,
-            )
+            decision = trace.decision(key, profile.name, len(pods), queued.timestamp, cycle.status)
             self.host.report_group_decision(decision)
         finally:
             self._end_of_cycle()
@@ -394,13 +387,13 @@ class PodEngine(PodOutcomes):
             return None
         return self.queue.pop()
 
-    def _begin_cycle(self, queued: QueuedPod) -> Attempt:
+    def _begin_cycle(self, queued: QueuedPod, group: GroupTrace | None = None) -> Attempt:
         """Begin the next attempt; it is the current one until the end of the cycle."""
         self.attempts += 1
         if _log.isEnabledFor(V3):
             fields = {"pod": queued.pod.key, "attempt": self.attempts, "profile": queued.pod.scheduler_name}
             _log.log(V3, "Attempting to schedule pod", extra=fields)
-        attempt = self.start_attempt(queued)
+        attempt = self.start_attempt(queued, group)
         current_attempt.set(attempt.trace)
         return attempt
 
@@ -411,16 +404,17 @@ class PodEngine(PodOutcomes):
         for message in deferred:
             self._apply(message)
 
-    def start_attempt(self, queued: QueuedPod) -> Attempt:
-        """Begin an attempt; its sample value decides whether its plugins are timed."""
-        sample_value, now, share = self.draw(), self.clock.now(), self.timed_share
+    def start_attempt(self, queued: QueuedPod, group: GroupTrace | None = None) -> Attempt:
+        """Begin an attempt; its sample value, or that of its group, decides whether its plugins are timed."""
+        sample_value, first = (self.draw(), 0) if group is None else (group.sample_value, group.attempt)
+        now, share = self.clock.now(), self.timed_share
         # Always at low load, where timing costs nothing.
         timed = sample_value < share or (share > 0.0 and now - self._timed_at >= _TIMED_EVERY)
         if timed:
             self._timed_at = now
         tracer = self.hook_tracer if timed else None
-        hook_context = None if tracer is None else tracer.hook_context(self.attempts, sample_value)
-        trace = AttemptTrace(queued.pod, self.attempts, sample_value, timed, hook_context)
+        hook_context = None if tracer is None else tracer.hook_context(self.attempts, sample_value, first)
+        trace = AttemptTrace(queued.pod, self.attempts, sample_value, timed, hook_context, first)
         return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:

@@ -61,8 +61,12 @@ class Journal(Observer, GroupObserver):
 
     def on_group_decision(self, decision: GroupDecision) -> None:
         fields: _Fields = {"podGroup": decision.group, "pods": decision.pods}
+        if decision.placement:
+            fields["placement"] = decision.placement
         if decision.result is Result.SCHEDULED:
             _log.log(V2, "Successfully scheduled a pod group", extra=fields)
+        elif decision.preempts:
+            _log.log(V2, "Pod group is waiting for preemption", extra=fields | {"err": decision.message})
         else:  # errors are those of its pods, and logged with them
             _log.log(V2, "Unable to schedule a pod group", extra=fields | {"err": decision.message})
 

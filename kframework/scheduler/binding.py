@@ -81,6 +81,7 @@ class BindingCycle:
             attempt=trace.attempt,
             pod=reservation.pod.key,
             uid=reservation.pod.uid,
+            group_attempt=trace.group_attempt,
             profile=self.profile.name,
             node=reservation.node_name,
             started_at=started_at,

@@ -194,13 +194,15 @@ def test_journal_keeps_nothing_of_ended_bindings(caplog: pytest.LogCaptureFixtur
 
 
 def test_group_is_logged_with_one_line(caplog: pytest.LogCaptureFixture) -> None:
-    group = GroupDecision(
-        group="shop/red", profile="p", pods=3, result=Result.SCHEDULED, message="", took=2, searched=1
-    )
+    group = GroupDecision(group="shop/red", profile="p", pods=3, result=Result.SCHEDULED)
     with caplog.at_level(V2):
         Journal().on_group_decision(group)
+        Journal().on_group_decision(replace(group, placement="r1"))
         Journal().on_group_decision(replace(group, result=Result.UNSCHEDULABLE, message="no room"))
+        Journal().on_group_decision(replace(group, result=Result.UNSCHEDULABLE, message="victims", preempts=True))
     assert [plain_text(record) for record in caplog.records] == [
         'Successfully scheduled a pod group podGroup="shop/red" pods=3',
+        'Successfully scheduled a pod group podGroup="shop/red" pods=3 placement="r1"',
         'Unable to schedule a pod group podGroup="shop/red" pods=3 err="no room"',
+        'Pod group is waiting for preemption podGroup="shop/red" pods=3 err="victims"',
     ]

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
+from kframework.core.cycle.group_trace import GroupTrace
+from kframework.core.cycle.records import PlacementTrial
 from kframework.core.cycle.rejections import filter_with_nominated_pods
 from kframework.core.cycle.results import Eviction, Failure, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
@@ -29,6 +31,7 @@ from kframework.core.runtime.points import (
     run_unreserve,
 )
 from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup, PreemptForGroup
 from kframework.framework.handle import PlacedPod
@@ -102,6 +105,7 @@ class WalkedPod:
     def give_back(self) -> None:
         """Undo what `take_node` did."""
         if self.failed is None and self.search is not None and isinstance(self.outcome, ScheduleResult):
+            self.attempt.trace.resume()
             self.attempt.give_back(self.search.state, self.outcome)
             self._restore_nomination()
 
@@ -120,6 +124,7 @@ class WalkedPod:
         if self.failed is not None and (status.code != Code.ERROR or self.error is not None):
             return self.failed
         if status.code == Code.SUCCESS and self.search is not None and isinstance(self.outcome, ScheduleResult):
+            self.attempt.trace.resume()
             return self.attempt.permit(self.search.state, self.outcome)
         return self.attempt.fail(Failure(status), outcome)
 
@@ -146,6 +151,7 @@ class Walk:
         self._scope = scope
         self.status: Status = _SUCCESS
         self.pods: list[WalkedPod] = [WalkedPod(begin) for begin in attempts]
+        self._placed = 0
 
     def run(self, find_node: FindNode) -> Suspendable[None]:
         """Find nodes, and take them unless the group is rejected."""
@@ -168,7 +174,14 @@ class Walk:
         """Take the nodes again that were found."""
         for pod in self.pods:
             if pod.failed is None and pod.outcome is not None:
+                pod.attempt.trace.resume()
                 pod.take_node()
+
+    def trial(self, placement: str) -> PlacementTrial:
+        """Return the record of this walk within a placement."""
+        failed = next((pod.failed[0] for pod in self.pods if pod.failed is not None), None)
+        first, reason = ("", "") if failed is None else (failed.pod, failed.message)
+        return PlacementTrial(placement, self.status.code, self.status.message, self._placed, first, reason)
 
     def nodes(self) -> tuple[tuple[PendingPod, str], ...]:
         """List the pods with a node."""
@@ -204,14 +217,15 @@ class Walk:
 
     def _find_nodes(self, find_node: FindNode) -> Suspendable[Status]:
         """Find a node for one pod after another, until it is clear what becomes of the group."""
-        placed, search = 0, None
-        answer = self._ask_feasibility(placed, len(self.pods))
+        search = None
+        answer = self._ask_feasibility(len(self.pods))
         for index, pod in enumerate(self.pods):
             if answer is not None and answer.code != Code.WAIT:
                 break
             attempt = pod.attempt
             attempt.narrow(self._scope)
-            attempt.trace.phases.clear()  # those of walks before
+            attempt.trace.restart()  # without the phases of walks before
+            attempt.trace.resume()
             try:
                 search, pod.outcome = yield from find_node(attempt, search)
                 pod.search = search
@@ -222,18 +236,18 @@ class Walk:
             if pod.error is not None:
                 text = f"failed to schedule other pod from a pod group: {pod.error.message}"
                 return Status(Code.ERROR, (text,))
-            placed += pod.failed is None
+            self._placed += pod.failed is None
             yield from _turn_after(index)
-            answer = self._ask_feasibility(placed, len(self.pods) - index - 1)
-        if answer is None and placed:
+            answer = self._ask_feasibility(len(self.pods) - index - 1)
+        if answer is None and self._placed:
             return _SUCCESS
         if answer is not None and not answer.is_rejected and answer.code != Code.WAIT:
             return answer
         reasons, plugin = ((), "") if answer is None else (answer.reasons, answer.plugin)
         return Status(Code.UNSCHEDULABLE, (_UNSCHEDULABLE, *reasons), plugin)
 
-    def _ask_feasibility(self, placed: int, remaining: int) -> Status | None:
-        progress = GroupProgress(self._scheduled + placed, remaining)
+    def _ask_feasibility(self, remaining: int) -> Status | None:
+        progress = GroupProgress(self._scheduled + self._placed, remaining)
         return run_placement_feasible(self._profile.placement_feasible, self._group, progress)
 
 
@@ -292,8 +306,10 @@ class GroupCycle:
         nodes: NodeTable,
         random: Random,
         search: Callable[[Attempt], Search],
+        trace: GroupTrace,
     ) -> None:
         self.status: Status = _SUCCESS
+        self._trace = trace
         self._group = group
         self._profile = profile
         self._scheduled = scheduled
@@ -304,9 +320,9 @@ class GroupCycle:
 
     def run(self, find_node: FindNode) -> Suspendable[list[AttemptResult]]:
         """Place the group; return the results of its pods' attempts, in order."""
-        walk = yield from self.find_placement(find_node)
+        walk = yield from self.find_placement(find_node, self._trace)
         if walk.status.code == Code.UNSCHEDULABLE and self._profile.pod_group_post_filter:
-            self._run_post_filter(walk)
+            self._trace.end_phase("pod_group_post_filter", self._run_post_filter(walk))
         self.status, results = walk.status, []
         for index, pod in enumerate(walk.pods):
             results.append(walk.conclude(pod))
@@ -319,7 +335,7 @@ class GroupCycle:
         walk = self._failed(self.status)
         return [walk.conclude(pod) for pod in walk.pods]
 
-    def find_placement(self, find_node: FindNode) -> Suspendable[Walk]:
+    def find_placement(self, find_node: FindNode, trace: GroupTrace) -> Suspendable[Walk]:
         """Walk over the pods within each placement; return the best walk that succeeded, else the first one.
 
         The pods of a walk that succeeded have their nodes.
@@ -328,14 +344,18 @@ class GroupCycle:
         if steps is None:
             walk = self._walk(None)
             yield from walk.run(find_node)
+            trace.add_trial(walk.trial(""))
             return walk
         placements = steps.generate(self._group, self._nodes)
         if isinstance(placements, Status):
+            trace.end_phase("placement_generate", placements)
             return self._failed(placements)
+        trace.end_phase("placement_generate")
         first, fitting = None, []
         for placement in placements:
             walk = self._walk(placement)
             yield from walk.run(find_node)
+            trace.add_trial(walk.trial(placement.name))
             if walk.status.code == Code.SUCCESS:
                 walk.undo()
                 fitting.append((walk, placement))
@@ -345,7 +365,7 @@ class GroupCycle:
                 first = walk
             first.add_rejectors(walk)
         if fitting:
-            return self._choose(steps, fitting)
+            return self._choose(steps, fitting, trace)
         assert first is not None
         text = f"0/{len(placements)} placements are available, first placement status: {first.status.message}"
         first.status = Status(Code.UNSCHEDULABLE, (text,), first.status.plugin)
@@ -353,7 +373,7 @@ class GroupCycle:
 
     # -- PodGroupPostFilter ------------------------------------------------------------------------------------------
 
-    def _run_post_filter(self, walk: Walk) -> None:
+    def _run_post_filter(self, walk: Walk) -> Status:
         """Look for a way out of the walk that failed: pods may wait on the nodes that a preemption frees."""
         pods = [pod.attempt.pod for pod in walk.pods]
         answer = run_pod_group_post_filter(self._profile, self._group, pods, self._find_nodes_again)
@@ -365,9 +385,11 @@ class GroupCycle:
             walk.keep_nominations()
         elif not status.is_rejected:
             walk.status = status
-            return
+            return status
+        self._trace.preempts = status.code == Code.SUCCESS
         before = walk.status
         walk.status = Status(before.code, (*before.reasons, *status.reasons), before.plugin)
+        return status
 
     def _find_nodes_again(self) -> Sequence[FoundNode] | Status:
         """Look for nodes on the tables as they are now, and give the nodes back; extenders are not asked."""
@@ -382,24 +404,33 @@ class GroupCycle:
                 found[search] = FoundNode(search, node)
             return search, outcome
 
-        walk = run_sync(self.find_placement(find_node))
+        attempts = [begin() for begin in self._attempts]
+        traces = [attempt.trace for attempt in attempts]
+        for attempt in attempts:
+            attempt.trace = AttemptTrace(attempt.pod, attempt.trace.attempt)
+        walk = run_sync(self.find_placement(find_node, GroupTrace()))
+        if walk.status.code == Code.SUCCESS:
+            walk.undo()
+        for attempt, trace in zip(attempts, traces, strict=True):
+            attempt.trace = trace
         if walk.status.code != Code.SUCCESS:
             return walk.status
-        walk.undo()
         return [found[pod.search] for pod in walk.pods if pod.failed is None and pod.search in found]
 
     # -- placements --------------------------------------------------------------------------------------------------
 
-    def _choose(self, steps: PlacementSteps, fitting: Sequence[tuple[Walk, GroupPlacement]]) -> Walk:
+    def _choose(self, steps: PlacementSteps, fitting: Sequence[tuple[Walk, GroupPlacement]], trace: GroupTrace) -> Walk:
         """Take the nodes again of the walk in the best placement, drawn among equal ones."""
         best = [walk for walk, _ in fitting]
         if len(best) > 1:
             placed = [PlacedGroup(placement, walk.nodes()) for walk, placement in fitting]
             scores = steps.scores(self._group, placed, self._nodes)
+            trace.end_phase("placement_score", scores if isinstance(scores, Status) else None)
             if isinstance(scores, Status):
                 return self._failed(scores)
             best = [walk for walk, score in zip(best, scores, strict=True) if score == max(scores)]
         walk = best[self._random.randrange(len(best)) if len(best) > 1 else 0]
+        trace.placement = next(placement.name for each, placement in fitting if each is walk)
         walk.repeat()
         return walk
 

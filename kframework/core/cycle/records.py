@@ -58,11 +58,12 @@ class Decision(Record, frozen=True, kw_only=True):
     """One attempt to schedule a pod, from pop to assume or failure.
 
     `attempt` numbers all attempts of the scheduler, `pod_attempts` those of this pod. `group` is the name of its
-    PodGroup, "" without one. `node` is empty unless a node was
-    assumed. `evaluated` nodes were examined, `feasible` passed, `ties` shared the best `score`, `best_nodes` names the
-    best. `reasons` counts rejections by reason; `message` is the whole text as the condition shows it. `nominated`: the
-    node nominated from now on, "" = cleared, None = unchanged. `queued_at` is when the pod was queued for this attempt,
-    `initial_attempt_at` when it became ready for its first one, `requeued_by` the label of the event that caused it.
+    PodGroup, "" without one; `group_attempt` is the attempt of the first pod that was tried together with this one, 0
+    for a pod that was tried alone. `node` is empty unless a node was assumed. `evaluated` nodes were examined,
+    `feasible` passed, `ties` shared the best `score`, `best_nodes` names the best. `reasons` counts rejections by
+    reason; `message` is the whole text as the condition shows it. `nominated`: the node nominated from now on, "" =
+    cleared, None = unchanged. `queued_at` is when the pod was queued for this attempt, `initial_attempt_at` when it
+    became ready for its first one, `requeued_by` the label of the event that caused it.
 
     An observer that samples takes attempts with a smaller `sample_value`, in [0, 1), so that smaller samples are
     subsets of larger ones. `timings` are contiguous from `started` on. `plugins` is empty unless the scheduler timed
@@ -74,6 +75,7 @@ class Decision(Record, frozen=True, kw_only=True):
     pod: str
     uid: str
     group: str = ""
+    group_attempt: int = 0
     profile: str
     initial_attempt_at: float = 0.0
     queued_at: float
@@ -105,7 +107,7 @@ class Decision(Record, frozen=True, kw_only=True):
 
 
 class Binding(Record, frozen=True, kw_only=True):
-    """One binding cycle, joined to its Decision by `attempt` and with the same `sample_value`.
+    """One binding cycle, joined to its Decision by `attempt` and with the same `group_attempt` and `sample_value`.
 
     `waited` is the time in Permit, in seconds. `code` is Success if the pod was bound, else `rejector` names the plugin
     that rejected it or failed. `plugins` is empty unless plugins were timed, as those of the Decision were.
@@ -114,6 +116,7 @@ class Binding(Record, frozen=True, kw_only=True):
     attempt: int
     pod: str
     uid: str
+    group_attempt: int = 0
     profile: str
     node: str
     started_at: float
@@ -128,19 +131,59 @@ class Binding(Record, frozen=True, kw_only=True):
     plugins: tuple[PluginTiming, ...] = ()
 
 
+class PlacementTrial(msgspec.Struct, frozen=True):
+    """How the walk over the pods of a PodGroup ended within one placement.
+
+    Attributes:
+        name: The name of the placement; "" if it is all nodes.
+        code: The code of the group's Status in this placement.
+        message: The message of that Status.
+        placed: The number of pods that found a node.
+        failed_first: The pod that failed first by itself, in the order of the walk; "" if none did.
+        reason: Why it did.
+    """
+
+    name: str
+    code: Code
+    message: str = ""
+    placed: int = 0
+    failed_first: str = ""
+    reason: str = ""
+
+
 class GroupDecision(Record, frozen=True, kw_only=True):
     """One attempt to schedule a PodGroup, `namespace/name`, with all its waiting `pods`.
 
-    `took` is its whole duration, `searched` that of the search for nodes, in nanoseconds.
+    `attempt` is the number of the first pod's attempt; those of the others follow in the order of the walk. `trials`
+    are the placements that were tried, none if the attempt failed before; `placement` names the chosen one. `rejector`
+    is the plugin that rejected the group. `preempts`: the group waits for a preemption, which is unschedulable.
+
+    `timings` are contiguous from `started` on: `placement_generate`, a `placement` for each trial, `placement_score`
+    and `pod_group_post_filter`, as far as they took place. `took` is the whole duration, in nanoseconds.
     """
 
     group: str
+    attempt: int = 0
     profile: str
     pods: int
+    queued_at: float = 0.0
+    popped_at: float = 0.0
     result: Result
-    message: str
-    took: int
-    searched: int
+    code: Code = Code.SUCCESS
+    message: str = ""
+    placement: str = ""
+    rejector: str = ""
+    preempts: bool = False
+    trials: tuple[PlacementTrial, ...] = ()
+    sample_value: float = 0.0
+    started: int = 0
+    timings: tuple[PointTiming, ...] = ()
+    took: int = 0
+
+    @property
+    def searched(self) -> int:
+        """The duration of the search for nodes, without PodGroupPostFilter."""
+        return sum(spent for point, spent, _ in self.timings if point != "pod_group_post_filter")
 
 
 class Observer(Protocol):
@@ -157,7 +200,7 @@ class Observer(Protocol):
 class HookTracer(Protocol):
     """An observer that traces the hooks of a sample of the attempts."""
 
-    def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
+    def hook_context(self, attempt: int, sample_value: float, group_attempt: int = 0) -> HookContext | None:
         """Return a context manager for calling this attempt's hooks, or None if the attempt is not traced."""
 
 

@@ -51,6 +51,7 @@ class AttemptTrace(msgspec.Struct, eq=False):
     Attributes:
         pod: the scheduled pod.
         attempt: the number of the attempt among all of the scheduler.
+        group_attempt: that of the first pod, if the attempt is part of a group's; else 0.
         sample_value: in [0, 1); an observer that samples a share of the attempts takes smaller values.
         is_timed: whether hooks of plugins are timed.
         hook_context: the context manager around timed hooks; None unless the attempt is traced.
@@ -63,6 +64,7 @@ class AttemptTrace(msgspec.Struct, eq=False):
     sample_value: float = 0.0
     is_timed: bool = False
     hook_context: HookContext | None = None
+    group_attempt: int = 0
     started: int = 0
     phases: list[PointTiming] = []
     _phase_started: int = 0
@@ -78,6 +80,11 @@ class AttemptTrace(msgspec.Struct, eq=False):
         """Reset the measurements and begin the first phase of the next cycle."""
         self.phases, self._hooks = [], {}
         self.started = self._phase_started = perf_counter_ns()
+
+    def resume(self) -> None:
+        """Make this the current attempt again; the time since its last phase is that of other attempts."""
+        self._phase_started = perf_counter_ns()
+        current_attempt.set(self)
 
     def end_phase(self, point: str, status: Status | None = None) -> None:
         """End the phase of this extension point, with None for Success; the next one begins."""

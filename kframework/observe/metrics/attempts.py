@@ -76,9 +76,11 @@ class AttemptMetrics(Observer, GroupObserver):
         )
         self._preemptions = CounterSeries(families.PREEMPTION_ATTEMPTS, as_labels, always=[()])
         self._victims = HistogramSeries(families.PREEMPTION_VICTIMS, as_labels, always=[()])
-        self._group_results = CounterSeries(families.PODGROUP_SCHEDULE_ATTEMPTS, _attempt_labels)
-        self._group_durations = HistogramSeries(
-            families.PODGROUP_SCHEDULING_ATTEMPT_DURATION, _attempt_labels, scale=NANOSECONDS
+        self._group_results: CounterSeries[tuple[str, str]] = CounterSeries(
+            families.PODGROUP_SCHEDULE_ATTEMPTS, as_labels
+        )
+        self._group_durations: HistogramSeries[tuple[str, str]] = HistogramSeries(
+            families.PODGROUP_SCHEDULING_ATTEMPT_DURATION, as_labels, scale=NANOSECONDS
         )
         self._group_searches: HistogramSeries[tuple[()]] = HistogramSeries(
             families.PODGROUP_SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS
@@ -110,15 +112,18 @@ class AttemptMetrics(Observer, GroupObserver):
             self._binding[decision.attempt] = decision
             return
         self._count_result(decision.result, decision.profile, spent)
+        # The pods of a group have victims together, without PostFilter.
         if any(point == "post_filter" for point, _, _ in decision.timings):
             self._preemptions[()] += 1
-        if decision.victims:
-            self._victims[()].observe(len(decision.victims))
+            if decision.victims:
+                self._victims[()].observe(len(decision.victims))
 
     def on_group_decision(self, decision: GroupDecision) -> None:
-        self._group_results[decision.result, decision.profile] += 1
-        self._group_durations[decision.result, decision.profile].observe(decision.took)
+        result = "waiting_on_preemption" if decision.preempts else decision.result.value
+        self._group_results[result, decision.profile] += 1
+        self._group_durations[result, decision.profile].observe(decision.took)
         self._group_searches[()].observe(decision.searched)
+        self._observe_points(decision.profile, decision.timings, _AFTER_SEARCH)
 
     def on_binding(self, binding: Binding) -> None:
         decision = self._binding.pop(binding.attempt, None)

@@ -77,7 +77,7 @@ POD_SCHEDULED_AFTER_FLUSH = _counter(
 )
 PODGROUP_SCHEDULE_ATTEMPTS = _counter(
     "scheduler_podgroup_schedule_attempts_total",
-    "[ALPHA] Attempts to schedule a PodGroup by result: scheduled, unschedulable, or failed with an error.",
+    "[ALPHA] Attempts to schedule a PodGroup: scheduled, unschedulable, waiting_on_preemption, or error.",
     ("result", "profile"),
 )
 PODGROUP_SCHEDULING_ATTEMPT_DURATION = _histogram(

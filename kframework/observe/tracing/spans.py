@@ -140,7 +140,7 @@ class Tracing(Observer):
             "binding_cycle", own, span_context(trace, _ATTEMPT), moments, attributes | remaining, failed, links
         )
 
-    def hook_context(self, attempt: int, sample_value: float) -> HookContext | None:
+    def hook_context(self, attempt: int, sample_value: float, group_attempt: int = 0) -> HookContext | None:
         """Return the context of an attempt's hooks, in which their span is current; None if it is not traced."""
         if sample_value >= self.share:
             return None

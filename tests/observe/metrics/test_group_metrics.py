@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kframework import Simulation
 from kframework.objects import ApiObject
 from kframework.observe.metrics.engine_metrics import engine_series
 from kframework.observe.metrics.metrics import Metrics
 from kframework.testing import make_pod
 from tests.observe.metrics.exposition import samples, text
-from tests.support.groups import GROUPS, gang, members, nodes
+from tests.support.groups import GROUPS, gang, members, nodes, on_nodes
 
 CLUSTER: tuple[ApiObject, ...] = (
     *nodes(1),
@@ -21,10 +23,10 @@ CLUSTER: tuple[ApiObject, ...] = (
 )
 
 
-def measured() -> dict[str, float]:
+def measured(objects: Sequence[ApiObject] = CLUSTER, seconds: float = 5) -> dict[str, float]:
     metrics = Metrics()
-    with Simulation(list(CLUSTER), config=GROUPS, observers=[metrics.attempts]) as simulation:
-        simulation.run(5)
+    with Simulation(objects, config=GROUPS, observers=[metrics.attempts]) as simulation:
+        simulation.run(seconds)
         return samples(text((*metrics.attempts.series, *engine_series(simulation.scheduler.engine))))
 
 
@@ -36,6 +38,16 @@ def test_attempts_of_groups_count_once_for_each_group() -> None:
     durations = "scheduler_podgroup_scheduling_attempt_duration_seconds_count"
     assert values[f'{durations}{{profile="default-scheduler",result="scheduled"}}'] == 1
     assert values["scheduler_podgroup_scheduling_algorithm_duration_seconds_count"] == 2
+
+
+def test_group_that_waits_for_victims_has_a_result_of_its_own_and_its_pods_preempt_nobody() -> None:
+    low = on_nodes([make_pod("low", cpu=4, priority=0)])
+    values = measured([*nodes(1), *low, gang("g", 2, priority=9), *members("g", 2, priority=9)], seconds=0.1)
+    attempts = "scheduler_podgroup_schedule_attempts_total"
+    assert values[f'{attempts}{{profile="default-scheduler",result="waiting_on_preemption"}}'] == 1
+    assert values["scheduler_preemption_victims_count"] == 0
+    point = 'extension_point="PodGroupPostFilter",profile="default-scheduler",status="Success"'
+    assert values[f"scheduler_framework_extension_point_duration_seconds_count{{{point}}}"] == 1
 
 
 def test_queue_counts_pods_of_groups_as_pods_and_groups_as_entities() -> None:
