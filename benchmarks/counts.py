@@ -27,7 +27,7 @@ from benchmarks.timing import show
 from kframework.cli import main as kframework
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, run_virtual
-from kframework.config.load import default_configuration, load_configuration
+from kframework.config.load import default_configuration
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
@@ -35,6 +35,7 @@ from kframework.objects import Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.simulation.running import VIRTUAL
 from kframework.testing import make_node, make_pod
+from kframework.testing.scheduler_perf.benchmark import configuration_of
 from kframework.testing.scheduler_perf.definitions import (
     AnyOperation,
     CreatePods,
@@ -85,16 +86,20 @@ def count_workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int 
     The pods come in `turns` groups. After each group a second of virtual time passes, so that other work can happen.
     """
     (definition,) = select_definitions(read([str(WORKLOADS)]), [case], ["performance"])[:1]
-    template, path = definition.case.workload_template, definition.case.scheduler_config_path
+    template = definition.case.workload_template
     defaults = {name: value for name, value in definition.workload.params.items() if name != "measurePods"}
     case_of_size = replace(definition.case, workload_template=tuple(_with_turns(template, warm, pods // turns, turns)))
     size = replace(definition.workload, params={**defaults, **params})
     definition = replace(definition, case=case_of_size, workload=size)
-    configuration = load_configuration(definition.file.parent / path) if path else default_configuration()
-    stage = CountedRun(definition, configuration, lambda done, total: None, time=VIRTUAL)
+    stage = CountedRun(definition, configuration_of(definition), lambda done, total: None, time=VIRTUAL)
     stage.profile = Profile()
     stage.run()
     return count_calls(stage.profile) / pods
+
+
+def count_groups(case: str, groups: int, size: int, **params: int) -> float:
+    """Count the calls for a pod of this number of groups of a size."""
+    return count_workload(case, warm=0, pods=groups, groups=groups, podsPerGroup=size, **params) / size
 
 
 def count_churn() -> float:
@@ -205,6 +210,10 @@ ROWS: Mapping[str, Callable[[], float]] = {
     "daemonset": partial(count_workload, "DaemonSet", nodes=200),
     "preemption": partial(count_workload, "Preemption", warm=5, pods=20, nodes=50, initPods=200),
     "devices-half-full": partial(count_workload, "DevicesHalfFull", nodes=50, initClaims=200),
+    "gangs": partial(count_groups, "GangScheduling", 40, 3, nodes=200),
+    "gangs-large": partial(count_groups, "LargeGangScheduling", 1, 400, nodes=200),
+    "racks": partial(count_groups, "TopologyAwareScheduling", 40, 4, nodes=200, nodesPerRack=10),
+    "racks-large": partial(count_groups, "LargeTopologyAwareScheduling", 2, 300, nodes=200, nodesPerRack=10),
     "engine": count_decisions,
     "batch": count_session,
     "simulate": count_simulate,

@@ -89,8 +89,13 @@ class Row:
 
 
 def throughput(case: str) -> Measure:
-    """Measure the pods that a case of our workloads schedules in a second."""
-    return lambda scale: 1 / _seconds_per_pod(case, scale)[0]
+    """Measure the pods that a case of our workloads schedules in a second, in the slowest of its workloads."""
+    return lambda scale: 1 / max(_seconds_per_pod(case, scale))
+
+
+def milliseconds(case: str, pods: int) -> Measure:
+    """Measure the time for a group with this number of pods, in the slowest workload of a case."""
+    return lambda scale: 1e3 * pods * max(_seconds_per_pod(case, scale))
 
 
 def _growth(scale: Scale) -> float:
@@ -217,6 +222,13 @@ ROWS = (
     Row("devices-half-full", "a claim of its own, half allocated", at_least(2_500), throughput("DevicesHalfFull")),
     Row("devices-nearly-full", "a claim of its own, 95 % allocated", at_least(1_000), throughput("DevicesNearlyFull")),
     Row("devices-nowhere", "a cycle for a claim that fits nowhere", at_most(2, "ms"), _unschedulable),
+    Row("gangs", "a gang of 3 pods", at_most(1.5, "ms"), milliseconds("GangScheduling", 3)),
+    Row("gangs-large", "gangs of 1,000 pods", at_least(8_000), throughput("LargeGangScheduling")),
+    Row("groups", "a group of 3 pods, no minimum", at_most(1.5, "ms"), milliseconds("BasicScheduling", 3)),
+    Row("groups-large", "groups of 1,000 pods, no minimum", at_least(8_000), throughput("LargeBasicScheduling")),
+    Row("racks", "gangs of 4 pods, each in a rack", at_least(2_000), throughput("TopologyAwareScheduling")),
+    Row("racks-large", "1,000 pods, each gang in a rack", at_least(3_000), throughput("LargeTopologyAwareScheduling")),
+    Row("one-gang", "a gang of 5,000 pods", at_least(10_000), throughput("OneGang")),
     Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
     Row("engine", "decisions of an engine without a cluster", Target("≥", 30_000, "/s"), _decisions_per_second),
     Row("batch", "kframework-batch, gangs of 100 pods", at_least(14_000), _batch),

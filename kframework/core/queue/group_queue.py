@@ -301,7 +301,7 @@ class GroupQueue(SchedulingQueue):
     def _find_gate(self, queued: QueuedPod) -> Status | None:
         if not isinstance(queued, QueuedGroup):
             return super()._find_gate(queued)
-        statuses = (self.policy.run_pre_enqueue(pod) for pod in queued.pods)
+        statuses = (self.policy.run_pre_enqueue(member.pod) for member in queued.in_order())
         status = next((status for status in statuses if status is not None), None)
         gate = ("", "") if status is None else (status.plugin, status.message)
         if gate != (queued.in_order()[0].gating_plugin, queued.in_order()[0].gate_message):

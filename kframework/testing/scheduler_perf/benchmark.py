@@ -9,11 +9,12 @@ from multiprocessing.connection import Connection
 import msgspec
 
 from kframework.config.configuration import Configuration
-from kframework.config.load import default_configuration, load_configuration
+from kframework.config.load import default_configuration, load_configuration, with_overrides
 from kframework.errors import KFrameworkError
 from kframework.testing.scheduler_perf.definitions import Definition
 from kframework.testing.scheduler_perf.measurement import Measurement
 from kframework.testing.scheduler_perf.workload_run import ProgressCallback, WorkloadRun
+from kframework.values.feature_gates import EFFECTIVE_GATES
 
 
 class WorkloadResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +74,7 @@ def run(definition: Definition, config: str | None, report_progress: ProgressCal
     """Run a workload in this process."""
     stage = None
     try:
-        stage = WorkloadRun(definition, _configuration(definition, config), report_progress)
+        stage = WorkloadRun(definition, configuration_of(definition, config), report_progress)
         stage.run()
         failed = ""
     except* KFrameworkError as group:
@@ -90,11 +91,16 @@ def _error_messages(error: BaseException) -> Iterator[str]:
         yield str(error)
 
 
-def _configuration(definition: Definition, config: str | None) -> Configuration:
-    path = config or definition.case.scheduler_config_path
-    if not path:
-        return default_configuration()
-    return load_configuration(definition.file.parent / path if config is None else config)
+def configuration_of(definition: Definition, config: str | None = None) -> Configuration:
+    """Load the configuration of a workload, or the file `config` instead, with the feature gates that matter here."""
+    path = definition.case.scheduler_config_path
+    if config is not None:
+        configuration = load_configuration(config)
+    else:
+        configuration = load_configuration(definition.file.parent / path) if path else default_configuration()
+    gates = {name: is_on for name, is_on in definition.feature_gates.items() if name in EFFECTIVE_GATES}
+    options = {"feature_gates": {**configuration.options.feature_gates, **gates}}
+    return with_overrides(configuration, leader_election={}, client_connection={}, options=options)
 
 
 def _floor(definition: Definition) -> float:

@@ -1,6 +1,7 @@
 """The content of scheduler_perf's files: test cases, the operations they consist of, and workloads with the numbers.
 
-Fields, defaults and what is refused are those of `test/integration/scheduler_perf` in Kubernetes 1.36.
+Fields, defaults and what is refused are those of `test/integration/scheduler_perf` in Kubernetes 1.36, with the
+steps for groups of pods that 1.37 adds.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class _StrictStruct(msgspec.Struct, frozen=True, kw_only=True, rename="camel", f
 
 
 class WorkloadOperation(_StrictStruct, frozen=True, kw_only=True, tag_field="opcode"):
-    """A step of a workload; a field `xParam` names the parameter that gives the value of `x`, as `$name`."""
+    """A step of a workload; a field `xParam` names the parameter that gives the value of `x`, as `$name`.
+
+    `template_params` are further values for the actions of a template, whole numbers or the names of parameters.
+    """
 
     def problem(self) -> str | None:
         """Return what is invalid, once the parameters are in place."""
@@ -101,6 +105,7 @@ class CreateNodes(_CountedOperation, frozen=True, kw_only=True, tag="createNodes
     """Create nodes, of a template or the default one."""
 
     node_template_path: str = ""
+    template_params: dict[str, int | str] = {}
     node_allocatable_strategy: NodeAllocatable | None = None
     label_node_prepare_strategy: LabelNodes | None = None
     unique_node_label_strategy: UniqueNodeLabel | None = None
@@ -116,6 +121,8 @@ class CreateNamespaces(_CountedOperation, frozen=True, kw_only=True, tag="create
 class CreatePods(_CountedOperation, frozen=True, kw_only=True, tag="createPods"):
     """Create pods at once, and wait until they are scheduled; or keep that number coming for `duration`."""
 
+    count_multiplier: int = 1
+    count_multiplier_param: str = ""
     steady_state: bool = False
     steady_state_param: str = ""
     duration: str = "0s"
@@ -123,6 +130,7 @@ class CreatePods(_CountedOperation, frozen=True, kw_only=True, tag="createPods")
     collect_metrics: bool = False
     namespace: str = ""
     pod_template_path: str = ""
+    template_params: dict[str, int | str] = {}
     skip_wait_to_completion: bool = False
     persistent_volume_template_path: str = ""
     persistent_volume_claim_template_path: str = ""
@@ -133,7 +141,12 @@ class CreatePods(_CountedOperation, frozen=True, kw_only=True, tag="createPods")
             return f"{other} and skipWaitToCompletion cannot be true at the same time"
         if self.steady_state and Duration.parse(self.duration) <= 0:
             return "a steady state needs a duration above zero"
-        return _count_problem(self.count)
+        return _count_problem(self.pods)
+
+    @property
+    def pods(self) -> int:
+        """How many pods there are."""
+        return self.count * self.count_multiplier
 
 
 class CreatePodSets(_CountedOperation, frozen=True, kw_only=True, tag="createPodSets"):
@@ -187,8 +200,19 @@ class CreateAny(WorkloadOperation, frozen=True, kw_only=True, tag="createAny"):
 
     namespace: str = ""
     template_path: str
+    template_params: dict[str, int | str] = {}
     count: int = 1
     count_param: str = ""
+
+
+class CreatePodGroups(CreateAny, frozen=True, kw_only=True, tag="createPodGroups"):
+    """Create PodGroups, and wait until the scheduler knows them."""
+
+
+class WaitForPodGroups(_CountedOperation, frozen=True, kw_only=True, tag="waitForPodGroups"):
+    """Wait until the scheduler knows this number of PodGroups of a namespace."""
+
+    namespace: str
 
 
 class UpdateAny(WorkloadOperation, frozen=True, kw_only=True, tag="updateAny"):
@@ -249,6 +273,8 @@ AnyOperation = (
     | Barrier
     | Sleep
     | CreateAny
+    | CreatePodGroups
+    | WaitForPodGroups
     | UpdateAny
     | StartCollectingMetrics
     | StopCollectingMetrics
@@ -327,10 +353,14 @@ class Definition(msgspec.Struct, frozen=True):
         """The name of its threshold: that of the folder."""
         return self.file.parent.name
 
+    @property
+    def feature_gates(self) -> dict[str, bool]:
+        """The gates that it sets."""
+        return {**self.case.feature_gates, **self.workload.feature_gates}
+
     def unsupported_reason(self) -> str:
         """Return what it needs that is missing here, such as the Go code beside its file; "" if nothing."""
-        gates = self.case.feature_gates | self.workload.feature_gates
-        missing = sorted(gate for gate in _GATES_OFF if gates.get(gate))
+        missing = sorted(gate for gate in _GATES_OFF if self.feature_gates.get(gate))
         missing += sorted({kind for each in self.case.workload_template if (kind := self._unsupported_kind(each))})
         if missing:
             return f"there is no {', '.join(missing)} here"
@@ -372,6 +402,8 @@ class _Parameters:
             elif field.name.endswith("_param") and value:
                 target = field.name.removesuffix("_param")
                 values[target] = self._resolve_value(value.removeprefix("$"), type(getattr(operation, target)))
+            elif field.name == "template_params":
+                values[field.name] = {key: self._resolve_number(each) for key, each in value.items()}
         operation = replace(operation, **values)
         try:
             problem = operation.problem()
@@ -380,6 +412,9 @@ class _Parameters:
         if problem is not None:
             raise self._definition.error(f"{operation.__struct_config__.tag}: {problem}")
         return operation
+
+    def _resolve_number(self, value: int | str) -> Value:
+        return self._resolve_value(value.removeprefix("$"), int) if isinstance(value, str) else value
 
     def _resolve_value(self, name: str, wanted: type) -> Value:
         self.used.add(name)

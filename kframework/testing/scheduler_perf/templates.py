@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import cast
 
 from kframework.errors import InputError
@@ -18,8 +19,8 @@ from kframework.objects.openapi.unknown_fields import unknown_fields
 from kframework.objects.problem import Problem, format_path
 from kframework.objects.yaml_documents import documents
 
-#: The values of the object that is being made: its number, from 0, and how many there are.
-Facts = Mapping[str, int]
+#: The values of the object that is being made: its number, from 0, how many there are, and parameters of the template.
+Facts = Mapping[str, int | str]
 
 _ACTION = re.compile(r"\{\{-?\s*(.*?)\s*-?\}\}", re.DOTALL)
 _WORD = re.compile(r"[()]|[^\s()]+")
@@ -66,11 +67,12 @@ class Template:
         #: What it makes when nothing in it depends on the number.
         self._always = None if _ACTION.search(self._text) else self._create(self._text)
 
-    def make(self, index: int, count: int) -> ApiObject:
+    def make(self, index: int, count: int, params: Facts = MappingProxyType({})) -> ApiObject:
         """Make the object with this index, of `count`."""
         if self._always is not None:
             return self._always
-        return self._create(_ACTION.sub(partial(self._replace_action, {"Index": index, "Count": count}), self._text))
+        facts = {**params, "Index": index, "Count": count}
+        return self._create(_ACTION.sub(partial(self._replace_action, facts), self._text))
 
     def has_field(self, field: str) -> bool:
         """Return whether the template has this field at the top."""
@@ -122,7 +124,7 @@ class Template:
             if words and words.pop(0) == ")":
                 return float(value)
         elif word.removeprefix(".") in facts:
-            return facts[word.removeprefix(".")]
+            return int(facts[word.removeprefix(".")])
         elif word.lstrip("-").isdecimal():
             return int(word)
         raise self._unsupported(word)

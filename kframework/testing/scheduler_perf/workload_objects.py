@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from random import Random
+from types import MappingProxyType
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -84,7 +85,7 @@ def make_nodes(operation: CreateNodes, folder: Path, first: int) -> Iterator[Api
     """Make nodes, and what goes with them; `first` numbers them among all nodes of the workload."""
     path = operation.node_template_path
     for index in range(operation.count):
-        node = _make_object(Node, folder / path, index, operation.count) if path else _NODE
+        node = _make_object(Node, folder / path, index, operation.count, operation.template_params) if path else _NODE
         name = node.metadata.name or generate_name(node.metadata.generate_name, first + index + 1)
         labels = {**node.metadata.labels, _HOSTNAME: name, **_prepared_labels(operation, index, name)}
         node = replace(node, metadata=replace(node.metadata, name=name, labels=labels))
@@ -127,8 +128,8 @@ def make_namespaces(operation: CreateNamespaces, folder: Path) -> Iterator[Names
 def make_pods(operation: CreatePods, folder: Path, namespace: str, default_template: str) -> Iterator[ApiObject]:
     """Make pods in a namespace, each after its own claim and volume if they are to have such."""
     path = operation.pod_template_path or default_template
-    for index in range(operation.count):
-        pod = _make_object(Pod, folder / path, index, operation.count) if path else _POD
+    for index in range(operation.pods):
+        pod = _make_object(Pod, folder / path, index, operation.pods, operation.template_params) if path else _POD
         if operation.persistent_volume_claim_template_path:
             claim, volume = _make_claim_and_volume(operation, folder, namespace, index)
             yield from (claim, volume)
@@ -142,9 +143,9 @@ def _make_claim_and_volume(
     operation: CreatePods, folder: Path, namespace: str, index: int
 ) -> tuple[PersistentVolumeClaim, PersistentVolume]:
     claim = _make_object(
-        PersistentVolumeClaim, folder / operation.persistent_volume_claim_template_path, index, operation.count
+        PersistentVolumeClaim, folder / operation.persistent_volume_claim_template_path, index, operation.pods
     )
-    volume = _make_object(PersistentVolume, folder / operation.persistent_volume_template_path, index, operation.count)
+    volume = _make_object(PersistentVolume, folder / operation.persistent_volume_template_path, index, operation.pods)
     claim_name, volume_name, source = f"pvc-{index}", f"{namespace}-vol-{index}", volume.spec
     if source.csi is not None:
         source = replace(source, csi=replace(source.csi, volume_handle=volume_name))
@@ -195,8 +196,10 @@ def make_claims(operation: CreateResourceClaims, folder: Path) -> Iterator[Resou
         yield replace(claim, metadata=replace(claim.metadata, namespace=operation.namespace))
 
 
-def _make_object(kind: type[T], file: Path, index: int, count: int) -> T:
-    obj = template(file).make(index, count)
+def _make_object(
+    kind: type[T], file: Path, index: int, count: int, params: Mapping[str, int | str] = MappingProxyType({})
+) -> T:
+    obj = template(file).make(index, count, params)
     if not isinstance(obj, kind):
         raise InputError(f"expected a {kind.__name__}, got a {type(obj).__name__}", file=str(file))
     return obj

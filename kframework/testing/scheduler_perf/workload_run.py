@@ -21,7 +21,7 @@ from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.pod_admission import Policies
-from kframework.objects import ApiObject, Node, Pod, PriorityClass, kind_of
+from kframework.objects import ApiObject, Node, Pod, PodGroup, PriorityClass, kind_of
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.scheduler.gc_policy import collect
 from kframework.simulation.controllers import claim_controller, volume_controller
@@ -36,6 +36,7 @@ from kframework.testing.scheduler_perf.definitions import (
     CreateAny,
     CreateNamespaces,
     CreateNodes,
+    CreatePodGroups,
     CreatePods,
     CreatePodSets,
     CreateResourceClaims,
@@ -46,6 +47,7 @@ from kframework.testing.scheduler_perf.definitions import (
     StartCollectingMetrics,
     StopCollectingMetrics,
     UpdateAny,
+    WaitForPodGroups,
 )
 from kframework.testing.scheduler_perf.measurement import SAMPLE_INTERVAL, Measurement, MetricsCollector
 from kframework.testing.scheduler_perf.templates import template
@@ -169,12 +171,12 @@ class WorkloadRun(RunObserver, Observer):
             await self._collect("", [namespace], {})
         self._create(operation, namespace)
         if operation.skip_wait_to_completion:
-            self._expected[namespace] += operation.count
+            self._expected[namespace] += operation.pods
         elif operation.steady_state:
             with anyio.move_on_after(Duration.parse(operation.duration)):
                 await self._recreate_pods(operation, namespace)
         else:
-            await self._wait_until_scheduled(namespace, operation.count, {})
+            await self._wait_until_scheduled(namespace, operation.pods, {})
         if operation.collect_metrics:
             self._finish_measurement()
 
@@ -215,9 +217,16 @@ class WorkloadRun(RunObserver, Observer):
 
     @_run.register
     async def _(self, operation: CreateAny, index: int) -> None:
-        file = self._folder / operation.template_path
+        described, params = template(self._folder / operation.template_path), operation.template_params
         for number in range(operation.count):
-            self._cluster.add(_with_namespace(template(file).make(number, operation.count), operation.namespace))
+            subject = described.make(number, operation.count, params)
+            self._cluster.add(_with_namespace(subject, operation.namespace))
+        if isinstance(operation, CreatePodGroups):
+            await self._wait_for_groups(operation.namespace, operation.count)
+
+    @_run.register
+    async def _(self, operation: WaitForPodGroups, index: int) -> None:
+        await self._wait_for_groups(operation.namespace, operation.count)
 
     @_run.register
     async def _(self, operation: UpdateAny, index: int) -> None:
@@ -257,7 +266,7 @@ class WorkloadRun(RunObserver, Observer):
 
     async def _recreate_pods(self, operation: CreatePods, namespace: str) -> None:
         while True:
-            await self._wait_until_scheduled(namespace, operation.count, {})
+            await self._wait_until_scheduled(namespace, operation.pods, {})
             for pod in self._cluster.objects(Pod, namespace):
                 self._cluster.remove(Pod, pod.metadata.name, namespace, grace=0)
             self._create(operation, namespace)
@@ -298,6 +307,12 @@ class WorkloadRun(RunObserver, Observer):
         metadata = pod.metadata
         if self._cluster.find(Pod, metadata.name, metadata.namespace) is not None:
             self._cluster.remove(Pod, metadata.name, metadata.namespace)
+
+    async def _wait_for_groups(self, namespace: str, count: int) -> None:
+        """Wait until the scheduler knows this number of PodGroups."""
+        groups = self.simulation.scheduler.engine.cluster.objects(PodGroup)
+        while sum(group.metadata.namespace == namespace for group in groups) < count:  # noqa: ASYNC110 -- mostly true at once
+            await asyncio.sleep(_POLL_INTERVAL)
 
     # -- any objects -----------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from kframework.testing.scheduler_perf import benchmark as benchmark_module
-from kframework.testing.scheduler_perf.benchmark import WorkloadResult, benchmark, run
+from kframework.testing.scheduler_perf.benchmark import WorkloadResult, benchmark, configuration_of, run
 from kframework.testing.scheduler_perf.definitions import Definition
 from tests.testing.scheduler_perf.written import NODE, POD, definition
 
@@ -87,6 +87,14 @@ def test_configuration_file_replaces_the_workloads_own(tmp_path: Path, given: bo
     one = definition(tmp_path, STEPS, rest=rest, node=NODE, pod=pod)
     result = run(one, str(tmp_path / "mine.yaml") if given else None, on_progress)
     assert result.failed == ""
+
+
+def test_gates_of_a_workload_that_matter_are_set(tmp_path: Path) -> None:
+    rest = "featureGates: {GenericWorkload: true, SchedulerQueueingHints: false}\n"
+    gates = "{GenericWorkload: true, TopologyAwareWorkloadScheduling: true}"
+    one = definition(tmp_path, STEPS, f"{{name: one, featureGates: {gates}}}", rest)
+    assert configuration_of(one).options.gates.has_placements
+    assert configuration_of(definition(tmp_path, STEPS, rest=rest)).options.feature_gates == {"GenericWorkload": True}
 
 
 def _dies(definition: Definition, config: str | None, connection: object) -> None:

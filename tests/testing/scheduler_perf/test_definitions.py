@@ -10,9 +10,11 @@ from kframework.errors import InputError
 from kframework.testing.scheduler_perf.definitions import (
     Barrier,
     CreateNodes,
+    CreatePodGroups,
     CreatePods,
     CreatePodSets,
     Sleep,
+    WaitForPodGroups,
     read,
     select_definitions,
 )
@@ -56,6 +58,19 @@ def test_parameters_replace_fields(tmp_path: Path) -> None:
     assert isinstance(barrier, Barrier) and barrier.stage_requirement == "Scheduled"
 
 
+def test_parameters_replace_values_for_templates(tmp_path: Path) -> None:
+    steps = """\
+    - {opcode: createPodGroups, countParam: $groups, templatePath: group.yaml, templateParams: {size: $size, other: 7}}
+    - {opcode: waitForPodGroups, countParam: $groups, namespace: a}
+    - {opcode: createPods, countParam: $groups, countMultiplierParam: $size, templateParams: {size: $size}}
+    """
+    groups, wait, pods = definition(tmp_path, steps, "{name: one, params: {groups: 3, size: 4}}").operations()
+    assert isinstance(groups, CreatePodGroups) and groups.count == 3
+    assert groups.template_params == {"size": 4, "other": 7}
+    assert isinstance(wait, WaitForPodGroups) and wait.count == 3
+    assert isinstance(pods, CreatePods) and (pods.pods, pods.template_params) == (12, {"size": 4})
+
+
 @pytest.mark.parametrize(
     ("steps", "workload", "message"),
     [
@@ -86,6 +101,16 @@ def test_parameters_replace_fields(tmp_path: Path) -> None:
             "- {opcode: createPods, count: 1, steadyState: true, duration: long}",
             "{name: one}",
             'Case/one: createPods: time: invalid duration "long"',
+        ),
+        (
+            "- {opcode: createPods, count: 2, countMultiplierParam: $size}",
+            "{name: one, params: {size: -1}}",
+            "Case/one: createPods: invalid count -2",
+        ),
+        (
+            "- {opcode: createPods, count: 1, templateParams: {size: $size}}",
+            "{name: one, params: {size: large}}",
+            "Case/one: the parameter size is 'large', and no int",
         ),
         (
             "- {opcode: createResourceDriver, driverName: d, nodes: '*', maxClaimsPerNode: -1}",

@@ -64,6 +64,14 @@ def test_other_actions_are_rejected(tmp_path: Path, action: str, culprit: str) -
     assert str(refused.value) == f"{tmp_path}/template.yaml: {culprit}: {message}"
 
 
+def test_actions_read_parameters_of_the_template(tmp_path: Path) -> None:
+    (tmp_path / "template.yaml").write_text(
+        NODE.replace("generateName: node-", "name: n-{{DivideInt .Index .perRack}}")
+    )
+    node = Template(tmp_path / "template.yaml").make(7, 10, {"perRack": 3})
+    assert node.metadata.name == "n-2"
+
+
 def test_template_without_actions_makes_one_object(tmp_path: Path) -> None:
     file = tmp_path / "template.yaml"
     file.write_text(NODE)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
 
-from kframework.config.load import default_configuration
 from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.objects import ApiObject, Event, Namespace, Node, Pod, ResourceClaim, ResourceSlice, Service
+from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodGroup, ResourceClaim, ResourceSlice, Service
 from kframework.simulation.running import VIRTUAL
 from kframework.testing.scheduler_perf import workload_run
+from kframework.testing.scheduler_perf.benchmark import configuration_of
 from kframework.testing.scheduler_perf.workload_run import WorkloadRun
 from tests.testing.scheduler_perf.written import NODE, POD, definition
 
@@ -28,11 +29,14 @@ SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {generateName: service-}\nsp
 class Ran:
     """A stage whose steps were run, on virtual time."""
 
-    def __init__(self, folder: Path, steps: str, look: Callable[[Ran], None], templates: dict[str, str]) -> None:
+    def __init__(
+        self, folder: Path, steps: str, look: Callable[[Ran], None], templates: dict[str, str], rest: str
+    ) -> None:
         self.reports: list[tuple[int, int]] = []
         self._look = look
-        self._definition = definition(folder, steps, node=NODE, pod=POD, large=LARGE, **templates)
-        self.stage = WorkloadRun(self._definition, default_configuration(), self._report_progress, time=VIRTUAL)
+        self._definition = definition(folder, steps, rest=rest, node=NODE, pod=POD, large=LARGE, **templates)
+        configuration = configuration_of(self._definition)
+        self.stage = WorkloadRun(self._definition, configuration, self._report_progress, time=VIRTUAL)
         self.cluster: MemoryCluster = self.stage.simulation.cluster
         self.stage.simulation._run._loop.call_later(10.5, self._look, self)
         self.stage.run()
@@ -63,8 +67,8 @@ def leaves(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
 def run(tmp_path: Path) -> Callable[..., Ran]:
     """Runs steps; `look` looks at them after ten and a half seconds."""
 
-    def running(steps: str, look: Callable[[Ran], None] = lambda ran: None, **templates: str) -> Ran:
-        return Ran(tmp_path, steps, look, templates)
+    def running(steps: str, look: Callable[[Ran], None] = lambda ran: None, rest: str = "", **templates: str) -> Ran:
+        return Ran(tmp_path, steps, look, templates, rest)
 
     return running
 
@@ -127,6 +131,43 @@ def test_barrier_may_wait_for_attempts(run: Run) -> None:
     - {opcode: barrier}
     """
     assert run(steps, larger=NODE.replace('"4"', '"9"')).on_nodes("a") == 3
+
+
+GROUP = """\
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: "g-{{.Index}}"}
+spec: {schedulingPolicy: {gang: {minCount: {{.size}}}}}
+"""
+MEMBER = POD.replace("spec:", "spec:\n  schedulingGroup: {podGroupName: 'g-{{DivideInt .Index .size}}'}")
+GATE = "featureGates: {GenericWorkload: true}\n"
+
+
+def test_pods_of_groups_are_created_once_the_groups_are_known(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    known: list[int] = []
+    create = WorkloadRun._create
+
+    def created(stage: WorkloadRun, *given: Any) -> None:
+        known.append(len(stage.simulation.scheduler.engine.cluster.objects(PodGroup)))
+        create(stage, *given)
+
+    monkeypatch.setattr(WorkloadRun, "_create", created)
+    steps = """\
+    - {opcode: createPodGroups, count: 2, namespace: a, templatePath: group.yaml, templateParams: {size: 2}}
+    - opcode: createPods
+      count: 2
+      countMultiplier: 2
+      namespace: a
+      podTemplatePath: member.yaml
+      templateParams: {size: 2}
+    - {opcode: createAny, count: 3, namespace: b, templatePath: group.yaml, templateParams: {size: 1}}
+    - {opcode: waitForPodGroups, count: 3, namespace: b}
+    - {opcode: createPods, count: 3, namespace: b, podTemplatePath: member.yaml, templateParams: {size: 1}}
+    """
+    ran = run(NODES + dedent(steps), group=GROUP, member=MEMBER, rest=GATE)
+    assert known == [2, 5]
+    assert (ran.on_nodes("a"), ran.on_nodes("b")) == (4, 3)
+    assert ran.stage.simulation.scheduler.engine.queue.incoming_groups  # type: ignore[attr-defined]  # of groups
 
 
 def test_unscheduled_pod_is_named_after_the_timeout(run: Run) -> None:
