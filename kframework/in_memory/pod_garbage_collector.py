@@ -23,7 +23,8 @@ _QUARANTINE = 40.0
 _PERIOD = 20.0
 #: The number of terminated pods that are kept.
 TERMINATED_POD_THRESHOLD = 12_500
-_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+#: The key of the taint by which an operator says that a node is dead.
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 #: The key of all terminated pods; keys of nodes have only a name.
 _TERMINATED_PODS: Key = ("", "")
 
@@ -75,31 +76,32 @@ class PodGarbageCollector(ControlLoop):
         if key == _TERMINATED_PODS:
             terminated = sorted(filter(has_ended, self._cluster.objects(Pod)), key=_deletion_order)
             for pod in terminated[: max(0, len(terminated) - TERMINATED_POD_THRESHOLD)]:
-                self._fail_and_delete(pod)
+                fail_and_delete(self._cluster, pod)
         elif not namespace:
             # Of a deleted node all pods are deleted; of an out-of-service one, those with a deletion timestamp.
             node = self._cluster.find(Node, name)
             for pod in self._cluster.objects(Pod) if node is None or _is_out_of_service(node) else ():
                 if pod.spec.node_name == name and (node is None or pod.metadata.deletion_timestamp is not None):
-                    self._fail_and_delete(pod, _disruption_condition(pod) if node is None else None)
+                    fail_and_delete(self._cluster, pod, _disruption_condition(pod) if node is None else None)
         else:
             unassigned = self._cluster.find(Pod, name, namespace)
             if unassigned and unassigned.metadata.deletion_timestamp is not None and not unassigned.spec.node_name:
-                self._fail_and_delete(unassigned)
+                fail_and_delete(self._cluster, unassigned)
 
-    def _fail_and_delete(self, pod: Pod, condition: PodCondition | None = None) -> None:
-        """Set a pod to Failed unless it is terminated, and delete it at once."""
-        if not has_ended(pod):
-            conditions = pod.status.conditions
-            if condition is not None:
-                conditions = with_condition(conditions, condition, self._cluster.timestamp())
-            self._cluster.set_status(pod, replace(pod.status, phase="Failed", conditions=conditions))
-        self._cluster.remove_object(pod, grace=0)
+
+def fail_and_delete(cluster: MemoryCluster, pod: Pod, condition: PodCondition | None = None) -> None:
+    """Set a pod to Failed unless it is terminated, and delete it at once."""
+    if not has_ended(pod):
+        conditions = pod.status.conditions
+        if condition is not None:
+            conditions = with_condition(conditions, condition, cluster.timestamp())
+        cluster.set_status(pod, replace(pod.status, phase="Failed", conditions=conditions))
+    cluster.remove_object(pod, grace=0)
 
 
 def _is_out_of_service(node: Node) -> bool:
     is_ready = next((each.status for each in node.status.conditions if each.type == "Ready"), "True") == "True"
-    return not is_ready and any(taint.key == _OUT_OF_SERVICE for taint in node.spec.taints)
+    return not is_ready and any(taint.key == OUT_OF_SERVICE for taint in node.spec.taints)
 
 
 def _deletion_order(pod: Pod) -> tuple[bool, str, str]:

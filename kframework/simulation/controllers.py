@@ -70,11 +70,13 @@ def claim_controller(cluster: MemoryCluster, clock: Clock) -> ClaimController:
 STANDARD_CONTROLLERS: tuple[ControllerFactory, ...] = (Kubelet, volume_controller, claim_controller)
 
 
-def create_workload_controllers(names: Sequence[str], cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
-    """Create the named controllers of workloads if the cluster has an object with a pod template."""
-    objects = (each for kind in (*_WORKLOADS, CronJob) for each in cluster.objects(kind))
-    make_pods = (not isinstance(each, _WORKLOADS) or each.spec.template.spec for each in objects)
-    has_workloads = any(make_pods)
+def create_workload_controllers(
+    names: Sequence[str], objects: Iterable[ApiObject], cluster: MemoryCluster, clock: Clock
+) -> Iterable[Controller]:
+    """Create the named controllers of workloads if one of these objects has a pod template."""
+    has_workloads = any(
+        bool(each.spec.template.spec) if isinstance(each, _WORKLOADS) else isinstance(each, CronJob) for each in objects
+    )
     if not has_workloads and set(names) <= {"*"}:
         return ()
     from kframework.in_memory.garbage_collector import GarbageCollector  # most simulations need none of it

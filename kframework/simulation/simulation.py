@@ -59,6 +59,7 @@ from kframework.simulation.records import (
     outcomes_table,
 )
 from kframework.simulation.running import VIRTUAL, SimulationRun, TimeMode
+from kframework.simulation.timetable import read_timetable
 from kframework.state.pods import PodInfo
 
 T = TypeVar("T")
@@ -107,15 +108,17 @@ class Simulation(Generic[E]):
         runner = asyncio.Runner(loop_factory=time.create_loop)
         try:
             cluster = tuple(cluster)
+            timetable = read_timetable(cluster)
             self.clock: LoopClock = LoopClock(runner.get_loop(), newest_instant(cluster))
             with gc_paused():
                 self.cluster: MemoryCluster = MemoryCluster(
-                    self.clock, cluster, feature_gates=configuration.options.gates
+                    self.clock, timetable.initial, feature_gates=configuration.options.gates
                 )
             self._records = Records(self.cluster, self.clock, on_progress, max_records)
             self.controllers: Sequence[Controller] = (
                 *(create(self.cluster, self.clock) for create in controllers),
-                *create_workload_controllers(workload_controllers, self.cluster, self.clock),
+                *create_workload_controllers(workload_controllers, cluster, self.cluster, self.clock),
+                *timetable.create_controllers(self.cluster, self.clock),
             )
             self.scheduler: Scheduler[E] = Scheduler(
                 configuration,

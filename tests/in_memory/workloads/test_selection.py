@@ -73,5 +73,5 @@ async def test_unknown_controller_is_an_error(name: str, remedy: str) -> None:
 async def test_simulation_without_workloads_checks_the_names_too(objects: list[Node]) -> None:
     clock = LoopClock(asyncio.get_running_loop())
     with pytest.raises(ConfigError, match='unknown controller "xyz"'):
-        create_workload_controllers(["xyz"], MemoryCluster(clock, objects), clock)
-    assert create_workload_controllers(["job"], MemoryCluster(clock, objects), clock) == ()
+        create_workload_controllers(["xyz"], objects, MemoryCluster(clock, objects), clock)
+    assert create_workload_controllers(["job"], objects, MemoryCluster(clock, objects), clock) == ()

@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator
 
-from kframework import InputError, Simulation
+from kframework import Simulation
 from kframework.engine import EngineFactory, MemoryCluster, Observer
 from kframework.objects import ApiObject, Pod
 from kframework.simulation.controllers import STANDARD_CONTROLLERS, ControllerFactory
 from kframework.simulation.records import Progress
-from kframework.simulation.running import Script
-from kframework.testing import create
 from kframework_batch.engine import BatchEngine
 from kframework_batch.objects import Job, PodGroup
 from kframework_batch.program import core_registry
 from kframework_batch.settings import ProgramSettings
-
-#: The annotation of a Job with the second of the simulation at which it is created; the others are there at the start.
-ARRIVES_SECONDS = "kframework.dev/arrives-seconds"
-
-#: Jobs with the seconds of their arrival, in that order.
-Arrivals = Sequence[tuple[float, Job]]
-
-
-def split_arrivals(objects: Iterable[ApiObject]) -> tuple[list[ApiObject], Arrivals]:
-    """Separate the jobs that arrive later; InputError for an invalid time of arrival."""
-    there: list[ApiObject] = []
-    arrivals: list[tuple[float, Job]] = []
-    for obj in objects:
-        seconds = _arrival(obj)
-        if seconds and isinstance(obj, Job):
-            arrivals.append((seconds, obj))
-        else:
-            there.append(obj)
-    return there, sorted(arrivals, key=lambda arrival: arrival[0])
-
-
-def _arrival(obj: ApiObject) -> float:
-    text = obj.metadata.annotations.get(ARRIVES_SECONDS)
-    if text is None:
-        return 0.0
-    name = f"{obj.metadata.namespace or 'default'}/{obj.metadata.name}"
-    if not isinstance(obj, Job):
-        raise InputError(f"{name}: {ARRIVES_SECONDS} is an annotation of Jobs only")
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e9:
-        raise InputError(f"job {name}: {ARRIVES_SECONDS} is {text!r}, not a number of seconds")
-    return seconds
-
-
-def arrival_script(arrivals: Arrivals) -> ControllerFactory:
-    return partial(Script, actions=[(seconds, create(job)) for seconds, job in arrivals])
 
 
 def create_simulation(
@@ -71,9 +29,8 @@ def create_simulation(
 
     `engine` creates one that is recorded, and `controllers` run in addition to those of jobs, pod groups and queues.
     """
-    there, arrivals = split_arrivals(objects)
     return Simulation(
-        there,
+        objects,
         settings.configuration,
         registry=core_registry(),
         observers=observers,
@@ -83,7 +40,6 @@ def create_simulation(
         controllers=(
             *STANDARD_CONTROLLERS,
             *settings.controller_factories(simulated=True),
-            *([arrival_script(arrivals)] if arrivals else []),
             *controllers,
         ),
     )

@@ -11,12 +11,11 @@ from kframework_batch.objects import Job
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import ProgramSettings
-from kframework_batch.simulation import ARRIVES_SECONDS
 from kframework_batch.testing import make_group, make_queue, make_task
 
-from kframework import InputError
 from kframework.config.load import load_configuration
 from kframework.objects import ApiObject
+from kframework.simulation.timetable import ARRIVES_SECONDS
 from kframework.testing import RUN_SECONDS, make_node
 
 SETTINGS = ProgramSettings(compile_program(default_configuration()))
@@ -35,7 +34,7 @@ def arriving(seconds: float, job: Job) -> Job:
 
 
 def both(*objects: ApiObject, duration: float | None = None) -> tuple[Measures, Measures]:
-    trace = Trace.from_objects([make_node("n", cpu=4), *objects])
+    trace = Trace((make_node("n", cpu=4), *objects))
     return run_pods(trace, PODS, [], SETTINGS, duration)[0], run_sessions(trace, SETTINGS, duration)[0]
 
 
@@ -80,14 +79,6 @@ def test_same_trace_has_the_same_measures_except_cpu_time() -> None:
     assert numbers() == numbers()
 
 
-@pytest.mark.parametrize("text", ["soon", "-1", "nan", "inf"])
-def test_arrival_time_must_be_a_number_of_seconds(text: str) -> None:
-    job = make_job("a", 1)
-    wrong = msgspec.structs.replace(job.metadata, annotations={ARRIVES_SECONDS: text})
-    with pytest.raises(InputError, match="not a number of seconds"):
-        Trace.from_objects([msgspec.structs.replace(job, metadata=wrong)])
-
-
 def test_job_that_arrives_after_a_long_pause_runs() -> None:
     for found in both(arriving(9000.0, make_job("late", 1, seconds=60.0))):
         assert found.completed == 1
@@ -96,7 +87,4 @@ def test_job_that_arrives_after_a_long_pause_runs() -> None:
 
 def test_scarcest_resource_has_the_highest_demand() -> None:
     job = make_job("a", 4, requests={"example.com/gpu": 1})
-    assert (
-        Trace.from_objects([make_node("n", cpu=8, allocatable={"example.com/gpu": 2}), job]).scarcest
-        == "example.com/gpu"
-    )
+    assert Trace((make_node("n", cpu=8, allocatable={"example.com/gpu": 2}), job)).scarcest == "example.com/gpu"

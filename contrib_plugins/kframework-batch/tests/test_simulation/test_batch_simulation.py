@@ -10,12 +10,12 @@ from kframework_batch.config import default_configuration
 from kframework_batch.program import compile_program
 from kframework_batch.scenario import make_job
 from kframework_batch.settings import ProgramSettings
-from kframework_batch.simulation import ARRIVES_SECONDS, create_simulation
+from kframework_batch.simulation import create_simulation
 from msgspec.structs import replace
 
-from kframework import InputError
 from kframework.objects.manifest import read
 from kframework.simulation.records import PodOutcome, Progress
+from kframework.simulation.timetable import ARRIVES_SECONDS
 from kframework.testing import make_node, make_pod
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "training.yaml"
@@ -68,13 +68,6 @@ def test_job_arrives_at_its_second(settings: ProgramSettings) -> None:
     assert placed(early.outcomes) == {}
     late = create_simulation([make_node("a"), job], settings).run(40.0).result
     assert placed(late.outcomes) == {"default/late-worker-0": "a"}
-
-
-def test_time_of_arrival_must_be_a_number(settings: ProgramSettings) -> None:
-    job = make_job("late", 1)
-    job = replace(job, metadata=replace(job.metadata, annotations={ARRIVES_SECONDS: "soon"}))
-    with pytest.raises(InputError, match="arrives-seconds is 'soon', not a number"):
-        create_simulation([job], settings)
 
 
 def test_progress_and_end_are_reported(settings: ProgramSettings) -> None:

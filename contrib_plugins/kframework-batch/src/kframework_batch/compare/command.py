@@ -71,8 +71,8 @@ def compare(
 ) -> None:
     """Compare the pod engine and sessions on a trace of jobs.
 
-    Both runs have the same nodes, queues, jobs and controllers. The annotation kframework.dev/arrives-seconds of a Job
-    is the second at which it is created. Everything happens in memory, on virtual time.
+    Both runs have the same nodes, queues, jobs and controllers. The annotation kframework.dev/arrives-seconds of an
+    object is the second at which it is created. Everything happens in memory, on virtual time.
     """
     from kframework_batch.compare.runs import Trace, run_pods, run_sessions
     from kframework_batch.shares import comparison_chart
@@ -83,7 +83,7 @@ def compare(
     plugins = named_plugins(plugin)
     settings = _settings(config, scheduler_name, seed or 0)
     configuration = _pod_configuration(pod_config, plugins, scheduler_name, seed)
-    trace = Trace.from_objects(read_cluster(filenames, configuration, plugins).objects)
+    trace = Trace(tuple(read_cluster(filenames, configuration, plugins).objects))
     with ExitStack() as closing:
         # Opened first, so that the simulation does not run if its result cannot be drawn.
         file = closing.enter_context(open(picture, "w", encoding="utf-8")) if picture is not None else None

@@ -17,23 +17,16 @@ from kframework_batch.controllers.controller import Reconciler
 from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.resource import Resource
 from kframework_batch.settings import ProgramSettings
-from kframework_batch.simulation import Arrivals, arrival_script, create_simulation, split_arrivals
+from kframework_batch.simulation import create_simulation
 
 E = TypeVar("E", bound=Engine)
 
 
 @dataclass(frozen=True)
 class Trace:
-    """Jobs with the seconds of their arrival, in that order, and all that is there from the start."""
+    """The objects of a cluster file, also those that arrive later."""
 
     objects: tuple[ApiObject, ...]
-    arrivals: Arrivals
-
-    @classmethod
-    def from_objects(cls, objects: Iterable[ApiObject]) -> Trace:
-        """Separate the objects that arrive later; InputError for an invalid time of arrival."""
-        there, arrivals = split_arrivals(objects)
-        return cls(tuple(there), arrivals)
 
     @property
     def capacity(self) -> Resource:
@@ -47,7 +40,7 @@ class Trace:
     def scarcest(self) -> str:
         """The resource with the highest demand relative to the capacity, `cpu` if nothing is requested."""
         wanted, capacity = Resource(), self.capacity
-        for obj in (*self.objects, *(job for _, job in self.arrivals)):
+        for obj in self.objects:
             if isinstance(obj, Job):
                 wanted.add(gang_of(obj).wanted)
             elif isinstance(obj, Pod):
@@ -73,9 +66,7 @@ class AdmitAllGroups(Reconciler):
 
 def run_sessions(trace: Trace, settings: ProgramSettings, duration: float | None) -> tuple[Measures, ShareHistory]:
     timeline = RunTimeline()
-    simulation = create_simulation(
-        trace.objects, settings, observers=[timeline], controllers=[arrival_script(trace.arrivals)]
-    )
+    simulation = create_simulation(trace.objects, settings, observers=[timeline])
     return _run_and_measure(trace, simulation, timeline, duration)
 
 
@@ -92,12 +83,7 @@ def run_pods(
         configuration,
         plugins=plugins,
         observers=[timeline],
-        controllers=[
-            *STANDARD_CONTROLLERS,
-            *settings.controller_factories(simulated=True),
-            AdmitAllGroups,
-            arrival_script(trace.arrivals),
-        ],
+        controllers=[*STANDARD_CONTROLLERS, *settings.controller_factories(simulated=True), AdmitAllGroups],
     )
     return _run_and_measure(trace, simulation, timeline, duration)
 
