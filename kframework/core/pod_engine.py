@@ -359,9 +359,10 @@ class PodEngine(PodOutcomes):
             profile = self.profiles[pods[0].pod.scheduler_name]
             nodes, ties = self.cluster.nodes, self._ties
             begin = partial(self._begin_cycle, group=trace)
-            cycle = GroupCycle(queued.group, profile, len(scheduled), pods, begin, nodes, ties, self.search, trace)
+            cycle = GroupCycle(queued.group, profile, members.running, pods, begin, nodes, ties, self.search, trace)
             problem = mixed_members(queued.group, [*(each.pod for each in pods), *scheduled])
             results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
+            self._bind_together(queued.group, profile, results)
             for each, result in zip(pods, results, strict=True):
                 self._apply_result(each, result)
             self.queue.put_back_group(queued, cycle.status)

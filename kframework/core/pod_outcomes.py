@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.attempt import AttemptResult
+from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.engine import Engine
@@ -18,14 +19,16 @@ from kframework.core.host import Host, PodEvent, bound_note
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
-from kframework.core.runtime.points import run_unreserve
+from kframework.core.runtime.points import run_placement_feasible, run_unreserve
 from kframework.core.runtime.profile import Profile
 from kframework.errors import ClusterError
+from kframework.framework.answers import GroupProgress
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import PodCondition, PodGroup
 from kframework.objects.pod_groups import INITIALLY_SCHEDULED, PodGroupCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, PreemptionEnded
+from kframework.state.pod_groups import GroupKey
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
@@ -49,6 +52,7 @@ class PodOutcomes(Engine):
     def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seed: int) -> None:
         super().__init__(cluster, clock, host, seed)
         self._binding: dict[str, Reservation] = {}
+        self._group_bindings: dict[GroupKey, GroupBindings] = {}
         self._running = 0  # runs whose pods are being bound
 
     def _bind_run(self, run: Run) -> None:
@@ -81,6 +85,26 @@ class PodOutcomes(Engine):
     def start_binding(self, reservation: Reservation) -> None:
         self._binding[reservation.pod.uid] = reservation
         self.host.bind(reservation)
+
+    def _bind_together(self, group: PodGroup, profile: Profile, results: Sequence[AttemptResult]) -> None:
+        """Let no pod of a group be bound before enough of them can be, if they may still fail."""
+        key = group.metadata.namespace, group.metadata.name
+
+        def count_scheduled() -> int:
+            return self.cluster.groups.members(*key).running
+
+        def ask_feasibility(scheduled: int, remaining: int) -> Status | None:
+            return run_placement_feasible(profile.placement_feasible, group, GroupProgress(scheduled, remaining))
+
+        reservations = [outcome for _, outcome in results if isinstance(outcome, Reservation)]
+        may_fail = any(each.profile.pre_bind or each.reserved.verdict is None for each in reservations)
+        safe = count_scheduled() - (len(reservations) if may_fail else 0)
+        if key not in self._group_bindings and ask_feasibility(safe, 0) is None:
+            return
+        bindings = self._group_bindings.setdefault(key, GroupBindings(count_scheduled, ask_feasibility))
+        for reservation in reservations:
+            reservation.group = bindings
+            bindings.add(reservation.pod.uid)
 
     # -- failures --------------------------------------------------------------------------------------------------
 
@@ -193,6 +217,13 @@ class PodOutcomes(Engine):
             self._record_scheduled(reservation.profile, reservation.pod, reservation.node_name)
         else:
             self._binding_failed(reservation, ended.status, ended.rejector)
+        if reservation.group is not None:
+            self._leave_group_bindings(reservation.group, reservation.pod)
+
+    def _leave_group_bindings(self, bindings: GroupBindings, pod: PendingPod) -> None:
+        bindings.remove(pod.uid)
+        if bindings.is_idle:
+            self._group_bindings.pop((pod.namespace, pod.group), None)
 
     def _run_binding_ended(self, bound: RunBinding) -> None:
         """Record the bound pods of a run and requeue the others."""

@@ -22,7 +22,11 @@ NodeNames = frozenset[str] | set[str]
 
 
 class GroupProgress(msgspec.Struct, frozen=True):
-    """How far the cycle of a PodGroup is: its pods with a node, from this cycle or before, and those not tried yet."""
+    """How far the cycle of a PodGroup is: its pods with a node, from this cycle or before, and those not tried yet.
+
+    Terminating pods are not counted. While pods are being bound, `scheduled` are those that can be bound or are, and
+    `remaining` those in Permit or PreBind.
+    """
 
     scheduled: int
     remaining: int

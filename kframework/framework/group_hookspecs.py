@@ -32,7 +32,8 @@ class PlacementFeasiblePlugin(Protocol):
         """Return whether the group can be scheduled with the nodes that its pods have so far.
 
         Called before the first pod of a group's cycle and after each one. Unschedulable: it never can, and the cycle
-        ends. Wait: not yet. With no answer but Success at the end, the placed pods are bound; else none is.
+        ends. Wait: not yet. With no answer but Success at the end, the placed pods are bound; else none is. Called
+        again while Permit or PreBind may still reject pods: ready ones wait before Bind for as long as it says Wait.
         """
         not_implemented()
 

@@ -17,6 +17,7 @@ import anyio
 from kframework.clock import Clock, await_in_order
 from kframework.config.configuration import HookTimeouts
 from kframework.config.models import camel
+from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.core.cycle.records import Binding, fit_error
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.suspendable import Suspendable, run_async, wait_for
@@ -37,7 +38,7 @@ _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound
 
 
 class BindingCycle:
-    """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, Bind, PostBind.
+    """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, wait on the group, Bind, PostBind.
 
     `publish_nomination` announces the node of the pod; `bind_first` binds it before the Bind plugins run, unless it
     returns Skip.
@@ -111,7 +112,7 @@ class BindingCycle:
         if status is not None:
             return status
         self._offer(BindingStarted(reservation.pod.uid, self._trace.attempt))
-        if pending:
+        if pending or reservation.group is not None:
             status = yield from wait_for(self._pre_bind(pending))
             self._trace.end_phase("pre_bind", status)
             if status is not None:
@@ -184,8 +185,25 @@ class BindingCycle:
                 status = await self._pre_bind_group([step for step in group if step.name in pending])
                 if status is not None:
                     break
+            if status is None and self.reservation.group is not None:
+                status = await self._wait_on_group(self.reservation.group)
         preempted = reserved.end_pre_bind()
         return preempted if status is None else status
+
+    async def _wait_on_group(self, group: GroupBindings) -> Status | None:
+        """Wait until enough pods of the group can be bound; return the error if too few can."""
+        reserved, decided = self.reservation.reserved, asyncio.Event()
+        for step in self.profile.placement_feasible:
+            reserved.hook_started("placement_feasible", step.name, self._clock.now())
+        try:
+            group.on_decision(reserved.pod.uid, decided.set)
+            await decided.wait()
+        except asyncio.CancelledError:
+            group.withdraw(reserved.pod.uid)
+            raise
+        for step in self.profile.placement_feasible:
+            reserved.hook_finished(step.name)
+        return group.refusal(reserved.pod.uid)
 
     def _pre_bind_groups(self) -> Iterator[list[Step]]:
         """Split the plugins into groups that may work concurrently; one that may not is a group by itself."""

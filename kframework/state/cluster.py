@@ -132,6 +132,8 @@ class ClusterState:
         new = PodInfo(pod, self.interner, old)
         if new.group:
             self.groups.assign(uid, (new.namespace, new.group))
+            if new.terminating:
+                self.groups.terminate(uid)
         if old is None or old.row != self.nodes.row(new.node_name) or not old.has_same_requests(new):
             self.remove_pod(uid)
             self.pods[uid] = new

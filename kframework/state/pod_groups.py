@@ -11,15 +11,22 @@ GroupKey = tuple[str, str]
 class GroupMembers:
     """The uids of the pods of one group, in the order in which they came to each state.
 
-    `unscheduled` pods have no node, `assumed` ones have one in this scheduler only, `assigned` ones in the cluster.
+    `unscheduled` pods have no node, `assumed` ones have one in this scheduler only, `assigned` ones in the cluster;
+    `terminating` ones are assigned and about to end.
     """
 
-    __slots__ = ("assigned", "assumed", "unscheduled")
+    __slots__ = ("assigned", "assumed", "terminating", "unscheduled")
 
     def __init__(self) -> None:
         self.unscheduled: dict[str, None] = {}
         self.assumed: dict[str, None] = {}
         self.assigned: dict[str, None] = {}
+        self.terminating: set[str] = set()
+
+    @property
+    def running(self) -> int:
+        """The number of pods that are on a node and stay, assumed ones included."""
+        return self.scheduled - len(self.terminating)
 
     @property
     def scheduled(self) -> int:
@@ -32,6 +39,7 @@ class GroupMembers:
     def discard(self, uid: str) -> None:
         for pods in (self.unscheduled, self.assumed, self.assigned):
             pods.pop(uid, None)
+        self.terminating.discard(uid)
 
 
 class PodGroups:
@@ -66,6 +74,10 @@ class PodGroups:
         if uid not in members.assigned:
             members.discard(uid)
             members.assigned[uid] = None
+
+    def terminate(self, uid: str) -> None:
+        """Note that an assigned pod is about to end."""
+        self._members[self.group_of[uid]].terminating.add(uid)
 
     def assume(self, uid: str) -> None:
         """Move an unscheduled pod to the assumed ones; an unknown pod was deleted meanwhile."""

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Diagnosis
@@ -66,13 +67,17 @@ Outcome = ScheduleResult | FitError | ScheduleError
 
 
 class Reservation(msgspec.Struct, eq=False, weakref=True):
-    """A pod that was assumed on a node, and all that its binding cycle needs."""
+    """A pod that was assumed on a node, and all that its binding cycle needs.
+
+    `group` has the bindings of its PodGroup that this one waits for, None if it waits for none.
+    """
 
     profile: Profile
     queued: QueuedPod
     state: CycleState
     reserved: ReservedPod
     trace: AttemptTrace
+    group: GroupBindings | None = None
 
     @property
     def attempt(self) -> int:
