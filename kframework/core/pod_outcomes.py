@@ -78,6 +78,7 @@ class PodOutcomes(Engine):
                 # A pod that is still being bound is not evicted through the API.
                 bound = [victim for victim in eviction.victims if victim.uid not in self._binding]
                 self._evaluator.budgets.count_evictions(eviction.uid, bound)
+            self._evaluator.observe_eviction(eviction, len(consequence.victims))
             self.host.evict(eviction)
         self.host.report_decision(decision)
         self.failed(queued, consequence.status, consequence.nominated)
@@ -196,6 +197,7 @@ class PodOutcomes(Engine):
 
     def _preemption_ended(self, ended: PreemptionEnded) -> None:
         """Retry the preemptor if an eviction failed or its event is past; else the deletion of a victim wakes it."""
+        self._evaluator.observer.on_execution(ended.preemptor, ended.took, failed=ended.failed)
         if ended.failed:
             self._evaluator.budgets.discount_failed_evictions(ended.uid)
         if not self.preempting.end(ended.uid, ended.attempt):

@@ -118,6 +118,7 @@ class PreemptForGroup(msgspec.Struct, frozen=True):
 
     nominations: Mapping[str, str]
     victims: tuple[PodInfo, ...]
+    pdb_violations: int = 0
     status: Status = Status(Code.SUCCESS)
 
 

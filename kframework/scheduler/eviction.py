@@ -10,6 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter_ns
 
 import anyio
 
@@ -47,14 +48,15 @@ class EvictionTask:
     record: Callable[[PodEvent], None]
 
     async def run(self) -> None:
-        eviction = self.eviction
+        eviction, started = self.eviction, perf_counter_ns()
         # Pods of lower priority lose their nomination.
         writes = [self.outbox.patch_status(pod, None, "") for pod in eviction.lower_priority]
         errors = [await write for write in writes]
         failed = not await self._evict_all() or any(errors)
+        took = perf_counter_ns() - started
         if failed:
             await asyncio.sleep(RETRY_DELAY)
-        self.offer(PreemptionEnded(eviction.uid, eviction.attempt, failed))
+        self.offer(PreemptionEnded(eviction.uid, eviction.attempt, failed, eviction.kind, took))
 
     async def _evict_all(self) -> bool:
         """Evict the victims, stopping at the first failure; return whether there was one."""

@@ -65,11 +65,16 @@ class LastVictimReached(msgspec.Struct, frozen=True):
 
 
 class PreemptionEnded(msgspec.Struct, frozen=True):
-    """A message that the evictions of this pod's preemption ended; `failed`: some failed."""
+    """A message that the evictions of a preemption ended, after `took` nanoseconds; `failed`: some failed.
+
+    The preemptor of this `uid` is a `pod` or a `podgroup`.
+    """
 
     uid: str
     attempt: int
     failed: bool
+    preemptor: str = "pod"
+    took: int = 0
 
 
 class ActivateRequested(msgspec.Struct, frozen=True):

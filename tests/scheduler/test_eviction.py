@@ -28,6 +28,13 @@ from kframework.testing import make_pod
 PREEMPTOR = make_pod("urgent", priority=10)
 UID = PREEMPTOR.metadata.uid
 
+
+@pytest.fixture(autouse=True)
+def _standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every eviction take no time, so that messages are equal."""
+    monkeypatch.setattr("kframework.scheduler.eviction.perf_counter_ns", lambda: 0)
+
+
 #: Answers what befalls a call, by method and name of the pod.
 Fate = Mapping[tuple[str, str], Fault]
 

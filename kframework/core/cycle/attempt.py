@@ -202,9 +202,8 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         eviction: Eviction | None = None
         if alive:  # if all are terminating already, just wait
             lower_priority = tuple(self.cluster.nominator.lower_priority(self.pod, chosen.node))
-            eviction = Eviction(
-                self.trace.attempt, self.profile.name, status.plugin, self.pod, chosen.node, alive, lower_priority
-            )
+            args = self.trace.attempt, self.profile.name, status.plugin, self.pod, chosen.node, alive, lower_priority
+            eviction = Eviction(*args, chosen.pdb_violations)
         return Failure(status, chosen.node, eviction, tuple(victim.key for victim in chosen.victims))
 
     # -- the Decision ----------------------------------------------------------------------------------------------

@@ -202,7 +202,7 @@ class Walk:
         if placed and found.victims:
             leader = placed[0].attempt
             args = leader.trace.attempt, self._profile.name, found.status.plugin, leader.pod
-            eviction = Eviction(*args, _EVERYWHERE, alive, (), self._group) if alive else None
+            eviction = Eviction(*args, _EVERYWHERE, alive, (), found.pdb_violations, self._group) if alive else None
             victims = tuple(victim.key for victim in found.victims)
             placed[0].waiting = Failure(self.status, found.nominations[leader.pod.uid], eviction, victims)
         elif placed:

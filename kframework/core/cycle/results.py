@@ -111,6 +111,7 @@ class Eviction(msgspec.Struct, frozen=True):
     node_name: str
     victims: tuple[PodInfo, ...]
     lower_priority: tuple[PodInfo, ...]
+    pdb_violations: int = 0
     group: PodGroup | None = None
 
     @property

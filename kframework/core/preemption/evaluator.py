@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from random import Random
+from time import perf_counter_ns
 
 import msgspec
 import numpy as np
@@ -14,6 +15,7 @@ from kframework.core.cycle.answer_cache import ChangedRows
 from kframework.core.cycle.oracle import VerificationError
 from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import FilterTarget, StatusTable
+from kframework.core.cycle.results import Eviction
 from kframework.core.cycle.search import Search
 from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, rank_candidate
 from kframework.core.preemption.groups import GroupPreemption
@@ -34,12 +36,31 @@ _VICTIMS_TERMINATING = Status(Code.UNSCHEDULABLE, ("not eligible due to a termin
 _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 
 
+class PreemptionObserver:
+    """A receiver of preemption's measurements, which this one ignores.
+
+    `preemptor` is `pod` or `podgroup`; durations are nanoseconds.
+    """
+
+    def on_evaluation(self, preemptor: str, code: Code, took: int) -> None:
+        """Receive the duration and outcome of a search for victims."""
+
+    def on_group_attempt(self, code: Code) -> None:
+        """Receive the outcome of an attempt of a PodGroup to preempt."""
+
+    def on_eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
+        """Receive the numbers of victims, of units of groups among them, and of violated budgets."""
+
+    def on_execution(self, preemptor: str, took: int, *, failed: bool) -> None:
+        """Receive the duration of an eviction of all victims."""
+
+
 class Evaluator(Preemption):
     """An evaluator of preemption for the pod of the current search.
 
     `offsets` draws the position in node order where the dry runs start; nothing else is random. `exempt` returns
     whether a pod is never a victim. Results are cached within a `budget` of bytes. `verifying` compares every cached
-    result with a new one. `budgets` are counted down by the engine.
+    result with a new one. `budgets` are counted down by the engine, `observer` receives what is measured.
     """
 
     def __init__(
@@ -61,6 +82,7 @@ class Evaluator(Preemption):
         self._verifying = verifying
         self.budgets: Budgets = Budgets(cluster.objects(PodDisruptionBudget), cluster.pods)
         self._cache = DryRunCache(cluster, budget)
+        self.observer: PreemptionObserver = PreemptionObserver()
 
     def in_progress(self, pod: PendingPod) -> bool:
         uid = self._units.preemptor(pod) if pod.group else pod.uid
@@ -77,7 +99,13 @@ class Evaluator(Preemption):
         return _VICTIMS_TERMINATING if self._units.below(pod.priority, terminating) else None
 
     def for_group(self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes) -> PreemptForGroup | Status:
-        return GroupPreemption(self._cluster, self._units, self.budgets).find(group, pods, find_nodes)
+        preemption, started = GroupPreemption(self._cluster, self._units, self.budgets), perf_counter_ns()
+        found: PreemptForGroup | Status | None = preemption.blocked_reason(group, pods)
+        if found is None:
+            found = preemption.find(group, find_nodes)
+            self.observer.on_evaluation("podgroup", _code(found), perf_counter_ns() - started)
+        self.observer.on_group_attempt(_code(found))
+        return found
 
     def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
         return self.dry_run(self._checked_search(pod), state)(node)
@@ -91,7 +119,7 @@ class Evaluator(Preemption):
         percentage: int = 10,
         absolute: int = 100,
     ) -> DryRunResult:
-        search = self._checked_search(pod)
+        search, started = self._checked_search(pod), perf_counter_ns()
         cached = self._cached_results(search, state)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
@@ -108,9 +136,14 @@ class Evaluator(Preemption):
                     raise VerificationError(search, f"dry run on node {search.nodes[row].name}", result, uncached)
         dry_run = DryRun(search, state, self.budgets, self._units, cached.hopeless)
         candidates = _find_candidates(search, dry_run, cached, node_order, enough)
-        return DryRunResult(
-            candidates, Status(Code.SUCCESS) if candidates else _no_candidates(cached, node_order, len(search.nodes))
-        )
+        status = Status(Code.SUCCESS) if candidates else _no_candidates(cached, node_order, len(search.nodes))
+        self.observer.on_evaluation("pod", status.code, perf_counter_ns() - started)
+        return DryRunResult(candidates, status)
+
+    def observe_eviction(self, eviction: Eviction, victims: int) -> None:
+        """Report an eviction to the observer; `victims` includes those that are terminating already."""
+        groups = self._units.count_groups(eviction.victims)
+        self.observer.on_eviction(eviction.kind, victims, groups, eviction.pdb_violations)
 
     def key(self, candidate: Candidate) -> Hashable:
         return rank_candidate(candidate)
@@ -132,6 +165,10 @@ class Evaluator(Preemption):
         cached = self._cache.results_for(search.plan.signature, search.pod.priority, self.budgets.changes)
         cached.refresh(search.pod)
         return cached
+
+
+def _code(found: PreemptForGroup | Status) -> Code:
+    return found.code if isinstance(found, Status) else Code.SUCCESS
 
 
 def _find_candidates(

@@ -33,16 +33,18 @@ class GroupPreemption:
         self._units = units
         self._budgets = budgets
 
-    def find(self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes) -> PreemptForGroup | Status:
-        """Return the victims and the placed, or why there are none; Success while victims are still terminating."""
+    def blocked_reason(self, group: PodGroup, pods: Sequence[PendingPod]) -> Status | None:
+        """Return why no victims are searched for: Success while others are still terminating."""
         policies = {pod.spec.preemption_policy for pod in pods}
         if self._cluster.feature_gates.is_enabled("PodGroupPreemptionPolicy"):
             policies.add(group.spec.preemption_policy)
         if "Never" in policies:
             return _POLICY_NEVER
+        return _ONGOING if self._is_ongoing(group.spec.priority or 0, pods) else None
+
+    def find(self, group: PodGroup, find_nodes: FindNodes) -> PreemptForGroup | Status:
+        """Return the victims and the placed, or why there are none."""
         priority = group.spec.priority or 0
-        if self._is_ongoing(priority, pods):
-            return _ONGOING
         units = self._units.below(priority, [pod for pod in self._cluster.pods.values() if pod.row >= 0])
         if not units:
             return _NO_VICTIMS
@@ -53,11 +55,11 @@ class GroupPreemption:
             if isinstance(placed, Status):
                 return placed
             try:
-                victims = self._victims(trial, units, placed)
+                victims, violations = self._victims(trial, units, placed)
             except ExtensionError as error:
                 return error.status
         evicted = tuple([pod for unit in sorted(victims, key=self._units.importance) for pod in unit])
-        return PreemptForGroup({each.pod.uid: each.node.name for each in placed}, evicted)
+        return PreemptForGroup({each.pod.uid: each.node.name for each in placed}, evicted, violations)
 
     def _is_ongoing(self, priority: int, pods: Sequence[PendingPod]) -> bool:
         """Return whether a victim is still terminating on a node that a pod of the group is nominated to."""
@@ -67,8 +69,8 @@ class GroupPreemption:
         terminating = [pod for node in nominated for pod in node.pods if pod.terminating and pod.disrupted]
         return any(self._units.priority(pod) < priority for pod in terminating)
 
-    def _victims(self, trial: _Trial, units: list[Unit], placed: Sequence[PlacedPod]) -> list[Unit]:
-        """Bring units back, first those whose eviction violates a budget; return the others."""
+    def _victims(self, trial: _Trial, units: list[Unit], placed: Sequence[PlacedPod]) -> tuple[list[Unit], int]:
+        """Bring units back, first those whose eviction violates a budget; return the others, and their violations."""
         units.sort(key=self._units.importance)
         violating, others = self._budgets.split(units)
         nominator = self._cluster.nominator
@@ -76,7 +78,8 @@ class GroupPreemption:
         for pod, _ in nominations:
             nominator.remove(pod.uid)
         try:
-            return [unit for unit in (*violating, *others) if not trial.reprieve(unit, placed)]
+            victims = [unit for unit in (*violating, *others) if not trial.reprieve(unit, placed)]
+            return victims, sum(violating.get(unit, 0) for unit in victims)
         finally:
             for pod, node_name in nominations:
                 nominator.nominate(pod, node_name)

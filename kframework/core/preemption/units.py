@@ -66,6 +66,11 @@ class Units:
                 units[key] = units.get(key) or self._unit_of(pod)
         return [unit for unit in units.values() if exempt is None or not any(map(exempt, unit))]
 
+    def count_groups(self, pods: Iterable[PodInfo]) -> int:
+        """Count the units of these pods that belong to a group: a whole group, or a pod of one."""
+        whole = {pod: _is_whole(self._group_of(pod)) for pod in pods if pod.group}
+        return len({(pod.namespace, pod.group) if is_whole else (pod.uid, "") for pod, is_whole in whole.items()})
+
     def importance(self, unit: Unit) -> Importance:
         """Return the sort key of a unit: the most important one comes first, the longest running of equal ones."""
         pod = unit[0]

@@ -122,6 +122,39 @@ PREEMPTION_VICTIMS = _histogram(
     "[STABLE] Number of victims of a preemption.",
     buckets=exponential(1, 2, 7),
 )
+WORKLOAD_PREEMPTION_ATTEMPTS = _counter(
+    "scheduler_workload_preemption_attempts_total",
+    "[ALPHA] Attempts of PodGroups to preempt, by the resulting status.",
+    ("result",),
+)
+WORKLOAD_PREEMPTION_VICTIMS = _histogram(
+    "scheduler_workload_preemption_victims",
+    "[ALPHA] Number of pods that a PodGroup preempts.",
+    buckets=exponential(1, 2, 11),
+)
+PREEMPTION_WORKLOAD_DISRUPTIONS = _histogram(
+    "scheduler_preemption_workload_disruptions",
+    "[ALPHA] Number of units of PodGroups among the victims of a preemption: a whole group, or a pod of one.",
+    ("preemptor",),
+    buckets=exponential(1, 2, 11),
+)
+PREEMPTION_EVALUATION_DURATION = _histogram(
+    "scheduler_preemption_evaluation_duration_seconds",
+    "[ALPHA] Duration of the search for victims.",
+    ("preemptor", "result"),
+    buckets=exponential(0.001, 2, 16),
+)
+PREEMPTION_EXECUTION_DURATION = _histogram(
+    "scheduler_preemption_execution_duration_seconds",
+    "[ALPHA] Duration of the eviction of all victims, in the background.",
+    ("preemptor", "result"),
+    buckets=exponential(0.001, 2, 16),
+)
+PREEMPTION_PDB_VIOLATIONS = _counter(
+    "scheduler_preemption_pdb_violations_total",
+    "[ALPHA] Victims whose eviction violates a PodDisruptionBudget.",
+    ("preemptor",),
+)
 
 # -- the queue and the cache ---------------------------------------------------------------------------------------
 
@@ -309,6 +342,12 @@ _STABILITIES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType(
     {
         SCHEDULING_ALGORITHM_DURATION.name: ("ALPHA", "BETA"),
         PLUGIN_EXECUTION_DURATION.name: ("ALPHA", "BETA"),
+        WORKLOAD_PREEMPTION_ATTEMPTS.name: (None, "ALPHA"),
+        WORKLOAD_PREEMPTION_VICTIMS.name: (None, "ALPHA"),
+        PREEMPTION_WORKLOAD_DISRUPTIONS.name: (None, "ALPHA"),
+        PREEMPTION_EVALUATION_DURATION.name: (None, "ALPHA"),
+        PREEMPTION_EXECUTION_DURATION.name: (None, "ALPHA"),
+        PREEMPTION_PDB_VIOLATIONS.name: (None, "ALPHA"),
         QUEUED_ENTITIES.name: (None, "ALPHA"),
         QUEUE_INCOMING_ENTITIES.name: (None, "ALPHA"),
         INFORMER_STORE_RESOURCE_VERSION.name: (None, "ALPHA"),

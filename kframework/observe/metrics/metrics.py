@@ -10,6 +10,7 @@ from time import perf_counter_ns
 from kframework._version import __version__
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.pod_engine import PodEngine
+from kframework.core.preemption.evaluator import PreemptionObserver
 from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import QueuePolicy
 from kframework.core.runtime.profiles import Profiles
@@ -50,6 +51,7 @@ class Metrics:
     def __init__(self) -> None:
         self.attempts: AttemptMetrics = AttemptMetrics()
         self.devices: DeviceMetrics = DeviceMetrics()
+        self.preemptions: PreemptionMetrics = PreemptionMetrics()
         #: The durations of handling events, and of calling queueing hints.
         self.handling: HistogramSeries[str] = HistogramSeries(
             families.EVENT_HANDLING_DURATION, lambda label: (event_label(label, self._minor),), scale=NANOSECONDS
@@ -71,6 +73,7 @@ class Metrics:
         return (
             *self.attempts.series,
             *self.devices.series,
+            *self.preemptions.series,
             *self.requests.series,
             ScrapedSeries(families.SLOW_HOOKS, self.slow_hooks.copy),
         )
@@ -82,6 +85,8 @@ class Metrics:
         """Begin to count in an engine that has not started yet; return all series of `/metrics`."""
         self._minor = engine.cluster.feature_gates.minor
         self.devices.attach(engine.profiles)
+        if engine.cluster.feature_gates.has_pod_groups:
+            engine.preemption.observer = self.preemptions
         engine.queue.policy = _TimedPolicy(engine.queue.policy, self.hints, self.attempts)
         engine.handlers = _TimedHandlers(engine, self.handling, self.informers)
         informers = (*self.informers.series, self.informers.queued_items(engine.inbox))
@@ -195,6 +200,45 @@ class _ProfileDeviceObserver(DeviceObserver):
                 self._counts.allocations[self._profile, device.driver, result] += 1
             for device in results_of(claim):
                 self._counts.waits[self._profile, device.driver, result].observe(round(seconds * NANOSECONDS))
+
+
+class PreemptionMetrics(PreemptionObserver):
+    """Keeps the metrics of preemption up to date that kube-scheduler has with the gate GenericWorkload."""
+
+    def __init__(self) -> None:
+        self._attempts: CounterSeries[Code] = CounterSeries(
+            families.WORKLOAD_PREEMPTION_ATTEMPTS, lambda code: (code.title,)
+        )
+        self._victims: HistogramSeries[tuple[()]] = HistogramSeries(families.WORKLOAD_PREEMPTION_VICTIMS, as_labels)
+        self._disruptions: HistogramSeries[tuple[str]] = HistogramSeries(
+            families.PREEMPTION_WORKLOAD_DISRUPTIONS, as_labels
+        )
+        self._evaluations: HistogramSeries[tuple[str, Code]] = HistogramSeries(
+            families.PREEMPTION_EVALUATION_DURATION, lambda key: (key[0], key[1].title), scale=NANOSECONDS
+        )
+        self._executions: HistogramSeries[tuple[str, str]] = HistogramSeries(
+            families.PREEMPTION_EXECUTION_DURATION, as_labels, scale=NANOSECONDS
+        )
+        self._violations: CounterSeries[tuple[str]] = CounterSeries(families.PREEMPTION_PDB_VIOLATIONS, as_labels)
+        #: All that is counted here: the attributes above.
+        self.series: tuple[Series, ...] = tuple(vars(self).values())
+
+    def on_evaluation(self, preemptor: str, code: Code, took: int) -> None:
+        self._evaluations[preemptor, code].observe(took)
+
+    def on_group_attempt(self, code: Code) -> None:
+        self._attempts[code] += 1
+
+    def on_eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
+        if preemptor == "podgroup":  # those of pods are counted with their attempts
+            self._victims[()].observe(victims)
+        if groups:
+            self._disruptions[preemptor,].observe(groups)
+        if violations:
+            self._violations[preemptor,] += violations
+
+    def on_execution(self, preemptor: str, took: int, *, failed: bool) -> None:
+        self._executions[preemptor, "error" if failed else "success"].observe(took)
 
 
 class _TimedHandlers(EventHandlers):

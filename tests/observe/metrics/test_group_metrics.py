@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from kframework import Simulation
-from kframework.objects import ApiObject
+from kframework.objects import ApiObject, LabelSelector, ObjectMeta, PodDisruptionBudget, PodDisruptionBudgetSpec
 from kframework.observe.metrics.engine_metrics import engine_series
 from kframework.observe.metrics.metrics import Metrics
 from kframework.testing import make_pod
 from tests.observe.metrics.exposition import samples, text
-from tests.support.groups import GROUPS, gang, members, nodes, on_nodes
+from tests.support.groups import GROUPS, gang, members, nodes, on_nodes, whole
 
 CLUSTER: tuple[ApiObject, ...] = (
     *nodes(1),
@@ -48,6 +50,65 @@ def test_group_that_waits_for_victims_has_a_result_of_its_own_and_its_pods_preem
     assert values["scheduler_preemption_victims_count"] == 0
     point = 'extension_point="PodGroupPostFilter",profile="default-scheduler",status="Success"'
     assert values[f"scheduler_framework_extension_point_duration_seconds_count{{{point}}}"] == 1
+
+
+def preempted(*groups: ApiObject, low: Sequence[ApiObject], high: Sequence[ApiObject]) -> dict[str, float]:
+    """Simulate a preemption of these pods for those; return what the metrics about preemption show."""
+    metrics = Metrics()
+    with Simulation([*nodes(2), *groups, *low], config=GROUPS, observers=[metrics.attempts]) as simulation:
+        metrics.attach(simulation.scheduler.engine)
+        simulation.run(1)
+        for each in high:
+            simulation.create(each)
+        simulation.run(40)
+        return samples(text(metrics.preemptions.series))
+
+
+def test_preemption_by_a_group_counts_its_victims_and_how_long_it_took() -> None:
+    low = on_nodes(members("low", 2, cpu="3"))
+    budget = PodDisruptionBudget(
+        metadata=ObjectMeta(name="low", namespace="default"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": "low"})),
+    )
+    low = [replace(pod, metadata=replace(pod.metadata, labels={"app": "low"})) for pod in low]
+    groups = whole(gang("low", 2)), gang("high", 2, priority=9), budget
+    values = preempted(*groups, low=low, high=members("high", 2, cpu="3", priority=9))
+    assert values['scheduler_workload_preemption_attempts_total{result="Success"}'] == 1
+    assert values["scheduler_workload_preemption_victims_sum"] == 2
+    assert values['scheduler_preemption_workload_disruptions_sum{preemptor="podgroup"}'] == 1
+    assert values['scheduler_preemption_pdb_violations_total{preemptor="podgroup"}'] == 2
+    evaluation = "scheduler_preemption_evaluation_duration_seconds_count"
+    assert values[f'{evaluation}{{preemptor="podgroup",result="Success"}}'] == 1
+    execution = "scheduler_preemption_execution_duration_seconds_count"
+    assert values[f'{execution}{{preemptor="podgroup",result="success"}}'] == 1
+
+
+def test_preemption_by_a_pod_counts_the_pods_of_groups_that_it_disrupts() -> None:
+    low = on_nodes(members("low", 2, cpu="3"))
+    values = preempted(gang("low", 1), low=low, high=[make_pod("high", cpu="3", priority=9)])
+    assert values['scheduler_preemption_workload_disruptions_sum{preemptor="pod"}'] == 1
+    execution = "scheduler_preemption_execution_duration_seconds_count"
+    assert values[f'{execution}{{preemptor="pod",result="success"}}'] == 1
+    assert "scheduler_workload_preemption_victims_sum" not in values
+
+
+def test_group_that_may_not_preempt_counts_as_an_attempt_without_evaluation() -> None:
+    low = on_nodes([make_pod("low", cpu=4, priority=0)])
+    high = members("high", 2, cpu="3", priority=9)
+    never = [replace(pod, spec=replace(pod.spec, preemption_policy="Never")) for pod in high]
+    values = preempted(gang("high", 2, priority=9), low=low, high=never)
+    assert list(values) == ['scheduler_workload_preemption_attempts_total{result="Unschedulable"}']
+
+
+def test_metrics_of_preemption_are_absent_without_the_gate() -> None:
+    metrics = Metrics()
+    low = on_nodes([make_pod("low", cpu="3", priority=0)])
+    objects = [*nodes(1), *low, make_pod("high", cpu="3", priority=9)]
+    with Simulation(objects, observers=[metrics.attempts]) as simulation:
+        metrics.attach(simulation.scheduler.engine)
+        simulation.run(40)
+        assert samples(text(metrics.attempts.series))["scheduler_preemption_victims_sum"] == 1
+    assert text(metrics.preemptions.series) == ""
 
 
 def test_queue_counts_pods_of_groups_as_pods_and_groups_as_entities() -> None:
