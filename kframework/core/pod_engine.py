@@ -360,7 +360,9 @@ class PodEngine(PodOutcomes):
             nodes, ties = self.cluster.nodes, self._ties
             begin = partial(self._begin_cycle, group=trace)
             cycle = GroupCycle(queued.group, profile, members.running, pods, begin, nodes, ties, self.search, trace)
-            problem = mixed_members(queued.group, [*(each.pod for each in pods), *scheduled])
+            problem = mixed_members(
+                queued.group, [*(each.pod for each in pods), *scheduled], self.cluster.feature_gates
+            )
             results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
             self._bind_together(queued.group, profile, results)
             for each, result in zip(pods, results, strict=True):

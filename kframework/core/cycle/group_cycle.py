@@ -6,7 +6,7 @@ group is rejected, this is undone, the last member first. PostFilter does not ru
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from random import Random
 
@@ -38,12 +38,16 @@ from kframework.framework.handle import PlacedPod
 from kframework.objects import PodGroup
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod
+from kframework.values.feature_gates import FeatureGates
 from kframework.values.status import Code, Status
 
 _SUCCESS = Status(Code.SUCCESS)
 _UNSCHEDULABLE = "pod group is unschedulable"
 #: The number of pods after which the other tasks of the loop run; these take some 2 ms.
 PODS_PER_TURN = 32
+
+#: The preemption policy by default.
+_PREEMPTS = "PreemptLowerPriority"
 
 #: The domain of a group's preemption, named in place of a node.
 _EVERYWHERE = "cluster"
@@ -119,14 +123,21 @@ class WalkedPod:
         queued = self.attempt.queued
         queued.unschedulable_plugins, queued.pending_plugins = self.rejectors, self.pending
         outcome = self.outcome or _NOT_REACHED
-        if self.waiting is not None:
-            return self.attempt.fail(replace(self.waiting, status=status), outcome)
-        if self.failed is not None and (status.code != Code.ERROR or self.error is not None):
-            return self.failed
-        if status.code == Code.SUCCESS and self.search is not None and isinstance(self.outcome, ScheduleResult):
+        own = None if self.failed is None else self.failed[1]
+        if (
+            own is None
+            and status.code == Code.SUCCESS
+            and self.search is not None
+            and isinstance(outcome, ScheduleResult)
+        ):
             self.attempt.trace.resume()
-            return self.attempt.permit(self.search.state, self.outcome)
-        return self.attempt.fail(Failure(status), outcome)
+            return self.attempt.permit(self.search.state, outcome)
+        # If its group is scheduled, a pod that does not fit keeps the room that it preempted for.
+        keeps_nomination = status.code == Code.SUCCESS and isinstance(outcome, FitError)
+        failure = self.waiting or Failure(status, None if keeps_nomination else "")
+        if isinstance(own, Failure) and (status.code != Code.ERROR or self.error is not None):
+            status = own.status
+        return self.attempt.fail(replace(failure, status=status), outcome)
 
 
 class Walk:
@@ -453,17 +464,22 @@ def _turn_after(index: int) -> Suspendable[None]:
         yield TURN
 
 
-def mixed_members(group: PodGroup, pods: Collection[PodInfo]) -> str:
+def mixed_members(group: PodGroup, pods: Sequence[PodInfo], gates: FeatureGates) -> str:
     """Return why these pods, waiting or scheduled, cannot be scheduled as one group; "" if they can."""
-    same = "all pods in a single pod group should have the same"
-    names = list(dict.fromkeys(pod.spec.scheduler_name or "default-scheduler" for pod in pods))
-    if len(names) > 1:
-        return f'{same} .spec.schedulerName set, got: "{names[0]}" and "{names[1]}"'
-    priority = group.spec.priority or 0
-    other = next((pod.priority for pod in pods if pod.priority != priority), None)
-    if other is not None:
-        return f"{same} priority as the pod group's priority, got {other} and {priority}"
-    policies = list(dict.fromkeys(pod.spec.preemption_policy or "PreemptLowerPriority" for pod in pods))
-    if len(policies) > 1:
-        return f"{same} preemption policy, got {policies[0]} and {policies[1]}"
+    same, priority = "all pods in a single pod group should have the same", group.spec.priority or 0
+    name, policy, whose = _scheduler_of(pods[0]), pods[0].spec.preemption_policy, ""
+    if gates.is_enabled("PodGroupPreemptionPolicy"):
+        policy, whose = group.spec.preemption_policy, " as the pod group's preemption policy"
+    policy = policy or _PREEMPTS
+    for pod in pods:
+        if _scheduler_of(pod) != name:
+            return f'{same} .spec.schedulerName set, got: "{_scheduler_of(pod)}" and "{name}"'
+        if pod.priority != priority:
+            return f"{same} priority as the pod group's priority, got {pod.priority} and {priority}"
+        if (pod.spec.preemption_policy or _PREEMPTS) != policy:
+            return f"{same} preemption policy{whose}, got {pod.spec.preemption_policy or _PREEMPTS} and {policy}"
     return ""
+
+
+def _scheduler_of(pod: PodInfo) -> str:
+    return pod.spec.scheduler_name or "default-scheduler"

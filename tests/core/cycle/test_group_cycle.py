@@ -19,13 +19,15 @@ from kframework import (
     hookimpl,
     unschedulable,
 )
+from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.cycle.suspendable import TURN
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Pod, PodGroup
+from kframework.objects.pod_groups import PodGroupSpec
 from kframework.testing import make_pod
-from tests.support.groups import GROUPS, basic, gang, members, nodes, simulate
+from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, with_gates
 
 #: How the message of a rejected group ends if there is nothing to preempt.
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
@@ -122,25 +124,62 @@ def test_members_see_what_members_before_them_take() -> None:
     assert sorted(filter(None, places(simulation).values())) == ["n0", "n0", "n1", "n1"]
 
 
-def other_scheduler(pod: Pod) -> Pod:
+def never(pod: Pod) -> Pod:
     return replace(pod, spec=replace(pod.spec, preemption_policy="Never"))
 
 
+def with_scheduler(name: str, pod: Pod) -> Pod:
+    return replace(pod, spec=replace(pod.spec, scheduler_name=name))
+
+
+POLICIES = with_gates("GenericWorkload", "PodGroupPreemptionPolicy")
+GANG_THAT_NEVER_PREEMPTS = PodGroupSpec(
+    scheduling_policy=gang("g", 2).spec.scheduling_policy, preemption_policy="Never"
+)
+
+
 @pytest.mark.parametrize(
-    ("pods", "text"),
+    ("config", "spec", "pods", "text"),
     [
+        (GROUPS, gang("g", 2).spec, members("g", 2, priority=5), "priority as the pod group's priority, got 5 and 0"),
         (
-            members("g", 2, priority=5),
-            "all pods in a single pod group should have the same priority as the pod group's priority, got 5 and 0",
+            GROUPS,
+            gang("g", 2).spec,
+            [members("g", 1)[0], never(members("g", 2)[1])],
+            "preemption policy, got Never and PreemptLowerPriority",
         ),
         (
-            [members("g", 1)[0], other_scheduler(members("g", 2)[1])],
-            "all pods in a single pod group should have the same preemption policy, got PreemptLowerPriority and Never",
+            POLICIES,
+            gang("g", 2).spec,
+            [never(pod) for pod in members("g", 2)],
+            "preemption policy as the pod group's preemption policy, got Never and PreemptLowerPriority",
+        ),
+        (
+            POLICIES,
+            GANG_THAT_NEVER_PREEMPTS,
+            members("g", 2),
+            "preemption policy as the pod group's preemption policy, got PreemptLowerPriority and Never",
+        ),
+        (
+            GROUPS,
+            gang("g", 2).spec,
+            [*on_nodes(members("g", 1, priority=3)), *members("g", 3)[1:]],
+            "priority as the pod group's priority, got 3 and 0",
+        ),
+        (
+            GROUPS,
+            gang("g", 2).spec,
+            [*on_nodes([with_scheduler("other", members("g", 1)[0])]), *members("g", 3)[1:]],
+            '.spec.schedulerName set, got: "other" and "default-scheduler"',
         ),
     ],
 )
-def test_group_of_unequal_pods_is_an_error(pods: list[Pod], text: str) -> None:
-    simulation = simulate([*nodes(2), gang("g", 2), *pods], 0.5)
+def test_group_of_unequal_pods_is_an_error(
+    config: Configuration, spec: PodGroupSpec, pods: list[Pod], text: str
+) -> None:
+    simulation = Simulation([*nodes(2), replace(gang("g", 2), spec=spec), *pods], config=config)
+    simulation.run(0.5)
+    text = f"all pods in a single pod group should have the same {text}"
     assert set(messages(simulation).values()) == {text}
     assert condition(simulation, "g") == ("False", "SchedulerError", text)
 

@@ -33,6 +33,10 @@ def placed(simulation: Simulation, group: str = "high") -> list[str]:
     return sorted(each.node for each in simulation.outcomes if each.pod.startswith(f"default/{group}-") and each.node)
 
 
+def nodes_of(simulation: Simulation) -> dict[str, str | None]:
+    return {each.pod: each.node for each in simulation.outcomes}
+
+
 def condition(simulation: Simulation, name: str = "high") -> str:
     (group,) = (each for each in simulation.objects(PodGroup) if each.metadata.name == name)
     (found,) = group.status.conditions
@@ -170,7 +174,23 @@ def test_group_that_is_tried_while_victims_leave_keeps_its_nominations() -> None
     simulation.run(5)
     again = simulation.decisions[attempts:]
     text = "pod group preemption: ongoing preemption on nominated nodes"
-    assert [each.message for each in again] == [f"{UNFIT.format(2, 1, 0)}, {text}"] * 2
+    placed_one, unfit = (each.message for each in again)
+    assert placed_one == f"{UNFIT.format(2, 1, 0)}, {text}"
+    assert unfit == "0/3 nodes are available: 3 Insufficient cpu."
+    assert {each.nominated for each in again} == {None}
     assert victims(simulation).count("low-0") == 1
     simulation.run(60)
     assert len(placed(simulation)) == 2
+
+
+def test_pod_that_is_left_while_its_victim_leaves_waits_for_that_one() -> None:
+    *fast, slow = low(3)
+    slow = replace(slow, spec=replace(slow.spec, termination_grace_period_seconds=200))
+    simulation = simulate([*nodes(3), *fast, slow, *high(2, 3)], 60)
+    left = next(pod for pod in ("high-0", "high-1", "high-2") if nodes_of(simulation)[f"default/{pod}"] is None)
+    attempts = [each for each in simulation.decisions if each.pod == f"default/{left}"]
+    assert placed(simulation) == ["n0", "n1"]
+    assert [(each.nominated, len(each.victims)) for each in attempts[1:]] == [(None, 0)] * (len(attempts) - 1)
+    simulation.create(make_pod("late", cpu="2", priority=5))
+    simulation.run(200)
+    assert placed(simulation) == ["n0", "n1", "n2"]
