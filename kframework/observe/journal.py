@@ -61,8 +61,9 @@ class Journal(Observer, GroupObserver):
 
     def on_group_decision(self, decision: GroupDecision) -> None:
         fields: _Fields = {"podGroup": decision.group, "pods": decision.pods}
-        if decision.placement:
-            fields["placement"] = decision.placement
+        trace_id = self._trace_id(decision.attempt, decision.sample_value)
+        optional: _Fields = {"placement": decision.placement, "trace_id": trace_id}
+        fields |= {name: value for name, value in optional.items() if value}
         if decision.result is Result.SCHEDULED:
             _log.log(V2, "Successfully scheduled a pod group", extra=fields)
         elif decision.preempts:
@@ -86,7 +87,7 @@ class Journal(Observer, GroupObserver):
         self._write(V2, "Unable to schedule pod; no fit; waiting", record, {"err": record.message})
 
     def _write(self, level: int, message: str, record: Decision | Binding, fields: _Fields) -> None:
-        trace_id = self._trace_id(record.attempt, record.sample_value)
+        trace_id = self._trace_id(record.group_attempt or record.attempt, record.sample_value)
         common = {"pod": record.pod, "node": record.node, "attempt": record.attempt, "trace_id": trace_id}
         extra = {name: value for name, value in common.items() if value} | fields
         _log.log(level, message, extra=extra, stacklevel=2)

@@ -12,14 +12,16 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from kframework import Skip, Wait, unschedulable
+from kframework import Simulation, Skip, Wait, unschedulable
 from kframework.core.cycle.records import Binding
 from kframework.observe.tracing.spans import Tracing
+from kframework.testing import make_node
 from tests.core.cycle.test_suspendable.test_attempts import FULL, ExtendedStage, keeping, preempter, preempting, stage
 from tests.examples.clean_environment import ROOT
 from tests.extension_points.scripted import plugin
 from tests.scheduler.test_binding import Cycle
 from tests.support.extenders import accept_except, extender
+from tests.support.groups import PLACEMENTS, gang, in_one, members
 
 DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)
@@ -56,6 +58,10 @@ def bindings() -> Iterator[Binding]:
         yield Cycle(plugin("A", **hooks), timed=True).binding
 
 
+#: A group that needs two nodes of one rack.
+GROUP = (in_one("rack", gang("g", 2)), *members("g", 2, cpu="3"))
+
+
 @cache
 def spans() -> tuple[Mapping[str, Any], ...]:
     """Return the spans of attempts and bindings of all kinds, as they are exported; each has a trace of its own."""
@@ -66,6 +72,11 @@ def spans() -> tuple[Mapping[str, Any], ...]:
         tracing.on_decision(decision)
         if binding is not None:
             tracing.on_binding(replace(binding, attempt=decision.attempt, waited=1.0))
+    tracing = Tracing.to_stream(stream)
+    for racks in ("aabb", "ab"):
+        nodes = [make_node(f"{rack}-{n}", cpu=4, labels={"rack": rack}) for n, rack in enumerate(racks)]
+        with Simulation([*nodes, *GROUP], config=PLACEMENTS, observers=[tracing]) as simulation:
+            simulation.run(1)
     lines = (json.loads(line)["resourceSpans"][0] for line in stream.getvalue().splitlines())
     return tuple(line["scopeSpans"][0]["spans"][0] for line in lines)
 
@@ -86,7 +97,8 @@ def test_every_attribute_is_documented_with_its_type_and_its_spans() -> None:
         for row in ATTRIBUTE.finditer(DOCUMENT)
         for span in re.findall(r"\w+", row["spans"])
     }
-    parts = {name for name, parent in parents() if parent in ("scheduling_cycle", "binding_cycle")}
+    cycles = ("scheduling_cycle", "binding_cycle", "group_cycle")
+    parts = {name for name, parent in parents() if parent in cycles} - {"placement"}
     made = {
         (_named(attribute["key"]), TYPES[kind], "parts" if span["name"] in parts else span["name"])
         for span in spans()

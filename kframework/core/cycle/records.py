@@ -181,6 +181,11 @@ class GroupDecision(Record, frozen=True, kw_only=True):
     took: int = 0
 
     @property
+    def outcome(self) -> str:
+        """The result, or `waiting_on_preemption`, in the terms of kube-scheduler's metrics."""
+        return "waiting_on_preemption" if self.preempts else self.result.value
+
+    @property
     def searched(self) -> int:
         """The duration of the search for nodes, without PodGroupPostFilter."""
         return sum(spent for point, spent, _ in self.timings if point != "pod_group_post_filter")

@@ -119,9 +119,8 @@ class AttemptMetrics(Observer, GroupObserver):
                 self._victims[()].observe(len(decision.victims))
 
     def on_group_decision(self, decision: GroupDecision) -> None:
-        result = "waiting_on_preemption" if decision.preempts else decision.result.value
-        self._group_results[result, decision.profile] += 1
-        self._group_durations[result, decision.profile].observe(decision.took)
+        self._group_results[decision.outcome, decision.profile] += 1
+        self._group_durations[decision.outcome, decision.profile].observe(decision.took)
         self._group_searches[()].observe(decision.searched)
         self._observe_points(decision.profile, decision.timings, _AFTER_SEARCH)
 

@@ -1,8 +1,9 @@
 """Traces: OpenTelemetry spans of scheduling attempts and binding cycles, built afterwards from their records.
 
-One trace per attempt; `docs/reference/traces.md` is its contract. Spans start at the Clock's time, virtual or not, and
-last as long as this machine took. A binding cycle, concurrent with the next attempts, or a log line finds its trace by
-the number of the attempt. Engines that do more than single attempts add their own traces (`record_span`).
+One trace per attempt, or per attempt of a group with those of its pods; `docs/reference/traces.md` is its contract.
+Spans start at the Clock's time, virtual or not, and last as long as this machine took. A binding cycle, concurrent with
+the next attempts, or a log line finds its trace by the number of the attempt. Engines that do more than single attempts
+add their own traces (`record_span`).
 """
 
 from __future__ import annotations
@@ -32,7 +33,15 @@ from opentelemetry.trace import (
 )
 
 from kframework.config.configuration import TracingOptions
-from kframework.core.cycle.records import Binding, Decision, Observer, Result
+from kframework.core.cycle.records import (
+    Binding,
+    Decision,
+    GroupDecision,
+    GroupObserver,
+    Observer,
+    PlacementTrial,
+    Result,
+)
 from kframework.core.runtime.timing import HookContext, PluginTiming, PointTiming
 from kframework.observe.tracing.traces import UNSET, SpanAttributes, Traces, otlp_exporter, otlp_line, span_context
 from kframework.values.status import Code
@@ -48,6 +57,9 @@ SAMPLE_ALL: Final = 1_000_000
 #: `_STEPS`, others hash their name above `_NAMED`.
 _ATTEMPT, _QUEUE_WAIT, _CYCLE, _BINDING, _POINTS, _STEPS, _NAMED = 0, 1, 2, 3, 16, 1 << 16, 1 << 32
 
+#: The number of indexes of each pod in the trace of its group, whose own spans come first.
+_PER_POD = 1 << 34
+
 #: The points of the hooks that are none themselves.
 _POINT_OF = {"normalize_score": "score"}
 
@@ -59,7 +71,7 @@ _SUCCESS, _ERROR = Code.SUCCESS, Code.ERROR
 _Attributes = dict[str, str | int | float | tuple[str, ...]]
 
 
-class Tracing(Observer):
+class Tracing(Observer, GroupObserver):
     """Creates spans for `rate_per_million` of a million attempts, and for their binding cycles.
 
     Trace ids are unique to this run, unless a `seed` is given: then every run with it has the same.
@@ -95,7 +107,10 @@ class Tracing(Observer):
         self._traces.close()
 
     def trace_id(self, attempt: int, sample_value: float) -> str:
-        """Return the id of an attempt's trace in hexadecimal; empty if it is not in the sample."""
+        """Return the id of an attempt's trace in hexadecimal; empty if it is not in the sample.
+
+        The trace of a group is that of the attempt of its first pod.
+        """
         return format_trace_id(self._traces.trace(attempt)) if sample_value < self.share else ""
 
     def record_span(self, name: str, sample_value: float, make_span: Callable[[], Span]) -> None:
@@ -106,30 +121,53 @@ class Tracing(Observer):
     def on_decision(self, decision: Decision) -> None:
         if decision.sample_value >= self.share:
             return
-        trace = self._traces.trace(decision.attempt)
-        root, cycle = span_context(trace, _ATTEMPT), span_context(trace, _CYCLE)
+        trace, first = self._locate(decision.attempt, decision.group_attempt)
+        root, cycle = span_context(trace, first + _ATTEMPT), span_context(trace, first + _CYCLE)
+        group = span_context(trace, _ATTEMPT) if decision.group_attempt else None
         pod = _attributes_of_pod(decision)
         queued, popped = _nanoseconds(decision.queued_at), _nanoseconds(decision.popped_at)
         ended = popped + sum(nanoseconds for _, nanoseconds, _ in decision.timings)
         failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else UNSET
-        self._traces.export("queue_wait", span_context(trace, _QUEUE_WAIT), root, (queued, popped))
-        remaining = self._points(cycle, _POINTS, popped, decision.timings, decision.plugins)
+        self._traces.export("queue_wait", span_context(trace, first + _QUEUE_WAIT), root, (queued, popped))
+        remaining = self._points(cycle, first, _POINTS, popped, decision.timings, decision.plugins)
         attributes = pod | _attributes_of_decision(decision) | remaining
         self._traces.export("scheduling_cycle", cycle, root, (popped, ended), attributes, failed)
         tries: _Attributes = {"kframework.pod_attempts": decision.pod_attempts}
-        self._traces.export("scheduling_attempt", root, None, (queued, ended), pod | tries, failed)
+        self._traces.export("scheduling_attempt", root, group, (queued, ended), pod | tries, failed)
+
+    def on_group_decision(self, decision: GroupDecision) -> None:
+        if decision.sample_value >= self.share:
+            return
+        trace = self._traces.trace(decision.attempt)
+        root, cycle = span_context(trace, _ATTEMPT), span_context(trace, _CYCLE)
+        group, trials = _attributes_of_group(decision), iter(decision.trials)
+        queued, popped = _nanoseconds(decision.queued_at), _nanoseconds(decision.popped_at)
+        ended = popped + decision.took
+        failed = Status(StatusCode.ERROR, decision.message) if decision.result is Result.ERROR else UNSET
+        self._traces.export("queue_wait", span_context(trace, _QUEUE_WAIT), root, (queued, popped))
+        start = popped
+        for index, (point, nanoseconds, code) in enumerate(decision.timings, _POINTS):
+            began, start = start, start + nanoseconds
+            attributes = _attributes_of_trial(next(trials)) if point == "placement" else {}
+            if code is not _SUCCESS:
+                attributes["kframework.status"] = code.title
+            status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
+            self._traces.export(point, span_context(trace, index), cycle, (began, start), attributes, status)
+        outcome = group | _attributes_of_group_outcome(decision)
+        self._traces.export("group_cycle", cycle, root, (popped, ended), outcome, failed)
+        self._traces.export("group_attempt", root, None, (queued, ended), group, failed)
 
     def on_binding(self, binding: Binding) -> None:
         if binding.sample_value >= self.share:
             return
-        trace = self._traces.trace(binding.attempt)
-        own, links = span_context(trace, _BINDING), (Link(span_context(trace, _CYCLE)),)
+        trace, first = self._locate(binding.attempt, binding.group_attempt)
+        own, links = span_context(trace, first + _BINDING), (Link(span_context(trace, first + _CYCLE)),)
         started, steps = _nanoseconds(binding.started_at), _steps_in_clock_time(binding)
         ended = started + sum(nanoseconds for _, nanoseconds, _ in steps)
         moments = started, max(ended, _nanoseconds(binding.ended_at))
         faulty = binding.code is not Code.SUCCESS and not binding.code.is_rejected
         failed = Status(StatusCode.ERROR, binding.message) if faulty else UNSET
-        remaining = self._points(own, _STEPS, started, steps, binding.plugins)
+        remaining = self._points(own, first, _STEPS, started, steps, binding.plugins)
         attributes = _attributes_of_pod(binding) | {
             K8S_NODE_NAME: binding.node,
             "kframework.result": binding.code.title,
@@ -137,23 +175,31 @@ class Tracing(Observer):
         if binding.message:
             attributes["kframework.message"] = binding.message
         self._traces.export(
-            "binding_cycle", own, span_context(trace, _ATTEMPT), moments, attributes | remaining, failed, links
+            "binding_cycle", own, span_context(trace, first + _ATTEMPT), moments, attributes | remaining, failed, links
         )
 
     def hook_context(self, attempt: int, sample_value: float, group_attempt: int = 0) -> HookContext | None:
         """Return the context of an attempt's hooks, in which their span is current; None if it is not traced."""
         if sample_value >= self.share:
             return None
-        trace = self._traces.trace(attempt)
+        trace, first = self._locate(attempt, group_attempt)
 
         def hook_span(hook: str) -> AbstractContextManager[object]:
-            return use_span(NonRecordingSpan(_point_context(trace, _POINT_OF.get(hook, hook))), record_exception=False)
+            context = _point_context(trace, first, _POINT_OF.get(hook, hook))
+            return use_span(NonRecordingSpan(context), record_exception=False)
 
         return hook_span
+
+    def _locate(self, attempt: int, group_attempt: int) -> tuple[int, int]:
+        """Return the number of an attempt's trace, and its first index there."""
+        if not group_attempt:
+            return self._traces.trace(attempt), 0
+        return self._traces.trace(group_attempt), (attempt - group_attempt + 1) * _PER_POD
 
     def _points(
         self,
         parent: SpanContext,
+        base: int,
         first: int,
         start: int,
         timings: Sequence[PointTiming],
@@ -164,7 +210,7 @@ class Tracing(Observer):
         for timing in plugins:
             timings_by_point.setdefault(_POINT_OF.get(timing[0], timing[0]), []).append(timing)
         created = set()
-        for index, (point, nanoseconds, code) in enumerate(timings, first):
+        for index, (point, nanoseconds, code) in enumerate(timings, base + first):
             began, start = start, start + nanoseconds
             if point in _OFTEN_EMPTY and point not in timings_by_point and code is _SUCCESS:
                 continue
@@ -173,15 +219,45 @@ class Tracing(Observer):
             attributes |= _attributes_of_plugins(timings_by_point.pop(point, ()))
             status = Status(StatusCode.ERROR) if code is _ERROR else UNSET
             # Spans that a plugin began inside refer to the first span of its point; a second one uses its index.
-            own = span_context(parent.trace_id, index) if point in created else _point_context(parent.trace_id, point)
+            trace = parent.trace_id
+            own = span_context(trace, index) if point in created else _point_context(trace, base, point)
             created.add(point)
             self._traces.export(point, own, parent, (began, start), attributes, status)
         return _attributes_of_plugins(chain.from_iterable(timings_by_point.values()))
 
 
-def _point_context(trace: int, point: str) -> SpanContext:
+def _point_context(trace: int, base: int, point: str) -> SpanContext:
     """Return the context of a point's span, even before it is created."""
-    return span_context(trace, _NAMED + crc32(point.encode()))
+    return span_context(trace, base + _NAMED + crc32(point.encode()))
+
+
+def _attributes_of_group(decision: GroupDecision) -> _Attributes:
+    namespace, _, name = decision.group.partition("/")
+    return {
+        K8S_NAMESPACE_NAME: namespace,
+        "kframework.group": name,
+        "kframework.profile": decision.profile,
+        "kframework.attempt": decision.attempt,
+        "kframework.pods": decision.pods,
+    }
+
+
+def _attributes_of_group_outcome(decision: GroupDecision) -> _Attributes:
+    optional: _Attributes = {
+        "kframework.message": decision.message,
+        "kframework.placement": decision.placement,
+    }
+    return {"kframework.result": decision.outcome} | {name: value for name, value in optional.items() if value}
+
+
+def _attributes_of_trial(trial: PlacementTrial) -> _Attributes:
+    optional: _Attributes = {
+        "kframework.placement": trial.name,
+        "kframework.message": trial.message,
+        "kframework.failed_first": trial.failed_first,
+        "kframework.reason": trial.reason,
+    }
+    return {"kframework.placed": trial.placed} | {name: value for name, value in optional.items() if value}
 
 
 def _attributes_of_decision(decision: Decision) -> _Attributes:
