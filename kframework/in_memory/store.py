@@ -342,17 +342,24 @@ class MemoryStore:
 
     def set_status(self, pod: Pod, status: PodStatus) -> Pod:
         """Set a pod's status; `pod` is the stored one, and an unchanged status is not written."""
-        return pod if status == pod.status else self.write(structs.replace(pod, status=status))
+        if status == pod.status:
+            return pod
+        if pod.metadata.deletion_timestamp is not None:
+            return self.write(structs.replace(pod, status=status))
+        (written,) = self.set_statuses([(pod, status)])
+        return written
 
-    def set_statuses(self, changed: Iterable[tuple[Pod, PodStatus]]) -> None:
-        """Set the statuses of stored pods that are not being deleted, each pod once."""
-        changes = list[Change]()
+    def set_statuses(self, changed: Iterable[tuple[Pod, PodStatus]]) -> list[Pod]:
+        """Set the statuses of stored pods that are not being deleted, each pod once; return the new versions."""
+        changes, written = list[Change](), list[Pod]()
         for old, status in changed:
             self.version += 1
             metadata = structs.replace(old.metadata, resource_version=str(self.version))
             new = structs.replace(old, metadata=metadata, status=status)
+            written.append(new)
             changes.append(Change(self.version, old, new, is_of_status=True))
         self._kind_store(Pod).write_all(changes)
+        return written
 
     def buffer_event(self, record: EventRecord) -> None:
         """Store a scheduler's event about a pod; ClusterError 404 if its namespace does not exist."""
