@@ -150,7 +150,7 @@ class ClusterState:
         uid, row = assumed.uid, assumed.row
         if self.pods.get(uid) is not assumed or uid not in self.assumed or row < 0:
             return False
-        if pod.spec.node_name != assumed.node_name or assumed.resized is not None:
+        if pod.spec.node_name != assumed.node_name or assumed.is_resized:
             return False
         metadata, labels = pod.metadata, assumed.label_class
         if metadata.labels != labels.labels:
@@ -164,7 +164,7 @@ class ClusterState:
 
     def put_status(self, known: PodInfo, status: PodStatus) -> bool:
         """Take in the status of a pod on a node; False if it is only assumed there, or its room may have changed."""
-        if known.row < 0 or known.uid in self.assumed or known.resized is not None or reports_resources(status):
+        if known.row < 0 or known.uid in self.assumed or known.is_resized or reports_resources(status):
             return False
         new = known.with_status(status)
         if new is not known:

@@ -29,13 +29,12 @@ class Log(Generic[T]):
 
     def append(self, entry: T) -> None:
         """Note that something, a row for instance, changed."""
-        entries = self._entries
-        entries.append(entry)
+        self._entries.append(entry)
         self.end += 1
-        if len(entries) > 2 * self.limit:
-            dropped = len(entries) - self.limit
-            del entries[:dropped]
-            self._first += dropped
+        if self.end - self._first > 2 * self.limit:
+            first = self.end - self.limit
+            del self._entries[: first - self._first]
+            self._first = first
 
     def reader(self) -> LogReader[T]:
         """Return a reader that has read nothing yet."""

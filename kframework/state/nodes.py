@@ -317,15 +317,14 @@ class NodeTable:
 
     def add_pod(self, pod: PodInfo, row: int) -> None:
         """Put a pod on a row and count its requests."""
-        info = self[row]
         pod.row = row
-        info._pods[pod.uid] = pod
+        self.by_row[row]._pods[pod.uid] = pod
         self._count(pod, row, 1)
 
     def remove_pod(self, pod: PodInfo) -> None:
         """Remove a pod from its row and subtract its requests."""
         row = pod.row
-        del self[row]._pods[pod.uid]
+        del self.by_row[row]._pods[pod.uid]
         pod.row = -1
         self._count(pod, row, -1)
 

@@ -94,17 +94,17 @@ class PodInfo:
     """A pod on a node, or about to be: all data that decisions about other pods need.
 
     `row` is its node's row, -1 while it is on none; `group` is the name of its PodGroup, "" without one; `claims` names
-    the claims of its volumes of the kind `persistentVolumeClaim`, in order; `resized` holds (on_node, non_zero) if the
-    pod's status shows an in-place resize, else None; times are RFC 3339 text. `disrupted`: some scheduler has chosen
-    the pod as a victim of preemption
-    (condition DisruptionTarget).
+    the claims of its volumes of the kind `persistentVolumeClaim`, in order; `on_node` and `non_zero` are the amounts of
+    its template, others if its status shows an in-place resize; times are RFC 3339 text. `disrupted`: some scheduler
+    has chosen the pod as a victim of preemption (condition DisruptionTarget).
 
     `before` is the previous PodInfo: the pod most likely still has the same template.
     """
 
     __slots__ = (
         *("claim_statuses", "claims", "disrupted", "generation", "group", "label_class", "name", "node_name"),
-        *("nominated_node_name", "priority", "resized", "row", "start_time", "template", "terminating", "uid"),
+        *("nominated_node_name", "non_zero", "on_node", "priority", "row"),
+        *("start_time", "template", "terminating", "uid"),
     )
 
     def __init__(self, pod: Pod, interner: TemplateInterner, previous: PodInfo | None = None) -> None:
@@ -124,11 +124,11 @@ class PodInfo:
         self.nominated_node_name: str = pod.status.nominated_node_name
         self.claim_statuses: tuple[PodResourceClaimStatus, ...] = pod.status.resource_claim_statuses
         self.claims: tuple[str, ...] = _claim_names(spec) if spec.volumes else ()
-        self.resized: tuple[Requests, tuple[int, int]] | None = None
+        self.on_node: Requests = self.template.on_node
+        self.non_zero: tuple[int, int] = self.template.non_zero
         if reports_other_requests(pod):
-            actual = (tuple(on_node_requests(pod, interner.usage).items()), non_zero_requests(pod, interner.usage))
-            if actual != (self.template.on_node, self.template.non_zero):
-                self.resized = actual
+            self.on_node = tuple(on_node_requests(pod, interner.usage).items())
+            self.non_zero = non_zero_requests(pod, interner.usage)
 
     def with_status(self, status: PodStatus) -> PodInfo:
         """Return the pod with another status, which reports no resources; itself if nothing relevant changed."""
@@ -149,7 +149,8 @@ class PodInfo:
         pod.uid, pod.name, pod.generation = self.uid, self.name, self.generation
         pod.template, pod.label_class, pod.terminating = self.template, self.label_class, self.terminating
         pod.node_name, pod.row, pod.priority = self.node_name, self.row, self.priority
-        pod.start_time, pod.disrupted, pod.resized = self.start_time, self.disrupted, self.resized
+        pod.start_time, pod.disrupted = self.start_time, self.disrupted
+        pod.on_node, pod.non_zero = self.on_node, self.non_zero
         pod.claim_statuses, pod.claims = self.claim_statuses, self.claims
         pod.nominated_node_name, pod.group = self.nominated_node_name, self.group
         return pod
@@ -175,14 +176,9 @@ class PodInfo:
         return self.template.spec
 
     @property
-    def on_node(self) -> Requests:
-        """The amounts that the pod uses on its node."""
-        return self.template.on_node if self.resized is None else self.resized[0]
-
-    @property
-    def non_zero(self) -> tuple[int, int]:
-        """The pod's (milli-CPU, memory) with defaults for containers without requests."""
-        return self.template.non_zero if self.resized is None else self.resized[1]
+    def is_resized(self) -> bool:
+        """Whether the pod uses other amounts than those of its template."""
+        return (self.on_node, self.non_zero) != (self.template.on_node, self.template.non_zero)
 
     def has_same_requests(self, other: PodInfo) -> bool:
         """Return whether the pod uses the same amounts as another; their labels may count differently."""
@@ -190,7 +186,8 @@ class PodInfo:
             self.template is other.template
             and self.namespace == other.namespace
             and self.claims == other.claims
-            and self.resized == other.resized
+            and self.on_node == other.on_node
+            and self.non_zero == other.non_zero
         )
 
     def is_equivalent(self, other: PodInfo) -> bool:
@@ -234,9 +231,8 @@ class PendingPod(PodInfo):
         super().__init__(pod, interner, previous)
         self.object: Pod = _share_parts(pod, self.template.spec, self.label_class)
         owners = pod.metadata.owner_references
-        is_like_others = self.resized is None
         self.kind: PodKind = (
-            interner.kind(self.template, self.label_class, owners, self.group) if is_like_others else PodKind()
+            PodKind() if self.is_resized else interner.kind(self.template, self.label_class, owners, self.group)
         )
 
     def to_bound(self, label_class: LabelClass) -> PodInfo:

@@ -55,12 +55,15 @@ class Statement:
         self.closed: bool = False
         #: Whether the scheduler itself holds it open while plugins run.
         self.is_held: bool = False
-        #: The uids of the pods that were added or removed.
-        self.changed_uids: set[str] = set()
         #: The pods to be evicted when the outermost statement is committed, and the rows they ran on.
         self.evicted: list[PodInfo] = []
         self._evicted_rows: dict[PodInfo, int] = {}
         state.statements.append(self)
+
+    @property
+    def changed_uids(self) -> set[str]:
+        """The uids of the pods that were added or removed."""
+        return {pod.uid for pod in self._origins}
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -163,10 +166,11 @@ class Statement:
 
     def rollback(self) -> None:
         """Undo the changes."""
-        self._check_close()
-        node_start, pod_start = self._start
-        alone = self._is_innermost() and self._log_ends() - node_start - pod_start == self._entries
-        nodes = self._state.nodes
+        is_innermost = self._is_innermost()
+        if not is_innermost:
+            self._check_close()
+        nodes, (node_start, pod_start) = self._state.nodes, self._start
+        alone = is_innermost and self._log_ends() - node_start - pod_start == self._entries
         # A pod that was assumed after it was removed from its node goes back there once it is forgotten.
         for undo in reversed(self._undo):
             undo()
@@ -200,7 +204,6 @@ class Statement:
         outer._writes |= self._writes
         outer._added += self._added
         outer._replaced += self._replaced
-        outer.changed_uids |= self.changed_uids
         outer.evicted += self.evicted
         outer._evicted_rows |= self._evicted_rows
 
@@ -217,7 +220,6 @@ class Statement:
         """Record where a pod was before its first move."""
         self._origins.setdefault(pod, row)
         self._entries += 1
-        self.changed_uids.add(pod.uid)
 
     def _record_write(self, undo: Callable[[], object], entries: int) -> None:
         self._undo.append(undo)
@@ -257,7 +259,7 @@ class Statement:
             raise StatementError("a later statement, still open, has written nodes too")
 
     def _check_close(self) -> None:
-        if not self._is_innermost() and any(self._depends_on(later) for later in self._opened_later()):
+        if any(self._depends_on(later) for later in self._opened_later()):
             raise StatementError("a later statement, still open, builds on this one; close it first")
 
     def _check_basis(self) -> None:

@@ -180,7 +180,7 @@ def test_requests_are_worked_out_once() -> None:
     assert info.template.fit == info.on_node
     assert info.non_zero == (500, 200 * 2**20)
     assert info.template.scoring["memory"] == 200 * 2**20
-    assert info.resized is None
+    assert not info.is_resized
 
 
 def resized(made: Pod, where: str, cpu: str) -> Pod:
@@ -205,7 +205,7 @@ def test_resized_sidecar_is_seen_while_the_containers_have_no_status() -> None:
 
 
 def test_status_equal_to_the_spec_costs_nothing() -> None:
-    assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), TemplateInterner()).resized is None
+    assert PodInfo(resized(pod("a", {"cpu": "1"}), "container_statuses", "1"), TemplateInterner()).is_resized is False
 
 
 @pytest.mark.parametrize(("usage", "cpu"), [(sum_of_maxima, 0), (max_of_totals, 100)])
