@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.answer_cache import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.records import fit_error
-from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, decode_status, with_nominated_pods
+from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, add_nominated_pods, decode_status
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter_point, run_pre_score_point
 from kframework.core.runtime.profile import Profile
@@ -185,7 +185,8 @@ class FullEvaluation:
             if not nominated or row is None or row not in rows:
                 continue
             self.nominated[row], node = nominated, self.nodes[row]
-            with with_nominated_pods(self, self.state, node, nominated) as state:
+            with self.cluster.statement() as what_if:
+                state = add_nominated_pods(what_if, self, self.state, node, nominated)
                 if isinstance(state, Status):
                     self.first_rejection[row] = self._table.encode(FIRST, state)
                 else:

@@ -64,18 +64,19 @@ class Diagnosis:
     it as a whole.
     """
 
-    __slots__ = ("_rejections", "_status_of", "nodes", "pre_filter_message", "rejectors")
+    __slots__ = ("_counts", "_rejections", "_status_of", "nodes", "pre_filter_message", "rejectors")
 
     def __init__(
         self,
         nodes: NodeTable,
         rejections: Scores,
         status_of: Callable[[int], Status],
-        rejectors: Sequence[str],
+        rejectors: Sequence[str] = (),
         pre_filter_message: str = "",
     ) -> None:
         self.nodes: NodeTable = nodes
         self._rejections = rejections
+        self._counts: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
         self._status_of = status_of
         self.rejectors: Sequence[str] = rejectors
         self.pre_filter_message: str = pre_filter_message
@@ -86,11 +87,19 @@ class Diagnosis:
 
     def rows(self, code: Code) -> NDArray[np.int64]:
         """Return the rows whose rejection has this code, in node order."""
-        order = self.nodes.order
-        rejections = self._rejections[order]
-        distinct, _ = np.unique(rejections, return_counts=True)  # without counts it imports numpy.ma
-        matching = [each for each in distinct.tolist() if self._status_of(each).code == code]
-        return order[np.isin(rejections, matching)]
+        order, (distinct, _) = self.nodes.order, self._count()
+        matches = np.array([self._status_of(each).code == code for each in distinct.tolist()], dtype=np.bool_)
+        return order if matches.all() else order[matches[distinct.searchsorted(self._rejections[order])]]
+
+    def counts(self) -> list[tuple[int, int]]:
+        """List the rejections in their order, each with the number of nodes that have it."""
+        distinct, numbers = self._count()
+        return list(zip(distinct.tolist(), numbers.tolist(), strict=True))
+
+    def _count(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if self._counts is None:
+            self._counts = np.unique(self._rejections[self.nodes.order], return_counts=True)
+        return self._counts
 
 
 class Candidate(msgspec.Struct, frozen=True):

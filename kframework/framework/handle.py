@@ -6,7 +6,18 @@ are messages that are applied between two cycles. A verdict on a waiting pod tak
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Awaitable,
+    Callable,
+    Collection,
+    Coroutine,
+    Generator,
+    Hashable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
@@ -146,6 +157,12 @@ class Preemption(Protocol):
         """Return whether victims of this pod are still being evicted, so that it is too early to retry it.
 
         For `pre_enqueue`, whose plugin registers the deletion of pods so that the pods it gates are checked again.
+        """
+
+    def released(self) -> Collection[str] | None:
+        """Return the uids of the pods whose last victim is terminating or gone; None if any pod may be one.
+
+        For `affects` of that registration, since it can help only these.
         """
 
     def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Annotated, ClassVar
 
 from msgspec.structs import replace
@@ -93,7 +93,10 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         pods = EventResource.POD if self.handle.feature_gates.is_1_36 else EventResource.ASSIGNED_POD
-        return [ClusterEvent(pods, ActionType.DELETE, after_pod_deletion)]
+        return [ClusterEvent(pods, ActionType.DELETE, after_pod_deletion, self._affected_pods)]
+
+    def _affected_pods(self, old: PodInfo, new: None) -> Collection[str] | None:
+        return self.handle.preemption.released()
 
 
 def after_pod_deletion(pod: PendingPod, old: PodInfo, new: None) -> QueueingHint:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 from msgspec.structs import replace
 
 from kframework import ClearNomination, Code, CycleState, PendingPod, Plugin, Preempt, Status, Wait, hookimpl
+from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.errors import ClusterError
 from kframework.framework.events import QueueingHint
 from kframework.in_memory.cluster import Fault, MemoryCluster
@@ -136,6 +138,20 @@ def test_end_of_a_pod_is_for_others_to_judge(minor: str, pods: str) -> None:
     (event,) = made(DefaultPreemption, handle=ClusterState(FeatureGates(minor))).events_to_register()
     assert (event.resource, event.hint) == (pods, after_pod_deletion)
     assert after_pod_deletion(pending(make_pod("x")), on_node(make_pod("y", node_name="a")), None) is QueueingHint.SKIP
+
+
+@pytest.mark.parametrize(("gates", "affected"), [({}, ["q"]), ({"GenericWorkload": True}, None)])
+def test_end_of_a_pod_affects_preemptors_whose_last_victim_goes(gates: dict[str, bool], affected: object) -> None:
+    preempting = OngoingPreemptions()
+    for uid in ("p", "q"):
+        preempting.begin(uid, 1)
+    preempting.record_last_victim("q", 1, "gone")
+    feature_gates = FeatureGates(settings=gates)
+    evaluator = Evaluator(ClusterState(feature_gates), preempting, Random(0), lambda: None)
+    handle = SimpleNamespace(preemption=evaluator, feature_gates=feature_gates)
+    (event,) = made(DefaultPreemption, handle=handle).events_to_register()
+    assert event.affects is not None
+    assert event.affects(on_node(make_pod("y", node_name="a")), None) == affected
 
 
 DOCUMENT = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}

@@ -6,8 +6,7 @@ may never arrive (RunFilterPluginsWithNominatedPods).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -19,6 +18,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.statement import Statement
 from kframework.values.status import Status
 
 #: No rejection.
@@ -112,25 +112,22 @@ class FilterTarget(Protocol):
     def filters(self) -> Sequence[FilterStep]: ...
 
 
-@contextmanager
-def with_nominated_pods(
-    question: FilterTarget, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
-) -> Iterator[CycleState | Status]:
-    """Add the nominated pods to the node until the end of the block.
+def add_nominated_pods(
+    what_if: Statement, question: FilterTarget, state: CycleState, node: NodeInfo, nominated: Sequence[PodInfo]
+) -> CycleState | Status:
+    """Add the nominated pods to the node.
 
-    Yields the cycle state, a copy updated by AddPod if any plugin has it, or the error of the plugin that failed.
+    Returns the cycle state, a copy updated by AddPod if any plugin has it, or the error of the plugin that failed.
     """
-    taking_in = tuple(step for step in question.filters if step.add_pod is not None)
+    taking_in = [step for step in question.filters if step.add_pod is not None]
     if taking_in:
         state = state.clone()
-    with question.cluster.statement() as what_if:
-        for other in nominated:
-            what_if.add(other, node.name)
-            failed = run_add_pod(taking_in, state, question.pod, other, node) if taking_in else None
-            if failed is not None:
-                yield failed
-                return
-        yield state
+    for other in nominated:
+        what_if.add(other, node.name)
+        failed = run_add_pod(taking_in, state, question.pod, other, node) if taking_in else None
+        if failed is not None:
+            return failed
+    return state
 
 
 def filter_assuming_nominated_pods(
@@ -140,7 +137,8 @@ def filter_assuming_nominated_pods(
     nominated = question.cluster.nominator.nominated_pods_for_node(question.pod, node.name)
     if not nominated:
         return None
-    with with_nominated_pods(question, state, node, nominated) as taken_in:
+    with question.cluster.statement() as what_if:
+        taken_in = add_nominated_pods(what_if, question, state, node, nominated)
         return taken_in if isinstance(taken_in, Status) else filter_node(filters, taken_in, question.pod, node)
 
 

@@ -55,8 +55,6 @@ _NO_NODES = ScheduleError(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("no nodes
 #: The phase of a pod whose plugins need not run again.
 _PRE_FILTERED = ("pre_filter", 0, Code.SUCCESS)
 _NO_REASON = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-
-
 _NOT_FILTERED = FilterOutcome()
 
 
@@ -448,12 +446,19 @@ class Search:
 
     def _fit_error(self, result: PreFilterResult) -> FitError | ScheduleError:
         """Count the rejections by reason; return a ScheduleError if a Status cannot be computed."""
-        by_row, excluded = self._by_row(), result.excluded
+        excluded = result.excluded
+
+        def status_of(rejection: int) -> Status:
+            return (excluded or _NO_REASON) if rejection == UNREACHED else self.status(rejection)
+
+        diagnosis = Diagnosis(self.nodes, self._by_row(), status_of)
         reasons: dict[str, int] = {}
-        rejectors, pending = set(result.narrowed_by), set()
+        rejectors, pending, evaluated = set(result.narrowed_by), set(), 0
         rejectors.update(self.status(rejection).plugin for rejection in self._rejected_nominee.values())
-        rejections, counts = np.unique(by_row[by_row != UNREACHED], return_counts=True)
-        for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
+        for rejection, count in diagnosis.counts():
+            if rejection == UNREACHED:
+                continue
+            evaluated += count
             status = self.status(rejection)
             if not status.is_rejected:
                 return ScheduleError(status)
@@ -462,15 +467,10 @@ class Search:
                 pending.add(status.plugin)
             for reason in status.reasons:
                 reasons[reason] = reasons.get(reason, 0) + count
-        evaluated = int(counts.sum())
         if excluded is not None and evaluated < self.size:
             for reason in excluded.reasons:
                 reasons[reason] = reasons.get(reason, 0) + self.size - evaluated
-
-        def status_of(rejection: int) -> Status:
-            return (excluded or _NO_REASON) if rejection == UNREACHED else self.status(rejection)
-
-        diagnosis = Diagnosis(self.nodes, by_row, status_of, tuple(sorted(rejectors)))
+        diagnosis.rejectors = tuple(sorted(rejectors))
         return FitError(diagnosis, reasons, frozenset(rejectors), frozenset(pending), evaluated)
 
     # -- which one -------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from random import Random
 from time import perf_counter_ns
 
@@ -63,6 +63,8 @@ class Evaluator(Preemption):
     result with a new one. `budgets` are counted down by the engine, `observer` receives what is measured.
     """
 
+    key = staticmethod(rank_candidate)
+
     def __init__(
         self,
         cluster: ClusterState,
@@ -87,6 +89,10 @@ class Evaluator(Preemption):
     def in_progress(self, pod: PendingPod) -> bool:
         uid = self._units.preemptor(pod) if pod.group else pod.uid
         return self._ongoing.blocks(uid, self._cluster.pods)
+
+    def released(self) -> Collection[str] | None:
+        # The uids of groups are not those of their pods.
+        return None if self._cluster.feature_gates.has_pod_groups else self._ongoing.released(self._cluster.pods)
 
     def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         if pod.spec.preemption_policy == "Never":
@@ -127,7 +133,8 @@ class Evaluator(Preemption):
             cached.offset = self._offsets.randrange(len(potential))
         elif cached.offset is not None:
             cached.offset += 1  # preemptors of one kind start one node further each time, and reuse cached results
-        node_order = np.roll(potential, -(cached.offset or 0))
+        first = (cached.offset or 0) % max(len(potential), 1)
+        node_order = np.concatenate((potential[first:], potential[:first]))
         if self._verifying:
             dry_run = self.dry_run(search, state)
             for row in node_order.tolist():
@@ -144,9 +151,6 @@ class Evaluator(Preemption):
         """Report an eviction to the observer; `victims` includes those that are terminating already."""
         groups = self._units.count_groups(eviction.victims)
         self.observer.on_eviction(eviction.kind, victims, groups, eviction.pdb_violations)
-
-    def key(self, candidate: Candidate) -> Hashable:
-        return rank_candidate(candidate)
 
     def _checked_search(self, pod: PendingPod) -> Search:
         search = self._search()
@@ -175,21 +179,25 @@ def _find_candidates(
     search: Search, dry_run: DryRun, cached: CachedDryRuns, node_order: NDArray[np.int64], enough: int
 ) -> tuple[Candidate, ...]:
     """Evaluate rows until there are enough candidates and one of them violates no budget; such come first."""
-    safe: list[Candidate] = []
-    violating: list[Candidate] = []
-    by_row = search.nodes.by_row
+    found: list[RankedCandidate] = []
+    missing, has_safe = enough, False
+    by_row, known = search.nodes.by_row, cached.candidates
     # Rows where preemption is known not to help are skipped together.
     for row in node_order[cached.codes.values[node_order] >= UNKNOWN].tolist():
-        candidate = cached.candidates.get(row)
+        candidate = known.get(row)
         if candidate is None:
             result = dry_run(by_row[row])
             cached.put(row, result)
             if not isinstance(result, RankedCandidate):
                 continue
             candidate = result
-        (violating if candidate.pdb_violations else safe).append(candidate)
-        if safe and 0 < enough <= len(safe) + len(violating):
+        found.append(candidate)
+        missing -= 1
+        has_safe = has_safe or not candidate.pdb_violations
+        if has_safe and missing <= 0 < enough:
             break
+    safe = [each for each in found if not each.pdb_violations]
+    violating = [each for each in found if each.pdb_violations]
     # If `enough` is 0, as the percentage of few nodes may be, kube-scheduler drops them all.
     return (*safe[:enough], *violating[:enough])
 
@@ -368,6 +376,10 @@ class OngoingPreemptions:
             return True
         victim = pods.get(preemption.last_victim)
         return victim is not None and not victim.terminating
+
+    def released(self, pods: Mapping[str, PodInfo]) -> list[str]:
+        """Return the uids of the preemptors that are not blocked."""
+        return [uid for uid, each in self._by_preemptor.items() if each.last_victim and not self.blocks(uid, pods)]
 
     def __len__(self) -> int:
         return len(self._by_preemptor)

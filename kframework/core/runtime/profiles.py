@@ -82,17 +82,19 @@ class Profiles(dict[str, Profile]):
     def registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins of all profiles that registered the event, and the pods, by uid, that it may help."""
         registered = self._registrations(event)
-        if not registered.has_affected_pods:
-            return registered.any_pod
-        return {plugin: self._affected_pods(plugin, each, event) for plugin, each in registered.by_plugin.items()}
+        if not registered.for_some_pods:
+            return registered.for_any_pod
+        some = {plugin: self._affected_pods(plugin, each, event) for plugin, each in registered.for_some_pods.items()}
+        return {**registered.for_any_pod, **some}
 
     def _affected_pods(
         self, plugin: PluginKey, registrations: Iterable[ClusterEvent], event: ObservedEvent
     ) -> Collection[str] | None:
         affected = set[str]()
         for each in registrations:
+            assert each.affects is not None
             try:
-                uids = None if each.affects is None else each.affects(event.old, event.new)
+                uids = each.affects(event.old, event.new)
             except FAULTS as error:
                 self[plugin[0]].fault_status(plugin[1], "affects", error)
                 return None
@@ -155,8 +157,13 @@ class _Registrations:
 
     def __init__(self, by_plugin: Mapping[PluginKey, tuple[ClusterEvent, ...]]) -> None:
         self.by_plugin = by_plugin
-        self.any_pod: Mapping[PluginKey, None] = dict.fromkeys(by_plugin)
-        self.has_affected_pods: bool = any(each.affects for events in by_plugin.values() for each in events)
+        #: The plugins with a registration that may help any pod, and the registrations of the others.
+        self.for_any_pod: Mapping[PluginKey, None] = {
+            plugin: None for plugin, events in by_plugin.items() if not all(each.affects for each in events)
+        }
+        self.for_some_pods: Mapping[PluginKey, tuple[ClusterEvent, ...]] = {
+            plugin: events for plugin, events in by_plugin.items() if plugin not in self.for_any_pod
+        }
 
 
 def _run_hint(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent, pod: PendingPod) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Container, Sequence
+from functools import partial
 from typing import Generic, cast
 
 import numpy as np
@@ -116,9 +117,8 @@ def status_step(step: Step, hook: Hook, title: str, allowed: Container[Code] = R
     """Return a step that answers None, an allowed Status or an error."""
     running = f'{title} plugin "{hook.plugin}"'
     unchecked = Skip if allowed == (Code.SKIP,) else None
-    return Step(
-        step.plugin, hook.safe_call(step.call, lambda answer: hook.check_answer(answer, running, allowed), unchecked)
-    )
+    check = partial(hook.check_answer, running=running, allowed=allowed)
+    return Step(step.plugin, hook.safe_call(step.call, check, unchecked))
 
 
 def pre_filter_step(step: Step, hook: Hook) -> PreFilterStep:
@@ -158,7 +158,7 @@ class FilterStep:
     """
 
     __slots__ = (
-        *("_explain", "add_pod", "call", "fault_status", "limits"),
+        *("_explain", "_hook", "_running", "add_pod", "call", "fault_status", "limits"),
         *("name", "order", "plugin", "remove_pod", "run", "run_rows", "scalar"),
     )
 
@@ -168,6 +168,8 @@ class FilterStep:
         self.plugin: Plugin = plugin
         self.order: int = order
         self.fault_status = fault
+        self._hook = Hook(name, "filter", fault)
+        self._running = f'"{name}" filter plugin'
         self.limits: FilterDomains | None = cast("FilterDomains | None", find_hook(plugin, "filter_domains"))
         self.run_rows: FilterNodes | None = (
             cast("FilterNodes | None", find_hook(plugin, "filter_nodes"))
@@ -194,7 +196,7 @@ class FilterStep:
 
     def check_answer(self, answer: object) -> Status | None:
         """Return the answer of `call`, None for success; anything but a rejection is an error."""
-        return Hook(self.name, "filter", self.fault_status).check_answer(answer, f'"{self.name}" filter plugin')
+        return self._hook.check_answer(answer, self._running)
 
     def _find_extension(self, hook: str, title: str) -> AddRemove | None:
         call = find_hook(self.plugin, hook)

@@ -20,9 +20,9 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.rejections import (
+    add_nominated_pods,
     filter_assuming_nominated_pods,
     filter_with_nominated_pods,
-    with_nominated_pods,
 )
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep
@@ -123,13 +123,14 @@ def test_node_without_nominated_pods_is_filtered_once() -> None:
     assert filter_with_nominated_pods(question, question.filters, state, question.nodes[0]) is None
 
 
-def test_nominated_pods_are_removed_after_the_block() -> None:
+def test_nominated_pods_are_removed_with_the_statement() -> None:
     question = asked([("one", 9)])
     state = CycleState()
     state[SEEN] = ()
     node = question.nodes[0]
     pods = question.cluster.nominator.nominated_pods_for_node(question.pod, node.name)
-    with with_nominated_pods(question, state, node, pods) as taken_in:
+    with question.cluster.statement() as what_if:
+        taken_in = add_nominated_pods(what_if, question, state, node, pods)
         assert isinstance(taken_in, CycleState) and taken_in[SEEN] == ("one",)
         assert [other.name for other in node.pods] == ["one"]
     assert not question.nodes[0].pods

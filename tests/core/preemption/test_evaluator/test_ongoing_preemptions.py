@@ -45,6 +45,15 @@ def test_preemptor_is_released_at_the_end_of_the_preemption() -> None:
     assert len(preempting) == 0
 
 
+def test_released_preemptors_are_those_that_are_not_blocked() -> None:
+    preempting = in_progress()
+    for uid, victim in (("q", UID), ("r", "gone")):
+        preempting.begin(uid, 7)
+        preempting.record_last_victim(uid, 7, victim)
+    assert preempting.released(STAYING) == ["r"]
+    assert preempting.released({}) == ["q", "r"]
+
+
 def test_reports_on_an_older_preemption_are_ignored() -> None:
     preempting = in_progress()
     preempting.begin("p", 9)

@@ -68,5 +68,5 @@ def test_candidates_and_choice_equal_the_reference(seed: int) -> None:
         }
         assert [candidate.node for candidate in found.candidates] == list(wanted)
         if wanted:
-            chosen = min(found.candidates, key=stopped.evaluator.key)  # type: ignore[arg-type]  # keys compare
+            chosen = min(found.candidates, key=stopped.evaluator.key)
             assert chosen.node == best(wanted)
