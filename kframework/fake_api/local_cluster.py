@@ -15,7 +15,6 @@ from kframework.clock import Clock
 from kframework.errors import format_os_error
 from kframework.fake_api.access import AlwaysAllow, Authorizer, default_roles
 from kframework.fake_api.collection import Collection
-from kframework.fake_api.controllers.disruption_controller import DisruptionController
 from kframework.fake_api.controllers.endpoints import (
     EndpointsController,
     EndpointSliceController,
@@ -31,6 +30,7 @@ from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.disruptions import DisruptionController
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.pod_admission import SYSTEM_CLASSES

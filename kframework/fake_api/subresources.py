@@ -12,17 +12,16 @@ from msgspec import structs
 
 from kframework.client import api_errors
 from kframework.client.request_attributes import is_flag_set
-from kframework.client.transitions import has_ended
 from kframework.client.transport import Response
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import ApiCall, DeleteOptions, read_body
-from kframework.fake_api.controllers.disruption_controller import budget_selector
 from kframework.fake_api.store import Store
 from kframework.fake_api.wire.plain_data import entries, flag
 from kframework.fake_api.writes import check_name
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.disruptions import evict, find_budget
 from kframework.in_memory.kubelet import ended_status
-from kframework.objects import Pod, PodDisruptionBudget
+from kframework.objects import Pod
 from kframework.process.http.statuses import Subject, json_response, status_of, success
 
 LOGS_ANNOTATION = "kframework.dev/logs"
@@ -123,15 +122,8 @@ def _invalid(name: str, path: str, why: str) -> ClusterError:
 def evict_pod(cluster: MemoryCluster, call: ApiCall) -> Response:
     namespace, name = call.key
     options = read_body(call.request, _Eviction).delete_options
-    uid = options.preconditions.uid
-    pod = cluster.read(Pod, name, namespace, uid=uid)
-    runs = bool(pod.spec.node_name) and not has_ended(pod) and pod.metadata.deletion_timestamp is None
-    budgets = cluster.objects(PodDisruptionBudget, namespace) if runs else []
-    covering = [each for each in budgets if budget_selector(each).matches(pod.metadata.labels)]
-    if len(covering) > 1:  # API servers cannot charge several budgets at once
-        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        raise ClusterError(message, status=500, reason="InternalError")
-    budget = covering[0] if covering else None
+    pod = cluster.read(Pod, name, namespace, uid=options.preconditions.uid)
+    budget = find_budget(cluster, pod)
     if budget is not None and budget.status.disruptions_allowed <= 0:
         why = "Cannot evict pod as it would violate the pod's disruption budget."
         error = ClusterError(why, status=429, reason="TooManyRequests")
@@ -140,12 +132,5 @@ def evict_pod(cluster: MemoryCluster, call: ApiCall) -> Response:
         causes = [{"reason": "DisruptionBudget", "message": f"{needs} and has {count} currently"}]
         return json_response(status_of(error) | {"details": {"causes": causes}}, error.status)
     if not call.is_dry_run and "All" not in options.dry_run:
-        if budget is not None:
-            status = structs.replace(
-                budget.status,
-                disruptions_allowed=budget.status.disruptions_allowed - 1,
-                disrupted_pods=budget.status.disrupted_pods | {name: cluster.timestamp()},
-            )
-            cluster.replace(structs.replace(budget, status=status))
-        cluster.remove(Pod, name, namespace, uid=uid, grace=options.grace_period_seconds)
+        evict(cluster, pod, budget, options.grace_period_seconds)
     return success(Subject(), status=201)

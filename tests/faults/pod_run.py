@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kframework.core.pod_engine import PodEngine
-from kframework.fake_api.controllers.disruption_controller import DisruptionController
 from kframework.in_memory.claim_controller import ClaimController
+from kframework.in_memory.disruptions import DisruptionController
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder

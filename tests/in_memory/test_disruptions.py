@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework.clock import LoopClock, run_virtual
-from kframework.fake_api.controllers.disruption_controller import DisruptionController
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.disruptions import DisruptionController
 from kframework.objects import (
     ApiObject,
     LabelSelector,

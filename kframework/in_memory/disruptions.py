@@ -1,4 +1,4 @@
-"""The disruption controller of a cluster in memory: maintains the status of PodDisruptionBudgets.
+"""Evictions within PodDisruptionBudgets, and the controller that maintains the status of these.
 
 The rules are kube-controller-manager's, except that pods without a controller count as their own.
 """
@@ -14,6 +14,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended, is_ready
+from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import MemoryController
 from kframework.in_memory.kind_store import Change
@@ -74,7 +75,7 @@ class DisruptionController(MemoryController):
 
 def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, int]) -> PodDisruptionBudgetStatus:
     """Compute the status of a budget; an invalid one, or one without a limit, allows no disruption."""
-    selector = budget_selector(budget)
+    selector = _budget_selector(budget)
     covered = [pod for pod in pods if selector.matches(pod.metadata.labels)]
     lowest, highest = budget.spec.min_available, budget.spec.max_unavailable
     try:
@@ -98,7 +99,31 @@ def _status(budget: PodDisruptionBudget, pods: Iterable[Pod], scales: dict[str, 
     )
 
 
-def budget_selector(budget: PodDisruptionBudget) -> Selector:
+def find_budget(cluster: MemoryCluster, pod: Pod) -> PodDisruptionBudget | None:
+    """Return the budget that the eviction of a pod is charged to, None if there is none; ClusterError for several."""
+    if not pod.spec.node_name or has_ended(pod) or pod.metadata.deletion_timestamp is not None:
+        return None
+    budgets = cluster.objects(PodDisruptionBudget, pod.metadata.namespace)
+    covering = [each for each in budgets if _budget_selector(each).matches(pod.metadata.labels)]
+    if len(covering) > 1:  # API servers cannot charge several budgets at once
+        message = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ClusterError(message, status=500, reason="InternalError")
+    return covering[0] if covering else None
+
+
+def evict(cluster: MemoryCluster, pod: Pod, budget: PodDisruptionBudget | None, grace: int | None = None) -> None:
+    """Delete a pod, and charge that to its budget, which allows it."""
+    if budget is not None:
+        status = replace(
+            budget.status,
+            disruptions_allowed=budget.status.disruptions_allowed - 1,
+            disrupted_pods=budget.status.disrupted_pods | {pod.metadata.name: cluster.timestamp()},
+        )
+        cluster.replace(replace(budget, status=status))
+    cluster.remove_object(pod, grace=grace)
+
+
+def _budget_selector(budget: PodDisruptionBudget) -> Selector:
     try:
         return label_selector(budget.spec.selector)
     except SelectorError:
