@@ -43,6 +43,15 @@ def report_notices(simulation: SimulationResult, scheduler_names: Collection[str
         notify_user("notice", f"no profile has the schedulerName {name!r}; not scheduled: {pods}")
 
 
+def report_blocked(blocked: Mapping[str, str]) -> None:
+    """Report the pods that were not evicted, by what forbids it."""
+    pods: dict[str, list[str]] = {}
+    for pod, obstacle in blocked.items():
+        pods.setdefault(obstacle, []).append(pod)
+    for obstacle, names in pods.items():
+        notify_user("warning", f"not evicted, as {obstacle} forbids it: {_format_names(names)}")
+
+
 def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
     """Print the node of each pod, or why it waits."""
     outcomes = simulation.outcomes

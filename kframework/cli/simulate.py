@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -29,16 +30,18 @@ from kframework.cli.options import (
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
-from kframework.cli.outcomes import print_outcomes, progress, report_notices, summarise
+from kframework.cli.outcomes import print_moved, print_outcomes, progress, report_blocked, report_notices, summarise
 from kframework.cli.printing import progress_bar
 from kframework.cli.recording import RecordOptions, recording, with_read_only
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 
 if TYPE_CHECKING:
+    from kframework.capacity.drain import Drain
     from kframework.core.cycle.records import Observer
     from kframework.core.pod_engine import PodEngine
     from kframework.scheduler.scheduler import EngineFactory
+    from kframework.simulation.records import PodOutcome
     from kframework.simulation.source_script import SourceFile
 
 #: The approximate number of attempts with timed plugins for a report.
@@ -58,6 +61,34 @@ SourceOption = Annotated[
 ]
 
 
+@dataclass(frozen=True, kw_only=True)
+class DrainOptions:
+    """What is evicted once the pods are scheduled."""
+
+    drain: Annotated[
+        list[str],
+        typer.Option(
+            metavar="NODE",
+            default_factory=list,
+            show_default=False,
+            help="Drain this node when nothing changes any more, and print which pods moved; repeatable.",
+        ),
+    ]
+    evict: Annotated[
+        str, typer.Option(metavar="SELECTOR", help="Evict the pods with these labels then; they are recreated.")
+    ] = ""
+
+    def create(self) -> Drain | None:
+        """Return the drain; None if nothing is evicted."""
+        from kframework.capacity.drain import Drain
+        from kframework.objects.label_selectors import SelectorError
+
+        try:
+            return Drain(self.drain, self.evict) if self.drain or self.evict else None
+        except SelectorError as error:
+            raise typer.BadParameter(str(error), param_hint="'--evict'") from error
+
+
 @expand_options
 def command(
     context: typer.Context,
@@ -73,6 +104,10 @@ def command(
     seed: Seed = None,
     version: VersionOptions,
     source: SourceOption,
+    drain_options: DrainOptions,
+    fail_on_pending: Annotated[
+        bool, typer.Option("--fail-on-pending", help="Exit with 1 if a pod has no node in the end.")
+    ] = False,
     trace: Trace = None,
     report: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write the result and the reasons to this file, as an HTML page.")
@@ -104,6 +139,7 @@ def command(
     sources = list(map(_source_file, source))
     read = [*filenames, *filter(None, (config, devices)), *(each.partition("=")[2] for each in source)]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record_options.record)
+    drain = drain_options.create()
     if watch:
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
@@ -134,7 +170,11 @@ def command(
                 plugins=plugins,
                 observers=[*observers, *recorded.observers],
                 engine=recorded.engine,
-                controllers=[*STANDARD_CONTROLLERS, *(each.create_controller for each in sources)],
+                controllers=[
+                    *STANDARD_CONTROLLERS,
+                    *(each.create_controller for each in sources),
+                    *(() if drain is None else drain.controllers),
+                ],
                 workload_controllers=controllers.split(","),
                 on_progress=closing.enter_context(progress(alone=is_alone)),
                 timed_share=max(
@@ -146,8 +186,13 @@ def command(
         del objects  # the simulation has them as they were admitted
         for each in sources:
             each.replace_source(simulation.scheduler.profiles)
+        before: dict[str, PodOutcome] = {}
         try:
             simulation.run(duration)
+            if drain is not None:
+                before = {outcome.pod: outcome for outcome in simulation.outcomes}
+                drain.begin(simulation)
+                simulation.run(duration)
             code = int(bool(rejected))
         except KeyboardInterrupt:
             code = 128 + signal.SIGINT
@@ -155,9 +200,17 @@ def command(
         if page is not None:
             page.write(simulation.report(f"Simulation of {', '.join(filenames)}"))
     report_notices(result, [profile.scheduler_name for profile in configuration.profiles])
-    print_outcomes(result, output)
+    if drain is not None and output is None:
+        now = {outcome.pod: outcome for outcome in result.outcomes}
+        stay = {pod for pod in before if pod in now and before[pod].node == now[pod].node}
+        print_moved(*({pod: each for pod, each in when.items() if pod not in stay} for when in (before, now)))
+    else:
+        print_outcomes(result, output)
+    if drain is not None:
+        report_blocked(drain.blocked)
     summarise(result)
-    raise typer.Exit(code)
+    is_pending = any(outcome.node is None for outcome in result.outcomes)
+    raise typer.Exit(code or int(fail_on_pending and is_pending))
 
 
 def _source_file(option: str) -> SourceFile:

@@ -7,7 +7,7 @@ request that the server defers (429, or any Retry-After) is retried at the serve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from random import Random
 
 import anyio
@@ -229,6 +229,18 @@ class KubeCluster(Cluster):
     async def _request(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
         request = Request(method=method, path=path, body=body, content_type=content_type, timeout=ANSWER_TIMEOUT)
         return await send_with_retries(self._transport, request)
+
+
+async def list_objects(cluster: Cluster, kinds: Iterable[type[ApiObject]]) -> list[ApiObject]:
+    """List all objects of some kinds; a kind that the API server does not serve has none."""
+    objects: list[ApiObject] = []
+    for kind in kinds:
+        try:
+            objects += await cluster.list(kind)
+        except ClusterError as error:
+            if error.status != 404:
+                raise
+    return objects
 
 
 async def _read_all(pages: AsyncIterator[Page[T]], kind: Kind[T]) -> list[T]:

@@ -22,7 +22,8 @@ from kframework.objects import (
 )
 
 #: The kinds with a template of the pods to create.
-_WORKLOADS = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
+WorkloadKind = DaemonSet | Deployment | Job | ReplicaSet | ReplicationController | StatefulSet
+WORKLOADS: tuple[type[WorkloadKind], ...] = (DaemonSet, Deployment, Job, ReplicaSet, ReplicationController, StatefulSet)
 #: Controllers that run only if they are named: no scheduler reads what they create, and a simulation reports in the
 #: end on pods that have ended too.
 _OFF_BY_DEFAULT = (
@@ -75,7 +76,7 @@ def create_workload_controllers(
 ) -> Iterable[Controller]:
     """Create the named controllers of workloads if one of these objects has a pod template."""
     has_workloads = any(
-        bool(each.spec.template.spec) if isinstance(each, _WORKLOADS) else isinstance(each, CronJob) for each in objects
+        bool(each.spec.template.spec) if isinstance(each, WORKLOADS) else isinstance(each, CronJob) for each in objects
     )
     if not has_workloads and set(names) <= {"*"}:
         return ()

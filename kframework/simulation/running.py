@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 
 from kframework.clock import Clock, VirtualTimeLoop, call_off_loop
 from kframework.core.cycle.records import Decision
@@ -71,8 +72,24 @@ class SimulationRun(Generic[E]):
         self._livelock: LivelockError | None = None
         scheduler.on_idle = self._end_if_idle
         records.on_livelock = self._break_off
+        self._tasks: TaskGroup | None = None
+        #: The number of controllers that have not read the cluster yet, and seem idle.
+        self._starting = len(controllers)
         for controller in controllers:
             controller.on_idle = self._end_if_idle
+
+    def start(self, controllers: Sequence[Controller]) -> None:
+        """Run more controllers, from the next run on."""
+        self._controllers = (*self._controllers, *controllers)
+        self._starting += len(controllers)
+        for controller in controllers:
+            controller.on_idle = self._end_if_idle
+            if self._tasks is not None:
+                self._loop.call_soon(self._tasks.start_soon, self._run_controller, controller)
+
+    async def _run_controller(self, controller: Controller) -> None:
+        self._starting -= 1
+        await controller.run()
 
     def run_to_end(self, limit: float | None = None) -> None:
         """Run until nothing changes any more, for `limit` seconds at most."""
@@ -137,8 +154,9 @@ class SimulationRun(Generic[E]):
 
     async def _main(self) -> None:
         async with anyio.create_task_group() as tasks:
+            self._tasks = tasks
             for controller in self._controllers:
-                tasks.start_soon(controller.run)
+                tasks.start_soon(self._run_controller, controller)
             tasks.start_soon(self._scheduler.run)
             tasks.start_soon(self._end_if_stuck)
 
@@ -146,7 +164,9 @@ class SimulationRun(Generic[E]):
         self._loop.stop()
 
     def _end_if_idle(self) -> None:
-        if self._stops_at_end and self._scheduler.is_idle and all(each.idle for each in self._controllers):
+        if not self._stops_at_end or self._starting:
+            return
+        if self._scheduler.is_idle and all(each.idle for each in self._controllers):
             self.retrying, self.stuck = (), {}
             self._end()
 

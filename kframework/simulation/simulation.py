@@ -41,6 +41,7 @@ from kframework.scheduler.gc_policy import gc_paused
 from kframework.scheduler.scheduler import E, EngineFactory, Scheduler
 from kframework.simulation.controllers import (
     STANDARD_CONTROLLERS,
+    WORKLOADS,
     Controller,
     ControllerFactory,
     create_workload_controllers,
@@ -115,9 +116,12 @@ class Simulation(Generic[E]):
                     self.clock, timetable.initial, feature_gates=configuration.options.gates
                 )
             self._records = Records(self.cluster, self.clock, on_progress, max_records)
+            self._workload_controllers = workload_controllers
+            workloads = tuple(create_workload_controllers(workload_controllers, cluster, self.cluster, self.clock))
+            self._has_workload_controllers = bool(workloads)
             self.controllers: Sequence[Controller] = (
                 *(create(self.cluster, self.clock) for create in controllers),
-                *create_workload_controllers(workload_controllers, cluster, self.cluster, self.clock),
+                *workloads,
                 *timetable.create_controllers(self.cluster, self.clock),
             )
             self.scheduler: Scheduler[E] = Scheduler(
@@ -137,8 +141,7 @@ class Simulation(Generic[E]):
         #: When it starts: at the newest instant in the objects, in seconds since 1970.
         self.started_at: float = self.clock.now()
         self._run = SimulationRun(runner, self.scheduler, self.controllers, self._records)
-        kinds = dict.fromkeys(kind for controller in self.controllers for kind in controller.kinds)
-        self.cluster.subscribe([*kinds], self._records.on_change)
+        self.cluster.subscribe([*_kinds(self.controllers)], self._records.on_change)
         self._close = finalize(self, self._run.close)
 
     def __enter__(self) -> Simulation[E]:
@@ -178,7 +181,16 @@ class Simulation(Generic[E]):
 
     def create(self, subject: K) -> K:
         """Create an object, and return it as stored; ClusterError as an API server has it."""
-        return self.cluster.add(subject)
+        created = self.cluster.add(subject)
+        if not self._has_workload_controllers and isinstance(subject, WORKLOADS):
+            self._has_workload_controllers = True
+            names = self._workload_controllers
+            controllers = tuple(create_workload_controllers(names, [subject], self.cluster, self.clock))
+            kinds = [kind for kind in _kinds(controllers) if kind not in _kinds(self.controllers)]
+            self.cluster.subscribe(kinds, self._records.on_change)
+            self.controllers = (*self.controllers, *controllers)
+            self._run.start(controllers)
+        return created
 
     def patch(self, kind: type[K], name: str, changes: Mapping[str, object], namespace: str = "default") -> K:
         """Merge changes, spelled as in YAML, into an object, its status too; None takes a field away."""
@@ -279,6 +291,11 @@ class Simulation(Generic[E]):
         bound = sum(each.node is not None for each in outcomes)
         end = "" if self.is_over else ", not at its end"
         return f"{bound} of {format_count(len(outcomes), 'pod')} bound, {self.seconds:g} s of virtual time{end}"
+
+
+def _kinds(controllers: Iterable[Controller]) -> dict[type[ApiObject], None]:
+    """Return the kinds that controllers follow, in order."""
+    return dict.fromkeys(kind for controller in controllers for kind in controller.kinds)
 
 
 class _SimulatedExtender(Extender):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from itertools import pairwise
 from typing import ClassVar, NamedTuple
@@ -16,9 +16,10 @@ from kframework.client.transitions import has_ended
 from kframework.clock import Clock
 from kframework.errors import InputError
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import Key, MemoryController, key_of
+from kframework.in_memory.control_loop import Key, MemoryController
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.pod_garbage_collector import OUT_OF_SERVICE, fail_and_delete
+from kframework.in_memory.recreation import Recreation
 from kframework.objects import ApiObject, Node, NodeCondition, Pod, PodCondition, Taint
 from kframework.objects.kinds import reference
 from kframework.objects.taints import first_untolerated
@@ -44,7 +45,7 @@ class Timetable(NamedTuple):
     initial: Sequence[ApiObject]
     actions: Sequence[TimedAction]
     failures: Sequence[tuple[float, str, bool]]
-    pods: Mapping[Key, Pod]
+    pods: Collection[Key]
 
     def create_controllers(self, cluster: MemoryCluster, clock: Clock) -> list[Controller]:
         """Create the controllers that carry it out; none if nothing is scheduled."""
@@ -56,20 +57,25 @@ class Timetable(NamedTuple):
             ]
             controllers.append(failures)
         if self.pods:
-            controllers.append(LostPods(cluster, self.pods))
+            controllers.append(Recreation(cluster, self.pods))
         return [*controllers, Script(cluster, clock, actions)] if actions else controllers
 
 
 def read_timetable(objects: Iterable[ApiObject]) -> Timetable:
     """Read the annotations of the objects; InputError for an invalid time."""
-    initial, actions, failures, pods = list[ApiObject](), list[TimedAction](), list[tuple[float, str, bool]](), {}
+    initial, actions, failures, pods = (
+        list[ApiObject](),
+        list[TimedAction](),
+        list[tuple[float, str, bool]](),
+        set[Key](),
+    )
     for subject in objects:
         annotations = subject.metadata.annotations
         seconds = 0.0
         if ARRIVES_SECONDS in annotations:
             seconds = _read_arrival(subject)
             if isinstance(subject, Pod) and not subject.spec.node_name:
-                pods[subject.metadata.namespace or "default", subject.metadata.name] = subject
+                pods.add((subject.metadata.namespace or "default", subject.metadata.name))
         if isinstance(subject, Node) and DOWN_SECONDS in annotations:
             failures += _read_failures(subject)
         if seconds:
@@ -103,37 +109,6 @@ def _read_failures(node: Node) -> list[tuple[float, str, bool]]:
 
 def _creation(subject: ApiObject) -> Action:
     return lambda cluster: cluster.add(subject)
-
-
-class LostPods(MemoryController):
-    """Creates pods of a trace again if they are deleted before they have ended, as a controller does that owns pods."""
-
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
-
-    def __init__(self, cluster: MemoryCluster, pods: Mapping[Key, Pod]) -> None:
-        super().__init__(cluster)
-        self._pods = pods
-        self._lost: list[Pod] = []
-
-    @property
-    def idle(self) -> bool:
-        return not self._lost
-
-    def _receive(self, change: Change) -> None:
-        pod = change.old
-        if change.new is None and isinstance(pod, Pod) and key_of(pod) in self._pods and not _has_run(pod):
-            self._lost.append(self._pods[key_of(pod)])
-            self._wake.set()
-
-    def _work(self) -> None:
-        lost, self._lost = self._lost, []
-        for pod in lost:
-            self._cluster.add(pod)
-
-
-def _has_run(pod: Pod) -> bool:
-    """Return whether a pod ended by itself, not by a disruption."""
-    return has_ended(pod) and not any(each.type == "DisruptionTarget" for each in pod.status.conditions)
 
 
 class NodeFailures(MemoryController):

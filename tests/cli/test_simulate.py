@@ -508,3 +508,36 @@ def test_pods_are_placed_without_what_admission_rejects(run: Command, cluster: P
     assert [line.split(": ")[:2] for line in result.errors[:2]] == [["error", f"{other}:5"], ["error", f"{other}:10"]]
     strict = run("simulate", "-f", cluster, "-f", other, "--strict")
     assert (strict.code, strict.out, strict.errors) == (1, "", result.errors[:2])
+
+
+DRAINED = """
+apiVersion: v1
+kind: Pod
+metadata: {name: web, labels: {app: web}}
+spec: {nodeName: node-a, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: policy/v1
+kind: PodDisruptionBudget
+metadata: {name: keep}
+spec: {minAvailable: %d, selector: {matchLabels: {app: web}}}
+"""
+
+
+def test_a_drain_shows_what_moved_and_what_may_not(run: Command, tmp_path: Path) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(NODES.replace("unschedulable: true", "") + "---" + DRAINED % 0)
+    moved = run("simulate", "-f", cluster, "--drain", "node-a")
+    assert (moved.code, moved.out) == (0, "NAMESPACE  POD  BEFORE  NOW     MESSAGE\ndefault    web  node-a  node-b\n")
+    cluster.write_text(NODES + "---" + DRAINED % 1)
+    kept = run("simulate", "-f", cluster, "--evict", "app=web")
+    assert "warning: not evicted, as PodDisruptionBudget keep forbids it: default/web" in kept.errors
+    assert run("simulate", "-f", cluster, "--evict", "app in (").code == 2
+    assert "there is no node 'nope' to drain" in run("simulate", "-f", cluster, "--drain", "nope").errors[0]
+
+
+@pytest.mark.parametrize(("pods", "code"), [("", 0), ("---" + PODS, 1)])
+def test_pending_pods_fail_the_command_on_request(run: Command, tmp_path: Path, pods: str, code: int) -> None:
+    cluster = tmp_path / "cluster.yaml"
+    cluster.write_text(NODES + pods)
+    assert run("simulate", "-f", cluster, "--fail-on-pending").code == code
+    assert run("simulate", "-f", cluster).code == 0

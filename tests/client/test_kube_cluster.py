@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord
-from kframework.client.kube_cluster import KubeCluster
+from kframework.client.kube_cluster import KubeCluster, list_objects
 from kframework.client.transport import Request, Response
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.errors import ClusterError
@@ -411,6 +411,15 @@ async def followed(
     await asyncio.gather(watch, return_exceptions=True)
     assert watch.cancelled()
     return [each.obj.metadata.name if isinstance(each, Upserted) else type(each).__name__ for each in messages]
+
+
+async def test_objects_of_kinds_are_listed_and_an_unserved_kind_has_none() -> None:
+    transport = Scripted(listed(5, some("n", 1, namespace="")), Response(404), listed(7, some("p", 2)))
+    found = await list_objects(cluster(transport), [Node, StorageClass, Pod])
+    assert [each.metadata.name for each in found] == ["n", "p"]
+    with pytest.raises(ClusterError) as raised:
+        await list_objects(cluster(Scripted(refused(403, "Forbidden"))), [Node])
+    assert raised.value.status == 403
 
 
 async def test_synced_follows_the_first_list_of_every_kind() -> None:

@@ -12,7 +12,17 @@ import pytest
 
 import kframework
 from kframework import ClusterError, ConfigError, ExplainError, InputError, Simulation
-from kframework.objects import Node, Pod
+from kframework.objects import (
+    Deployment,
+    DeploymentSpec,
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    Pod,
+    StatefulSet,
+    StatefulSetSpec,
+)
+from kframework.objects.workloads import WorkloadPodTemplate
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
 
@@ -161,3 +171,21 @@ def test_decisions_make_a_data_frame() -> None:
     assert frame(simulation.decisions) == simulation.decisions.to_dicts()
     assert [row["code"] for row in frame(simulation.bindings)] == [0]
     assert [row["pod"] for row in frame(simulation.outcomes)] == ["default/web", "default/huge"]
+
+
+@pytest.mark.parametrize("is_stateful", [False, True])  # their controllers start one after the other
+def test_a_workload_created_later_gets_its_pods(is_stateful: bool) -> None:
+    template = WorkloadPodTemplate(
+        metadata=ObjectMeta(labels={"app": "web"}), spec={"containers": [{"name": "c", "image": "web"}]}
+    )
+    selector = LabelSelector(match_labels={"app": "web"})
+    with Simulation([make_node("a"), make_pod("p")]) as simulation:
+        simulation.run()
+        if not is_stateful:
+            spec = DeploymentSpec(replicas=2, selector=selector, template=template)
+            simulation.create(Deployment(metadata=ObjectMeta(name="web"), spec=spec))
+        else:
+            sets = StatefulSetSpec(replicas=2, selector=selector, template=template)
+            simulation.create(StatefulSet(metadata=ObjectMeta(name="web"), spec=sets))
+        assert [pod.spec.node_name for pod in simulation.run().objects(Pod)] == ["a"] * 3
+        assert next(outcome.pod for outcome in simulation.outcomes) == "default/p"

@@ -1,0 +1,121 @@
+"""What happens if nodes are drained, or pods evicted: the evicted pods are recreated and scheduled again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import ClassVar
+
+from kframework.client.transitions import has_ended
+from kframework.errors import ClusterError, InputError, nearest_name
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.control_loop import MemoryController
+from kframework.in_memory.disruptions import DisruptionController, evict, find_budget
+from kframework.in_memory.kind_store import Change
+from kframework.in_memory.recreation import Recreation
+from kframework.objects import ApiObject, Node, Pod, PodDisruptionBudget
+from kframework.objects.label_selectors import parse_label_selector
+from kframework.simulation.controllers import Controller
+from kframework.simulation.simulation import Simulation
+
+#: The annotation of static pods, whose kubelet creates them again.
+_MIRROR = "kubernetes.io/config.mirror"
+
+
+class Evictions(MemoryController):
+    """Evicts pods as soon as their budgets allow it.
+
+    Attributes:
+        blocked: the budget, or the error, that each pod still waits for, by `namespace/name`.
+    """
+
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodDisruptionBudget)
+
+    def __init__(self, cluster: MemoryCluster, clock: object = None) -> None:
+        super().__init__(cluster)
+        self._pods: list[Pod] = []
+        self.blocked: Mapping[str, str] = {}
+
+    @property
+    def idle(self) -> bool:
+        return not self._wake.is_set()
+
+    def begin(self, pods: Iterable[Pod]) -> None:
+        """Evict these pods, in order."""
+        self._pods += pods
+        self._wake.set()
+
+    def _receive(self, change: Change) -> None:
+        self._wake.set()
+
+    def _work(self) -> None:
+        blocked: dict[str, str] = {}
+        waiting: list[Pod] = []
+        for pod in self._pods:
+            metadata = pod.metadata
+            now = self._cluster.find(Pod, metadata.name, metadata.namespace)
+            if now is None or now.metadata.uid != metadata.uid or now.metadata.deletion_timestamp is not None:
+                continue
+            obstacle = self._evict(now)
+            if obstacle:
+                blocked[f"{metadata.namespace}/{metadata.name}"] = obstacle
+                waiting.append(pod)
+        self._pods, self.blocked = waiting, blocked
+
+    def _evict(self, pod: Pod) -> str:
+        """Evict a pod, or return what forbids it."""
+        try:
+            budget = find_budget(self._cluster, pod)
+        except ClusterError as error:
+            return str(error)
+        if budget is not None and budget.status.disruptions_allowed <= 0:
+            return f"PodDisruptionBudget {budget.metadata.name}"
+        evict(self._cluster, pod, budget)
+        return ""
+
+
+class Drain:
+    """Nodes to drain, and pods to evict by their labels, in a simulation that has its controllers."""
+
+    def __init__(self, nodes: Sequence[str], selector: str) -> None:
+        self._nodes = nodes
+        self._selects = None if not selector else parse_label_selector(selector)
+        self._evictions: Evictions
+
+    @property
+    def controllers(self) -> Sequence[Callable[[MemoryCluster, object], Controller]]:
+        """The controllers that the simulation needs."""
+        return (
+            lambda cluster, clock: DisruptionController(cluster),
+            lambda cluster, clock: Recreation(cluster),
+            self._create_evictions,
+        )
+
+    def _create_evictions(self, cluster: MemoryCluster, clock: object) -> Evictions:
+        self._evictions = Evictions(cluster)
+        return self._evictions
+
+    def begin(self, simulation: Simulation) -> None:
+        """Cordon the nodes, and evict the pods; InputError for an unknown node."""
+        names = [node.metadata.name for node in simulation.objects(Node)]
+        for name in self._nodes:
+            if name not in names:
+                raise InputError(f"there is no node {name!r} to drain", nearest=nearest_name(name, names))
+            simulation.patch(Node, name, {"spec": {"unschedulable": True}})
+        self._evictions.begin(filter(self._displaces, simulation.objects(Pod)))
+
+    @property
+    def blocked(self) -> Mapping[str, str]:
+        """The pods that stay, by what forbids their eviction."""
+        return self._evictions.blocked
+
+    def _displaces(self, pod: Pod) -> bool:
+        if not pod.spec.node_name or has_ended(pod):
+            return False
+        by_label = self._selects is not None and self._selects.matches(pod.metadata.labels)
+        return by_label or (pod.spec.node_name in self._nodes and not _belongs_to_node(pod))
+
+
+def _belongs_to_node(pod: Pod) -> bool:
+    """Return whether a drain leaves a pod alone, as it would be created again on the same node."""
+    owners = pod.metadata.owner_references
+    return _MIRROR in pod.metadata.annotations or any(each.controller and each.kind == "DaemonSet" for each in owners)

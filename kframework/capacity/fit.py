@@ -1,0 +1,209 @@
+"""Whether a workload fits: it is scheduled on a copy of the cluster, with the plugins of the configuration.
+
+First the pods that the cluster has are scheduled until nothing changes any more. Then the workload is created, and
+again all runs to its end: what the scheduler does then is the answer. No time passes that would let running pods end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from kframework.capacity.workload import Origins, Workload, at_rest
+from kframework.core.cycle.records import Binding, Decision, Observer
+from kframework.core.cycle.run import Run, RunBinding, RunObserver
+from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.programmatic import ConfigurationSource
+from kframework.explain.explanation import Explanation
+from kframework.explain.remedies.remedies import Remedy
+from kframework.framework.plugin import Plugin
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.recreation import Recreation
+from kframework.objects import ApiObject, Pod
+from kframework.simulation.controllers import STANDARD_CONTROLLERS, Controller
+from kframework.simulation.simulation import Simulation
+
+#: The number of copies that are tried if as many as possible are asked for.
+MAX_COPIES = 20_000
+#: The number of copies that are created at once.
+_BATCH = 500
+
+
+class PodPlace(msgspec.Struct, frozen=True):
+    """A pod and its node; without one, `message` is the reason."""
+
+    pod: str
+    node: str
+    message: str = ""
+
+
+class DisplacedPod(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that is evicted from a node for another one, and where it goes if it is recreated."""
+
+    pod: str
+    evicted_for: str
+    was_on: str
+    node: str
+    message: str = ""
+
+
+class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a pod finds no node: the message of its last attempt, the nodes for each reason, and what would help."""
+
+    pod: str
+    message: str
+    reasons: dict[str, int] = {}
+    remedies: tuple[Remedy, ...] = ()
+
+
+class Copies(msgspec.Struct, frozen=True, kw_only=True):
+    """How many copies fit, the workload itself included, of those that were tried; and why the next one does not."""
+
+    fit: int
+    tried: int
+    message: str = ""
+    reasons: dict[str, int] = {}
+
+
+class FitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a workload fits: each of its pods has a node.
+
+    `pods` are those of the workload, `evicted` those that make room for it. `obstacle` is that of the first pod without
+    a node. `copies` is only there if copies were asked for.
+    """
+
+    workload: tuple[str, ...]
+    fits: bool
+    pods: tuple[PodPlace, ...]
+    evicted: tuple[DisplacedPod, ...] = ()
+    obstacle: Obstacle | None = None
+    copies: Copies | None = None
+
+
+def fit(
+    cluster: Iterable[ApiObject],
+    workload: Iterable[ApiObject],
+    config: ConfigurationSource | None = None,
+    *,
+    plugins: Sequence[type[Plugin]] = (),
+    copies: int = 1,
+) -> FitResult:
+    """Find out whether a workload fits a cluster, whom it evicts, and how many copies of it fit, up to `copies`.
+
+    Copies evict no pods: the first one that would evict some does not fit. Raises ClusterError for objects that
+    the cluster refuses.
+    """
+    failure = FirstFailure()
+    with Simulation(
+        at_rest(cluster), config, plugins=plugins, observers=[failure], controllers=(*STANDARD_CONTROLLERS, _recreation)
+    ) as simulation:
+        return _FitTrial(simulation, Workload(workload), failure).run(copies)
+
+
+def _recreation(cluster: MemoryCluster, clock: object) -> Controller:
+    return Recreation(cluster)
+
+
+class FirstFailure(RunObserver, Observer):
+    """Stops a simulation at the first attempt that finds no node for a pod, while `counts` says so of its uid."""
+
+    def __init__(self) -> None:
+        self.counts: Callable[[str], bool] = lambda uid: False
+        self.decision: Decision | None = None
+
+    def on_decision(self, decision: Decision) -> None:
+        if self.decision is None and not decision.node and self.counts(decision.uid):
+            self.decision = decision
+            asyncio.get_running_loop().stop()
+
+    def on_binding(self, binding: Binding) -> None:
+        pass
+
+    def on_run(self, run: Run) -> None:
+        pass
+
+    def on_run_binding(self, bound: RunBinding) -> None:
+        pass
+
+
+class _FitTrial:
+    """A workload that is scheduled in a simulation."""
+
+    def __init__(self, simulation: Simulation[PodEngine], workload: Workload, failure: FirstFailure) -> None:
+        self._simulation = simulation
+        self._workload = workload
+        self._failure = failure
+        self._origins = Origins()
+
+    def run(self, copies: int) -> FitResult:
+        simulation = self._simulation.run()
+        before = {pod.metadata.uid for pod in simulation.objects(Pod)}
+        preempted = len(simulation.result.preemptions)
+        self._origins.add(self._workload.create(simulation), 1)
+        simulation.run()
+        pods = tuple(self._places())
+        fits = bool(pods) and all(each.node for each in pods)
+        stuck = next((each for each in pods if not each.node), None)
+        result = FitResult(
+            workload=self._workload.names,
+            fits=fits,
+            pods=pods,
+            evicted=tuple(self._evicted(preempted, before)),
+            obstacle=None if stuck is None else self._obstacle(stuck.pod, stuck.message),
+        )
+        if copies > 1 and fits:
+            result = msgspec.structs.replace(result, copies=self._count_copies(copies, len(pods)))
+        return result
+
+    def _places(self) -> Iterator[PodPlace]:
+        messages = {outcome.pod: outcome.message for outcome in self._simulation.outcomes}
+        for _, pod in self._origins.pods(self._simulation):
+            key = f"{pod.metadata.namespace}/{pod.metadata.name}"
+            yield PodPlace(key, pod.spec.node_name, messages[key])
+
+    def _evicted(self, preempted: int, before: set[str]) -> Iterator[DisplacedPod]:
+        """Yield the victims of the attempts after the first `preempted` ones that had any."""
+        outcomes = {outcome.pod: outcome for outcome in self._simulation.outcomes}
+        for decision in self._simulation.result.preemptions[preempted:]:
+            for victim in decision.victims:
+                again = outcomes.get(victim)
+                yield DisplacedPod(
+                    pod=victim,
+                    evicted_for=decision.pod,
+                    was_on=decision.nominated or "",
+                    node="" if again is None else again.node or "",
+                    message="" if again is None else again.message,
+                )
+
+    def _obstacle(self, pod: str, message: str) -> Obstacle:
+        explanation: Explanation = self._simulation.explain(pod).explanation
+        group = explanation.group
+        remedies = explanation.remedies if group is None else group.remedies
+        return Obstacle(
+            pod=pod,
+            message=message or explanation.assessment.message,
+            reasons=dict(explanation.assessment.reasons),
+            remedies=remedies,
+        )
+
+    def _count_copies(self, copies: int, pods: int) -> Copies:
+        """Create copies, each of that many pods, until one has a pod without a node."""
+        known = {pod.metadata.uid for pod in self._simulation.objects(Pod)}
+        self._failure.counts = lambda uid: uid not in known
+        tried = 1
+        while tried < copies and self._failure.decision is None:
+            batch = range(tried + 1, min(tried + _BATCH, copies) + 1)
+            for number in batch:
+                self._origins.add(self._workload.create_copy(self._simulation, number), number)
+            tried = batch[-1]
+            self._simulation.run()
+        bound = [0] * (tried + 1)
+        for copy, pod in self._origins.pods(self._simulation):
+            bound[copy] += bool(pod.spec.node_name)
+        whole = next((copy for copy in range(1, tried + 1) if bound[copy] < pods), tried + 1) - 1
+        failed = self._failure.decision
+        if failed is None:
+            return Copies(fit=whole, tried=tried)
+        return Copies(fit=whole, tried=tried, message=failed.message, reasons=dict(failed.reasons))

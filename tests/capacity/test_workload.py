@@ -1,0 +1,45 @@
+"""A workload is created, copied under other names, and its pods are told from those of the cluster."""
+
+from __future__ import annotations
+
+from kframework import Simulation
+from kframework.capacity.workload import Origins, Workload, at_rest
+from kframework.objects import CronJob, ObjectMeta, Pod, PodGroup, PriorityClass
+from kframework.testing import make_node, make_pod
+from tests.support.groups import GROUPS, gang, members
+
+
+def test_classes_are_created_before_the_pods_that_name_them_and_are_not_copied() -> None:
+    urgent = PriorityClass(metadata=ObjectMeta(name="urgent"), value=7)
+    workload = Workload([make_pod("web"), urgent])
+    with Simulation([make_node("a")]) as simulation:
+        assert workload.names == ("pod/web",)
+        list(workload.create(simulation))
+        list(workload.create_copy(simulation, 2))
+        assert [each.metadata.name for each in simulation.objects(Pod)] == ["web", "web-copy-2"]
+        assert sum(each.metadata.name == "urgent" for each in simulation.objects(PriorityClass)) == 1
+
+
+def test_a_copied_pod_names_the_copy_of_its_group() -> None:
+    workload = Workload([*members("g", 1), gang("g", 1)])
+    with Simulation([make_node("a")], GROUPS) as simulation:
+        list(workload.create(simulation))
+        list(workload.create_copy(simulation, 2))
+        assert [each.metadata.name for each in simulation.objects(PodGroup)] == ["g", "g-copy-2"]
+        groups = [pod.spec.scheduling_group for pod in simulation.objects(Pod)]
+        assert [None if each is None else each.pod_group_name for each in groups] == ["g", "g-copy-2"]
+
+
+def test_origins_are_those_of_created_pods_alone() -> None:
+    origins = Origins()
+    with Simulation([make_node("a"), make_pod("old")]) as simulation:
+        origins.add(Workload([make_pod("new")]).create(simulation), 3)
+        assert [(copy, pod.metadata.name) for copy, pod in origins.pods(simulation)] == [(3, "new")]
+
+
+def test_at_rest_nothing_ends_and_nothing_starts_by_the_clock() -> None:
+    ending = make_pod("p", annotations={"kframework.dev/run-seconds": "5", "other": "kept"})
+    later = make_pod("later", annotations={"kframework.dev/arrives-seconds": "5"})
+    failing = make_node("n", annotations={"kframework.dev/down-seconds": "5-"})
+    pod, node = at_rest([ending, later, failing, CronJob(metadata=ObjectMeta(name="nightly"))])
+    assert (pod.metadata.annotations, node.metadata.annotations) == ({"other": "kept"}, {})
