@@ -34,7 +34,7 @@ from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
+from kframework.core.queue.group_queue import GroupQueue, QueuedGroup, new_queue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
@@ -143,15 +143,8 @@ class PodEngine(PodOutcomes):
         self._isolated = False
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
-        self.queue: SchedulingQueue = (GroupQueue if cluster.feature_gates.has_pod_groups else SchedulingQueue)(
-            self.profiles,
-            clock.now,
-            backoff or Backoff(),
-            max_unschedulable=max_unschedulable,
-            gates=cluster.feature_gates,
-        )
-        if isinstance(self.queue, GroupQueue):
-            cluster.objects(PodGroup).on_change(self.queue.on_group_change)
+        backoff = backoff or Backoff()
+        self.queue: SchedulingQueue = new_queue(cluster, self.profiles, clock.now, backoff, max_unschedulable)
         if report_gated_pods:
             self.queue.on_gated = self._report_gated
         self.sources: Sources = Sources(self.profiles)
@@ -343,10 +336,10 @@ class PodEngine(PodOutcomes):
     def _group_cycle(self, queued: QueuedGroup) -> Suspendable[None]:
         """Schedule the pods of a popped group that still wait, together."""
         assert isinstance(self.queue, GroupQueue)
-        placed, members = self.cluster.pods, self.cluster.groups.members(*queued.key)
+        root, groups, placed = queued.root, self.cluster.groups, self.cluster.pods
         pods = [each for each in queued.in_order() if not each.pod.terminating and each.pod.uid not in placed]
-        scheduled = [placed[uid] for uid in (*members.assumed, *members.assigned)]
-        key, trace = "/".join(queued.key), GroupTrace(self.attempts + 1, self.draw(), self.clock.now())
+        scheduled = [placed[uid] for uid in groups.scheduled(root)]
+        key, trace = "/".join(queued.key[1:]), GroupTrace(self.attempts + 1, self.draw(), self.clock.now())
         _log.log(V3, "Attempting to schedule pod group", extra={"podGroup": key, "pods": len(pods)})
         try:
             waiting = {each.pod.uid for each in pods}
@@ -359,17 +352,18 @@ class PodEngine(PodOutcomes):
             profile = self.profiles[pods[0].pod.scheduler_name]
             nodes, ties = self.cluster.nodes, self._ties
             begin = partial(self._begin_cycle, group=trace)
-            cycle = GroupCycle(queued.group, profile, members.running, pods, begin, nodes, ties, self.search, trace)
-            problem = mixed_members(
-                queued.group, [*(each.pod for each in pods), *scheduled], self.cluster.feature_gates
-            )
-            results = cycle.fail(problem) if problem else (yield from cycle.run(self.find_node))
-            self._bind_together(queued.group, profile, results)
-            for each, result in zip(pods, results, strict=True):
+            cycle = GroupCycle(root, groups, profile, pods, begin, nodes, ties, self.search, trace)
+            members = [*(each.pod for each in pods), *scheduled]
+            problem = mixed_members(root, members, self.cluster.feature_gates)
+            outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)
+            for outcome in outcomes:
+                self._bind_together(outcome.group, profile, [result for _, result in outcome.results])
+            for each, result in [each for outcome in outcomes for each in outcome.results]:
                 self._apply_result(each, result)
             self.queue.put_back_group(queued, cycle.status)
-            self._report_group(queued.group, cycle.status)
-            decision = trace.decision(key, profile.name, len(pods), queued.timestamp, cycle.status)
+            for outcome in outcomes:
+                self._report_group(outcome.group, outcome.status)
+            decision = trace.decision(queued.key, profile.name, len(pods), queued.timestamp, cycle.status)
             self.host.report_group_decision(decision)
         finally:
             self._end_of_cycle()

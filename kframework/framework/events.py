@@ -65,6 +65,7 @@ class EventResource(StrEnum):
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     DEVICE_TAINT_RULE = "resource.k8s.io/DeviceTaintRule"
     POD_GROUP = "scheduling.k8s.io/PodGroup"
+    COMPOSITE_POD_GROUP = "scheduling.k8s.io/CompositePodGroup"
     ANY = "*"
 
 

@@ -10,7 +10,7 @@ import pluggy
 if TYPE_CHECKING:
     from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup, PreemptForGroup
     from kframework.framework.handle import FindNodes
-    from kframework.objects import PodGroup
+    from kframework.objects import GenericPodGroup
     from kframework.state.nodes import NodeTable
     from kframework.state.pods import PendingPod
     from kframework.values.status import Status
@@ -28,7 +28,7 @@ class PlacementFeasiblePlugin(Protocol):
     """Decide whether enough pods of a PodGroup can be scheduled together."""
 
     @hookspec
-    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status | None:
+    def placement_feasible(self, group: GenericPodGroup, progress: GroupProgress) -> Status | None:
         """Return whether the group can be scheduled with the nodes that its pods have so far.
 
         Called before the first pod of a group's cycle and after each one. Unschedulable: it never can, and the cycle
@@ -43,7 +43,7 @@ class PlacementGeneratePlugin(Protocol):
     """List sets of nodes, so that all pods of a PodGroup run on nodes of the same set."""
 
     @hookspec
-    def placement_generate(self, group: PodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
+    def placement_generate(self, group: GenericPodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
         """Return the placements in the order in which they are tried; None if the group may use all nodes.
 
         Only with the gate TopologyAwareWorkloadScheduling; at most one plugin of a profile. Its pods are looked at with
@@ -59,7 +59,7 @@ class PlacementScorePlugin(Protocol):
 
     @hookspec
     def placement_score(
-        self, group: PodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable
+        self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable
     ) -> Sequence[int] | Status:
         """Return one score in 0..100 for each, which is multiplied by the plugin's weight.
 
@@ -75,7 +75,7 @@ class PodGroupPostFilterPlugin(Protocol):
 
     @hookspec
     def pod_group_post_filter(
-        self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+        self, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
     ) -> PreemptForGroup | Status | None:
         """Propose what would make the group schedulable; change nothing here.
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kframework.framework.answers import Candidate, Diagnosis, PreemptForGroup
     from kframework.framework.cycle_state import CycleState
     from kframework.framework.source import Fetch, KeyedBy, Source, WakesPod, WhenStale
-    from kframework.objects import ApiObject, PodGroup
+    from kframework.objects import ApiObject, GenericPodGroup
     from kframework.state.nodes import NodeInfo, NodeTable
     from kframework.state.objects import ObjectStore
     from kframework.state.pod_groups import PodGroups
@@ -111,7 +111,7 @@ class DryRunResult(msgspec.Struct, frozen=True):
 
 
 class PlacedPod(Protocol):
-    """A pod of a PodGroup with the node that was found for it, and its cycle state then, for what-ifs."""
+    """A pod of a group with the node that was found for it, and its cycle state then, for what-ifs."""
 
     @property
     def pod(self) -> PendingPod:
@@ -141,7 +141,7 @@ class PlacedPod(Protocol):
         """Run Unreserve for the pod."""
 
 
-#: Places a PodGroup on the tables as they are now: its pods with a node, in order, or why it cannot be scheduled.
+#: Places a tree of groups on the tables as they are now: its pods with a node, in order, or why it is unschedulable.
 FindNodes = Callable[[], "Sequence[PlacedPod] | Status"]
 
 
@@ -171,8 +171,10 @@ class Preemption(Protocol):
         Its policy is Never, or victims of it, or of another pod, are still terminating on its nominated node.
         """
 
-    def for_group(self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes) -> PreemptForGroup | Status:
-        """Find the victims of a PodGroup in the whole cluster, for `pod_group_post_filter`, which has the arguments.
+    def for_group(
+        self, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+    ) -> PreemptForGroup | Status:
+        """Find the victims of a root in the whole cluster, for `pod_group_post_filter`, which has the arguments.
 
         Success: victims of it are still terminating on nodes that its pods are nominated to.
         """
@@ -231,7 +233,7 @@ class Handle(Protocol):
 
     @property
     def pod_groups(self) -> PodGroups:
-        """The pods that name a PodGroup, of all schedulers, by group; `objects(PodGroup)` has the groups themselves."""
+        """The pods that name a PodGroup, of all schedulers, by group, and the trees of the groups that exist."""
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of another kind, e.g. `objects(Namespace)`; kept current for kinds in `watches`.

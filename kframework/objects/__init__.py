@@ -100,6 +100,7 @@ if TYPE_CHECKING:  # isort: off
         CompositePodGroupTemplate as CompositePodGroupTemplate,
         DisruptionMode as DisruptionMode,
         GangSchedulingPolicy as GangSchedulingPolicy,
+        GenericPodGroup as GenericPodGroup,
         PodGroup as PodGroup,
         PodGroupCondition as PodGroupCondition,
         PodGroupResourceClaimStatus as PodGroupResourceClaimStatus,

@@ -135,6 +135,10 @@ class CompositePodGroup(ApiObject, frozen=True, kw_only=True):
     status: CompositePodGroupStatus = CompositePodGroupStatus()
 
 
+#: A node of a tree of groups: a leaf, with pods, or a group of groups.
+GenericPodGroup = PodGroup | CompositePodGroup
+
+
 class PodGroupTemplate(ApiStruct, frozen=True, kw_only=True):
     """A template of groups, with the fields that its groups will have."""
 

@@ -14,7 +14,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
 from kframework.framework.handle import FindNodes
 from kframework.framework.plugin import Plugin, Watch, hookimpl
-from kframework.objects import Pod, PodDisruptionBudget, PodGroup
+from kframework.objects import GenericPodGroup, Pod, PodDisruptionBudget
 from kframework.objects.problem import Problem, invalid
 from kframework.plugins.shared_args import percentage_problems
 from kframework.state.pods import PendingPod, PodInfo
@@ -82,7 +82,7 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     @hookimpl
     def pod_group_post_filter(
-        self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+        self, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
     ) -> PreemptForGroup | Status:
         found = self.handle.preemption.for_group(group, pods, find_nodes)
         if isinstance(found, Status):

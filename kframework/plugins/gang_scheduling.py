@@ -1,4 +1,4 @@
-"""GangScheduling: the pods of a gang are scheduled when enough of them exist, and only if enough of them find nodes."""
+"""GangScheduling: a gang is scheduled when enough of its pods or groups exist, and only if enough find nodes."""
 
 from __future__ import annotations
 
@@ -7,33 +7,54 @@ from typing import ClassVar
 from kframework.framework.answers import GroupProgress
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
 from kframework.framework.plugin import Plugin, Watch, hookimpl
-from kframework.objects import PodGroup
+from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
+from kframework.state.group_trees import POD_GROUP, EntityKey, GroupTrees, entity_key
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Code, Status, unresolvable, unschedulable
 
 
 class GangScheduling(Plugin):
-    """Hold back the pods of a PodGroup until its minimum exists, and reject the group if too few fit together."""
+    """Hold back the pods of a tree of groups until its minimum exists, and reject a group if too few fit together.
+
+    A PodGroup counts its pods, a CompositePodGroup the groups below it; without a gang's minimum it needs one.
+    """
 
     name = "GangScheduling"
-    watches: ClassVar[tuple[Watch, ...]] = (Watch(PodGroup, gate="GenericWorkload"),)
+    watches: ClassVar[tuple[Watch, ...]] = (
+        Watch(PodGroup, gate="GenericWorkload"),
+        Watch(CompositePodGroup, gate="CompositePodGroup"),
+    )
 
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
         if not pod.group or not self.handle.feature_gates.has_pod_groups:
             return None
-        group = self.handle.objects(PodGroup).get(pod.group, pod.namespace)
+        group = self._trees.get((POD_GROUP, pod.namespace, pod.group))
         if group is None:
             return unresolvable(f'waiting for pods\'s pod group "{pod.group}" to appear in scheduling queue')
-        minimum = _min_count(group)
-        if minimum is None or len(self.handle.pod_groups.members(pod.namespace, pod.group)) >= minimum:
+        root = self.handle.pod_groups.root(pod)
+        if root is None:
+            return unresolvable(f"failed to build hierarchy snapshot: {self._trees.obstacle(entity_key(group))}")
+        if self._is_ready(root):
             return None
+        if isinstance(root, CompositePodGroup):
+            return unresolvable(f'waiting for composite pod group "{root.metadata.name}" tree to meet quorum')
         return unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
 
+    def _is_ready(self, group: GenericPodGroup) -> bool:
+        """Return whether enough pods exist, for enough of the groups below a CompositePodGroup."""
+        if isinstance(group, CompositePodGroup):
+            return sum(map(self._is_ready, self._trees.children(group))) >= _minimum(group)
+        return len(self.handle.pod_groups.members(group.metadata.namespace, group.metadata.name)) >= _minimum(group)
+
+    @property
+    def _trees(self) -> GroupTrees:
+        return self.handle.pod_groups.trees
+
     @hookimpl
-    def placement_feasible(self, group: PodGroup, progress: GroupProgress) -> Status | None:
-        minimum = _min_count(group)
-        if minimum is None or progress.scheduled >= minimum:
+    def placement_feasible(self, group: GenericPodGroup, progress: GroupProgress) -> Status | None:
+        minimum = _minimum(group)
+        if progress.scheduled >= minimum:
             return None
         counts = f"{progress.scheduled} scheduled, {progress.remaining} remaining"
         if progress.scheduled + progress.remaining < minimum:
@@ -42,27 +63,40 @@ class GangScheduling(Plugin):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        return [
-            ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD, after_pod),
-            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD, after_pod),
-            ClusterEvent(EventResource.POD_GROUP, ActionType.ADD | ActionType.UPDATE, after_group),
+        events = [
+            ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD, self._after_pod),
+            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD, self._after_pod),
+            ClusterEvent(EventResource.POD_GROUP, ActionType.ADD | ActionType.UPDATE, self._after_group),
         ]
+        if self.handle.feature_gates.has_group_trees:
+            events.append(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, ActionType.ADD, self._after_group))
+        return events
+
+    def _after_pod(self, pod: PendingPod, old: PodInfo | None, new: PodInfo) -> QueueingHint:
+        """Queue the pods of the new pod's tree."""
+        return queue_if(new.group and self._is_in_tree(pod, (POD_GROUP, new.namespace, new.group)))
+
+    def _after_group(self, pod: PendingPod, old: GenericPodGroup | None, new: GenericPodGroup) -> QueueingHint:
+        """Queue the pods of the tree of a new group, or of one whose minimum fell."""
+        if not self._is_in_tree(pod, entity_key(new)):
+            return QueueingHint.SKIP
+        return queue_if(old is None or not (_is_gang(old) and _is_gang(new)) or _minimum(new) < _minimum(old))
+
+    def _is_in_tree(self, pod: PendingPod, key: EntityKey) -> bool:
+        """Return whether a pod and a group have the same root."""
+        root = self.handle.pod_groups.root(pod)
+        return root is not None and root is self._trees.root(key)
 
 
-def _min_count(group: PodGroup) -> int | None:
-    """Return the minimum of a gang, None if the group is none."""
-    gang = group.spec.scheduling_policy.gang
-    return None if gang is None else gang.min_count
+def _minimum(group: GenericPodGroup) -> int:
+    """Return how many of its parts a group needs."""
+    match group:
+        case PodGroup(spec=spec):
+            return 1 if spec.scheduling_policy.gang is None else spec.scheduling_policy.gang.min_count
+        case CompositePodGroup(spec=spec_of_groups):
+            gang = spec_of_groups.scheduling_policy.gang
+            return 1 if gang is None else gang.min_group_count
 
 
-def after_pod(pod: PendingPod, old: PodInfo | None, new: PodInfo) -> QueueingHint:
-    """Queue the pods of the new pod's group."""
-    return queue_if((pod.namespace, pod.group) == (new.namespace, new.group))
-
-
-def after_group(pod: PendingPod, old: PodGroup | None, new: PodGroup) -> QueueingHint:
-    """Queue the pods of a new group, or of one whose minimum fell."""
-    if (pod.namespace, pod.group) != (new.metadata.namespace, new.metadata.name):
-        return QueueingHint.SKIP
-    before, after = None if old is None else _min_count(old), _min_count(new)
-    return queue_if(before is None or after is None or after < before)
+def _is_gang(group: GenericPodGroup) -> bool:
+    return group.spec.scheduling_policy.gang is not None

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from kframework.framework.answers import PlacedGroup
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
 from kframework.state.nodes import NodeTable
 from kframework.values.scores import MAX_SCORE
+from kframework.values.status import Code, Status
 
 
 class PodGroupPodsCount(Plugin):
@@ -17,7 +18,12 @@ class PodGroupPodsCount(Plugin):
     name = "PodGroupPodsCount"
 
     @hookimpl
-    def placement_score(self, group: PodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int]:
-        scheduled = self.handle.pod_groups.members(group.metadata.namespace, group.metadata.name).scheduled
+    def placement_score(
+        self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable
+    ) -> list[int] | Status:
+        scheduled = sum(members.scheduled for members in self.handle.pod_groups.members_below(group))
         counts = [scheduled + len(each.nodes) for each in placed]
+        if not any(counts):
+            text = "no pods from pod group are assigned to any of the candidate placements"
+            return Status(Code.ERROR, (text,))
         return [count * MAX_SCORE // max(counts) for count in counts]

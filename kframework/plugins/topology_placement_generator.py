@@ -9,7 +9,7 @@ import numpy as np
 from kframework.framework.answers import GroupPlacement
 from kframework.framework.events import ActionType, ClusterEvent, EventResource
 from kframework.framework.plugin import Plugin, hookimpl
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
 from kframework.state.nodes import NodeTable
 from kframework.state.topology import Topology
 from kframework.values.status import Code, Status
@@ -23,7 +23,7 @@ class TopologyPlacementGenerator(Plugin):
     name = "TopologyPlacementGenerator"
 
     @hookimpl
-    def placement_generate(self, group: PodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
+    def placement_generate(self, group: GenericPodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
         """List the domains by name."""
         constraints = group.spec.scheduling_constraints
         if constraints is None or not constraints.topology:
@@ -44,11 +44,10 @@ class TopologyPlacementGenerator(Plugin):
         ]
         return sorted(placements, key=lambda placement: placement.name)
 
-    def _domains_of_scheduled(self, group: PodGroup, nodes: NodeTable, topology: Topology) -> list[str] | Status:
+    def _domains_of_scheduled(self, group: GenericPodGroup, nodes: NodeTable, topology: Topology) -> list[str] | Status:
         """Return the domain of the group's pods with nodes, none without such pods; an error if it is not one."""
-        members = self.handle.pod_groups.members(group.metadata.namespace, group.metadata.name)
         domains: dict[str, None] = {}
-        for uid in (*members.assumed, *members.assigned):
+        for uid in self.handle.pod_groups.scheduled(group):
             pod = self.handle.pods[uid]
             row = nodes.row(pod.node_name)
             if row is None:

@@ -10,8 +10,9 @@ from collections.abc import Collection, Iterable
 from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
-from kframework.objects import Node, Pod, PodStatus
+from kframework.objects import CompositePodGroup, Node, Pod, PodGroup, PodStatus
 from kframework.objects.requests import max_of_totals, reports_resources, sum_of_maxima
+from kframework.state.group_trees import GroupTrees
 from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
@@ -46,13 +47,17 @@ class ClusterState:
         #: The uids of pods that are assumed and not yet confirmed.
         self.assumed: set[str] = set()
         self.nominator: Nominator = Nominator()
-        self.groups: PodGroups = PodGroups()
+        self.groups: PodGroups = PodGroups(GroupTrees(feature_gates.has_group_trees))
         self.waiting: WaitingPods = WaitingPods()
         #: Open statements, oldest first.
         self.statements: list[Statement] = []
         self._stores: dict[type, ObjectStore[object]] = {}
         self._signed_objects = 0
         self._orphans: dict[str, dict[str, PodInfo]] = {}
+        if feature_gates.has_pod_groups:
+            self.objects(PodGroup).on_change(self.groups.trees.apply)
+        if feature_gates.has_group_trees:
+            self.objects(CompositePodGroup).on_change(self.groups.trees.apply)
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of a kind."""

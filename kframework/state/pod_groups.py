@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kframework.objects import GenericPodGroup
+from kframework.state.group_trees import POD_GROUP, GroupTrees
+from kframework.state.pods import PodInfo
+
 #: Namespace and name of a group.
 GroupKey = tuple[str, str]
 
@@ -45,16 +49,33 @@ class GroupMembers:
 class PodGroups:
     """The members of all groups that pods name, of any scheduler and whether or not the group exists.
 
-    `group_of` has the group of each known pod by uid. A group without pods is forgotten.
+    `group_of` has the group of each known pod by uid. A group without pods is forgotten. `trees` has the groups that
+    exist.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, trees: GroupTrees | None = None) -> None:
+        self.trees: GroupTrees = trees or GroupTrees()
         self._members: dict[GroupKey, GroupMembers] = {}
         self.group_of: dict[str, GroupKey] = {}
 
     def members(self, namespace: str, name: str) -> GroupMembers:
         """Return the members of a group, none if no pod names it."""
         return self._members.get((namespace, name)) or GroupMembers()
+
+    def members_below(self, group: GenericPodGroup) -> Iterator[GroupMembers]:
+        """Yield the members of each PodGroup in the tree below a group, or those of the PodGroup itself."""
+        for leaf in self.trees.leaves(group):
+            yield self.members(leaf.metadata.namespace, leaf.metadata.name)
+
+    def scheduled(self, group: GenericPodGroup) -> Iterator[str]:
+        """Yield the uids of the pods of a group, or of the groups below it, that are on a node."""
+        for members in self.members_below(group):
+            yield from members.assumed
+            yield from members.assigned
+
+    def root(self, pod: PodInfo) -> GenericPodGroup | None:
+        """Return the root of the tree of a pod's group; None without one, or while one of the tree is unknown."""
+        return self.trees.root((POD_GROUP, pod.namespace, pod.group)) if pod.group else None
 
     def __iter__(self) -> Iterator[GroupKey]:
         return iter(self._members)

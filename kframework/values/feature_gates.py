@@ -169,6 +169,11 @@ class FeatureGates:
         """Whether a PodGroup is scheduled within one of several sets of nodes."""
         return self.has_pod_groups and self.is_enabled("TopologyAwareWorkloadScheduling")
 
+    @property
+    def has_group_trees(self) -> bool:
+        """Whether a PodGroup is scheduled with all others below the same CompositePodGroup."""
+        return self.has_placements and self.is_enabled("CompositePodGroup")
+
     def without_effect(self) -> list[str]:
         """Return the gates that are set otherwise than by default and change nothing here."""
         return [

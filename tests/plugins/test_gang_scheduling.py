@@ -6,28 +6,37 @@ import pytest
 
 from kframework.framework.answers import GroupProgress
 from kframework.framework.events import QueueingHint
-from kframework.objects import PodGroup
-from kframework.plugins.gang_scheduling import GangScheduling, after_group, after_pod
+from kframework.objects import GenericPodGroup, PodGroup
+from kframework.plugins.gang_scheduling import GangScheduling
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import make_pod, stub_handle
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Code, Status
-from tests.support.groups import basic, gang, members
+from tests.support.groups import basic, below, gang, members, tree
 
 ON = FeatureGates(settings={"GenericWorkload": True})
+TREES = FeatureGates(
+    settings=dict.fromkeys(("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup"), True)
+)
 
 
 def pending(group: str = "g", number: int = 0) -> PendingPod:
     return PendingPod(members(group, number + 1)[number], TemplateInterner())
 
 
-def gate_of(pod: PendingPod, *groups: PodGroup, known: int = 1, gates: FeatureGates = ON) -> Status | None:
-    handle = stub_handle(feature_gates=gates)
-    for group in groups:
-        handle.objects(PodGroup).put(group.metadata, group)
-    for number in range(known):
-        handle.pod_groups.add(f"uid-{number}", ("default", "g"))
-    return GangScheduling(GangScheduling.Args(), handle).pre_enqueue(pod)
+def gang_scheduling(*groups: GenericPodGroup, gates: FeatureGates = ON, **known: int) -> GangScheduling:
+    """Make the plugin with these groups, and so many pods of each."""
+    handle = stub_handle(feature_gates=gates, objects=groups)
+    for group, count in known.items():
+        for number in range(count):
+            handle.pod_groups.add(f"{group}-{number}", ("default", group))
+    return GangScheduling(GangScheduling.Args(), handle)
+
+
+def gate_of(
+    pod: PendingPod, *groups: GenericPodGroup, gates: FeatureGates = ON, g: int = 1, **known: int
+) -> Status | None:
+    return gang_scheduling(*groups, gates=gates, g=g, **known).pre_enqueue(pod)
 
 
 def test_pod_waits_for_its_group() -> None:
@@ -38,7 +47,7 @@ def test_pod_waits_for_its_group() -> None:
 def test_pod_waits_until_as_many_as_the_minimum_exist() -> None:
     text = "waiting for minCount pods from a gang to appear in scheduling queue"
     assert gate_of(pending(), gang("g", 2)) == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-    assert gate_of(pending(), gang("g", 2), known=2) is None
+    assert gate_of(pending(), gang("g", 2), g=2) is None
 
 
 @pytest.mark.parametrize("group", [basic("g"), gang("g", 1)])
@@ -63,12 +72,58 @@ def test_pod_without_a_group_and_all_pods_with_the_gate_off_are_admitted() -> No
 def test_gang_is_feasible_from_its_minimum_on(scheduled: int, remaining: int, status: Status | None) -> None:
     plugin = GangScheduling(GangScheduling.Args(), stub_handle(feature_gates=ON))
     assert plugin.placement_feasible(gang("g", 3), GroupProgress(scheduled, remaining)) == status
-    assert plugin.placement_feasible(basic("g"), GroupProgress(scheduled, remaining)) is None
+    assert plugin.placement_feasible(tree("g", 3), GroupProgress(scheduled, remaining)) == status
 
 
-def test_new_pod_wakes_those_of_its_group() -> None:
-    assert after_pod(pending(), None, pending(number=1)) is QueueingHint.QUEUE
-    assert after_pod(pending(), None, pending("h")) is QueueingHint.SKIP
+@pytest.mark.parametrize("group", [basic("g"), tree("g")])
+def test_group_without_a_minimum_is_feasible_from_one_part_on(group: GenericPodGroup) -> None:
+    plugin = GangScheduling(GangScheduling.Args(), stub_handle(feature_gates=ON))
+    wait = plugin.placement_feasible(group, GroupProgress(0, 1))
+    assert wait == Status(Code.WAIT, ("minCount (1) is not yet satisfied: 0 scheduled, 1 remaining",))
+    assert plugin.placement_feasible(group, GroupProgress(1, 1)) is None
+
+
+#: A gang of two groups: one of a gang and of a basic group of which one suffices, the other a gang of two pods.
+TREE = (
+    tree("root", 2),
+    below("root", tree("left")),
+    below("left", gang("a", 2)),
+    below("left", basic("b")),
+    below("root", gang("c", 2)),
+)
+QUORUM = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ('waiting for composite pod group "root" tree to meet quorum',))
+
+
+@pytest.mark.parametrize(
+    ("known", "status"),
+    [
+        ({"a": 2}, QUORUM),
+        ({"a": 1, "c": 2}, QUORUM),
+        ({"b": 1, "c": 1}, QUORUM),
+        ({"b": 1, "c": 2}, None),
+        ({"a": 2, "c": 2}, None),
+    ],
+)
+def test_tree_is_ready_when_enough_of_its_groups_are(known: dict[str, int], status: Status | None) -> None:
+    assert gang_scheduling(*TREE, gates=TREES, **known).pre_enqueue(pending("a")) == status
+
+
+def test_pod_waits_while_a_group_above_its_own_is_unknown() -> None:
+    text = "failed to build hierarchy snapshot: CompositePodGroup default/root: there is none"
+    lacking = gate_of(pending("a"), *TREE[1:], gates=TREES)
+    assert lacking == Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def test_parent_is_ignored_with_the_gate_off() -> None:
+    assert gang_scheduling(*TREE[2:], a=2).pre_enqueue(pending("a")) is None
+
+
+def test_new_pod_wakes_those_of_its_tree() -> None:
+    alone, whole = gang_scheduling(gang("g", 2), gang("h", 2)), gang_scheduling(*TREE, gates=TREES)
+    assert alone._after_pod(pending(), None, pending(number=1)) is QueueingHint.QUEUE
+    assert alone._after_pod(pending(), None, pending("h")) is QueueingHint.SKIP
+    assert whole._after_pod(pending("a"), None, pending("c")) is QueueingHint.QUEUE
+    assert whole._after_pod(pending("a"), None, PendingPod(make_pod("alone"), TemplateInterner())) is QueueingHint.SKIP
 
 
 @pytest.mark.parametrize(
@@ -82,4 +137,12 @@ def test_new_pod_wakes_those_of_its_group() -> None:
     ],
 )
 def test_group_wakes_its_pods_if_its_minimum_falls(old: PodGroup | None, new: PodGroup, wakes: bool) -> None:
-    assert after_group(pending(), old, new) is (QueueingHint.QUEUE if wakes else QueueingHint.SKIP)
+    plugin = gang_scheduling(gang("g", 3), gang("h", 3))
+    assert plugin._after_group(pending(), old, new) is (QueueingHint.QUEUE if wakes else QueueingHint.SKIP)
+
+
+def test_new_group_wakes_the_pods_of_its_tree() -> None:
+    plugin = gang_scheduling(*TREE, tree("other"), gates=TREES)
+    assert plugin._after_group(pending("a"), None, TREE[0]) is QueueingHint.QUEUE
+    assert plugin._after_group(pending("a"), None, TREE[-1]) is QueueingHint.QUEUE
+    assert plugin._after_group(pending("a"), None, tree("other")) is QueueingHint.SKIP

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import ClusterError, Simulation, Status
-from kframework.core.cycle.group_cycle import WalkedPod
+from kframework.core.cycle.group_walk import WalkedPod
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.in_memory.cluster import Fault
 from kframework.objects import (
@@ -183,14 +183,14 @@ def test_same_world_has_the_same_decisions() -> None:
 
 
 def keep_the_room_of_a_rejected_group(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WalkedPod, "give_back", lambda member: None)
+    patch.setattr(WalkedPod, "undo", lambda member: None)
 
 
 def bind_whatever_fits(patch: pytest.MonkeyPatch) -> None:
     def feasible(*about: object) -> Status | None:
         return None
 
-    patch.setattr("kframework.core.cycle.group_cycle.run_placement_feasible", feasible)
+    patch.setattr("kframework.core.cycle.group_walk.run_placement_feasible", feasible)
 
 
 def lose_pods_whose_binding_failed(patch: pytest.MonkeyPatch) -> None:

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from kframework import Simulation
 from kframework.config.configuration import Configuration
 from kframework.config.load import load_configuration
-from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PodGroup, PodSchedulingGroup
+from kframework.objects import ApiObject, CompositePodGroup, Node, ObjectMeta, Pod, PodGroup, PodSchedulingGroup
 from kframework.objects.pod_groups import (
     CHOSEN,
+    CompositeGangSchedulingPolicy,
+    CompositePodGroupSchedulingPolicy,
+    CompositePodGroupSpec,
     DisruptionMode,
     GangSchedulingPolicy,
     PodGroupSchedulingConstraints,
     PodGroupSchedulingPolicy,
     PodGroupSpec,
     TopologyConstraint,
+    WorkloadReference,
 )
 from kframework.testing import make_node, make_pod
 
@@ -29,8 +34,13 @@ def with_gates(*names: str) -> Configuration:
     )
 
 
-#: The configurations with groups, and with groups on nodes of one domain.
+#: The configurations with groups, with groups on nodes of one domain, and with trees of groups.
 GROUPS, PLACEMENTS = with_gates("GenericWorkload"), with_gates("GenericWorkload", "TopologyAwareWorkloadScheduling")
+TREES = with_gates("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup")
+
+FROM_TEMPLATE = WorkloadReference(workload_name="w", template_name="t")
+
+Group = TypeVar("Group", PodGroup, CompositePodGroup)
 
 
 def gang(name: str, minimum: int, priority: int | None = None) -> PodGroup:
@@ -46,12 +56,28 @@ def basic(name: str) -> PodGroup:
     return PodGroup(metadata=ObjectMeta(name=name, namespace="default"), spec=PodGroupSpec(scheduling_policy=policy))
 
 
-def whole(group: PodGroup) -> PodGroup:
+def tree(name: str, minimum: int | None = None, priority: int | None = None) -> CompositePodGroup:
+    """Make a group of groups: a gang of at least so many, or one without a minimum."""
+    gang = None if minimum is None else CompositeGangSchedulingPolicy(min_group_count=minimum)
+    policy = CompositePodGroupSchedulingPolicy(gang=gang, basic=CHOSEN if minimum is None else None)
+    return CompositePodGroup(
+        metadata=ObjectMeta(name=name, namespace="default"),
+        spec=CompositePodGroupSpec(scheduling_policy=policy, workload_ref=FROM_TEMPLATE, priority=priority),
+    )
+
+
+def below(parent: str, group: Group) -> Group:
+    """Return the group as one below another."""
+    changes = {"parent_composite_pod_group_name": parent, "workload_ref": FROM_TEMPLATE}
+    return replace(group, spec=replace(group.spec, **changes))
+
+
+def whole(group: Group) -> Group:
     """Return the group as one that is preempted as a whole."""
     return replace(group, spec=replace(group.spec, disruption_mode=DisruptionMode(all=CHOSEN)))
 
 
-def in_one(key: str, group: PodGroup) -> PodGroup:
+def in_one(key: str, group: Group) -> Group:
     """Return the group with a topology constraint."""
     constraints = PodGroupSchedulingConstraints(topology=(TopologyConstraint(key=key),))
     return replace(group, spec=replace(group.spec, scheduling_constraints=constraints))

@@ -6,6 +6,7 @@ from time import perf_counter_ns
 
 from kframework.core.cycle.records import GroupDecision, PlacementTrial, Result
 from kframework.core.runtime.timing import PointTiming
+from kframework.state.group_trees import EntityKey
 from kframework.values.status import Code, Status
 
 
@@ -42,10 +43,11 @@ class GroupTrace:
         self.trials.append(trial)
         self.end_phase("placement", Status(trial.code))
 
-    def decision(self, group: str, profile: str, pods: int, queued_at: float, status: Status) -> GroupDecision:
+    def decision(self, root: EntityKey, profile: str, pods: int, queued_at: float, status: Status) -> GroupDecision:
         """Return the record of the cycle, which ends now with this Status."""
         return GroupDecision(
-            group=group,
+            group="/".join(root[1:]),
+            kind=root[0],
             attempt=self.attempt,
             profile=profile,
             pods=pods,

@@ -132,9 +132,10 @@ class Binding(Record, frozen=True, kw_only=True):
 
 
 class PlacementTrial(msgspec.Struct, frozen=True):
-    """How the walk over the pods of a PodGroup ended within one placement.
+    """How the walk over a group ended within one placement.
 
     Attributes:
+        group: The group, one of the groups below the root; "" for the root.
         name: The name of the placement; "" if it is all nodes.
         code: The code of the group's Status in this placement.
         message: The message of that Status.
@@ -143,6 +144,7 @@ class PlacementTrial(msgspec.Struct, frozen=True):
         reason: Why it did.
     """
 
+    group: str
     name: str
     code: Code
     message: str = ""
@@ -152,17 +154,19 @@ class PlacementTrial(msgspec.Struct, frozen=True):
 
 
 class GroupDecision(Record, frozen=True, kw_only=True):
-    """One attempt to schedule a PodGroup, `namespace/name`, with all its waiting `pods`.
+    """One attempt to schedule the root of a tree of groups, `namespace/name`, with all its waiting `pods`.
 
-    `attempt` is the number of the first pod's attempt; those of the others follow in the order of the walk. `trials`
-    are the placements that were tried, none if the attempt failed before; `placement` names the chosen one. `rejector`
-    is the plugin that rejected the group. `preempts`: the group waits for a preemption, which is unschedulable.
+    `kind` is the type of the root as metrics name it: `podgroup`, or `compositepodgroup`. `attempt` is the number of
+    the first pod's attempt; those of the others follow in the order of the walk. `trials` are the placements that were
+    tried, none if the attempt failed before; `placement` names the chosen one. `rejector` is the plugin that rejected
+    the group. `preempts`: the group waits for a preemption, which is unschedulable.
 
     `timings` are contiguous from `started` on: `placement_generate`, a `placement` for each trial, `placement_score`
     and `pod_group_post_filter`, as far as they took place. `took` is the whole duration, in nanoseconds.
     """
 
     group: str
+    kind: str = "podgroup"
     attempt: int = 0
     profile: str
     pods: int

@@ -13,7 +13,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
 from kframework.state.node_order import Positions
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
@@ -98,7 +98,7 @@ class Reservation(msgspec.Struct, eq=False, weakref=True):
 class Eviction(msgspec.Struct, frozen=True):
     """The victims of a preemption, none of them terminating yet, and what their eviction needs.
 
-    The preemptor is a pod, or the `group` that this pod is the first of.
+    The preemptor is a pod, or the `group`, the root of a tree, that this pod is the first of.
 
     `plugin` proposed it. `outranked` are the pods of lower priority that lose their nomination to the node; the API is
     not informed yet.
@@ -112,7 +112,7 @@ class Eviction(msgspec.Struct, frozen=True):
     victims: tuple[PodInfo, ...]
     lower_priority: tuple[PodInfo, ...]
     pdb_violations: int = 0
-    group: PodGroup | None = None
+    group: GenericPodGroup | None = None
 
     @property
     def uid(self) -> str:

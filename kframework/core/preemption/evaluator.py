@@ -24,7 +24,7 @@ from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Candidate, Diagnosis, PreemptForGroup
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DryRunResult, FindNodes, Preemption
-from kframework.objects import PodDisruptionBudget, PodGroup
+from kframework.objects import GenericPodGroup, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo
@@ -104,7 +104,9 @@ class Evaluator(Preemption):
         terminating = (other for other in node.pods if other.terminating and other.disrupted)
         return _VICTIMS_TERMINATING if self._units.below(pod.priority, terminating) else None
 
-    def for_group(self, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes) -> PreemptForGroup | Status:
+    def for_group(
+        self, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+    ) -> PreemptForGroup | Status:
         preemption, started = GroupPreemption(self._cluster, self._units, self.budgets), perf_counter_ns()
         found: PreemptForGroup | Status | None = preemption.blocked_reason(group, pods)
         if found is None:

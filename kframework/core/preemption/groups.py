@@ -13,7 +13,7 @@ from kframework.core.preemption.dry_runs import Budgets, ExtensionError, raise_o
 from kframework.core.preemption.units import Unit, Units
 from kframework.framework.answers import PreemptForGroup
 from kframework.framework.handle import FindNodes, PlacedPod
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
@@ -33,7 +33,7 @@ class GroupPreemption:
         self._units = units
         self._budgets = budgets
 
-    def blocked_reason(self, group: PodGroup, pods: Sequence[PendingPod]) -> Status | None:
+    def blocked_reason(self, group: GenericPodGroup, pods: Sequence[PendingPod]) -> Status | None:
         """Return why no victims are searched for: Success while others are still terminating."""
         policies = {pod.spec.preemption_policy for pod in pods}
         if self._cluster.feature_gates.is_enabled("PodGroupPreemptionPolicy"):
@@ -42,7 +42,7 @@ class GroupPreemption:
             return _POLICY_NEVER
         return _ONGOING if self._is_ongoing(group.spec.priority or 0, pods) else None
 
-    def find(self, group: PodGroup, find_nodes: FindNodes) -> PreemptForGroup | Status:
+    def find(self, group: GenericPodGroup, find_nodes: FindNodes) -> PreemptForGroup | Status:
         """Return the victims and the placed, or why there are none."""
         priority = group.spec.priority or 0
         units = self._units.below(priority, [pod for pod in self._cluster.pods.values() if pod.row >= 0])

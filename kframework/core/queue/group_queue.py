@@ -1,4 +1,4 @@
-"""The queue with the gate GenericWorkload on: the pods of a PodGroup wait, are popped and are put back together."""
+"""The queue with the gate GenericWorkload on: the pods of a tree of groups wait, are popped and put back together."""
 
 from __future__ import annotations
 
@@ -10,35 +10,36 @@ from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import QueueingStrategy, QueuePolicy, SchedulingQueue, pod_update_events
 from kframework.framework.events import ObservedEvent
-from kframework.objects import PodGroup
-from kframework.state.pod_groups import GroupKey
+from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
+from kframework.state.cluster import ClusterState
+from kframework.state.group_trees import POD_GROUP, EntityKey, GroupTrees, entity_key
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Code, Status
 
 
 class QueuedGroup(QueuedPod):
-    """A PodGroup in the queue with its members; it has the attempts, the backoff and the rejectors of all.
+    """The root of a tree of groups in the queue with its members; it has the attempts, backoff and rejectors of all.
 
-    `pod` is its most important member: to a plugin that orders pods the group is that one, with the group's priority.
+    `pod` is its most important member: to a plugin that orders pods the root is that one, with the root's priority.
     """
 
-    __slots__ = ("_in_order", "group", "members")
+    __slots__ = ("_in_order", "members", "root")
 
-    def __init__(self, group: PodGroup, members: Iterable[QueuedPod], timestamp: float) -> None:
-        self.group: PodGroup = group
-        #: By uid.
+    def __init__(self, root: GenericPodGroup, members: Iterable[QueuedPod], timestamp: float) -> None:
+        self.root: GenericPodGroup = root
+        #: The pods of all PodGroups of the tree, by uid.
         self.members: dict[str, QueuedPod] = {member.pod.uid: member for member in members}
         self._in_order = sorted(self.members.values(), key=_importance)
         super().__init__(self._in_order[0].pod, timestamp)
 
     @property
-    def key(self) -> GroupKey:
-        return self.group.metadata.namespace, self.group.metadata.name
+    def key(self) -> EntityKey:
+        return entity_key(self.root)
 
     @property
     def priority(self) -> int:
-        return self.group.spec.priority or 0
+        return self.root.spec.priority or 0
 
     @property
     def pods(self) -> tuple[PendingPod, ...]:
@@ -68,10 +69,10 @@ def _importance(member: QueuedPod) -> tuple[int, int, float]:
 
 
 class GroupQueue(SchedulingQueue):
-    """A queue of pods without a group, and of PodGroups with all their pods that wait.
+    """A queue of pods without a group, and of the roots of trees of groups with all their pods that wait.
 
-    A pod is incomplete while its PodGroup is unknown, and pending if it comes, or comes back, while its group is being
-    scheduled: both wait beside the queues. Plugins see groups through the methods of the queue of pods.
+    A pod is incomplete while its PodGroup or one above it is unknown, and pending if it comes, or comes back, while its
+    root is being scheduled: both wait beside the queues. Plugins see roots through the methods of the queue of pods.
     """
 
     def __init__(
@@ -79,56 +80,66 @@ class GroupQueue(SchedulingQueue):
         policy: QueuePolicy,
         now: Callable[[], float],
         backoff: Backoff,
+        trees: GroupTrees,
         *,
         max_unschedulable: float = 300.0,
         gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         super().__init__(policy, now, backoff, max_unschedulable=max_unschedulable, gates=gates)
-        #: The known PodGroups.
-        self.groups: dict[GroupKey, PodGroup] = {}
-        self._queued: dict[GroupKey, QueuedGroup] = {}
-        self._incomplete: dict[GroupKey, dict[str, QueuedPod]] = {}
-        #: The members that wait for the end of their group's cycle, for each group in one.
-        self._pending: dict[GroupKey, dict[str, QueuedPod]] = {}
-        #: The groups of the pods that wait or are in flight, by uid; a known group is there by its own uid.
-        self._group_of: dict[str, GroupKey] = {}
-        #: The numbers of groups, and of their pods, that entered each queue, by queue and event.
-        self.incoming_groups: Counter[tuple[str, str]] = Counter()
+        self._trees = trees
+        #: By root.
+        self._queued: dict[EntityKey, QueuedGroup] = {}
+        #: By PodGroup.
+        self._incomplete: dict[EntityKey, dict[str, QueuedPod]] = {}
+        #: The members that wait for the end of their root's cycle, for each root in one.
+        self._pending: dict[EntityKey, dict[str, QueuedPod]] = {}
+        #: The PodGroups of the pods that wait or are in flight, by uid; a known group is there by its own uid.
+        self._keys: dict[str, EntityKey] = {}
+        #: The numbers of roots by queue, event and type, and of their pods by queue and event, that entered each queue.
+        self.incoming_groups: Counter[tuple[str, str, str]] = Counter()
         self.incoming_members: Counter[tuple[str, str]] = Counter()
 
-    # -- PodGroups ---------------------------------------------------------------------------------------------------
+    # -- groups ------------------------------------------------------------------------------------------------------
 
-    def on_group_change(self, old: PodGroup | None, new: PodGroup | None) -> None:
-        """Apply a change of a PodGroup; None means absent."""
+    def on_group_change(self, old: GenericPodGroup | None, new: GenericPodGroup | None) -> None:
+        """Follow a change of a group, which the trees have already; None means absent."""
+        if old is not None:
+            self._keys.pop(old.metadata.uid, None)
+            if new is None or self._trees.parent(old) != self._trees.parent(new):
+                self._take_out(old)
         if new is not None:
-            self._put_group(new)
-        elif old is not None:
-            self._remove_group(old)
+            key = entity_key(new)
+            self._keys[new.metadata.uid] = key
+            if key in self._queued:
+                self._queued[key].root = new
+            self._complete(new)
 
-    def _put_group(self, group: PodGroup) -> None:
-        """Add or replace a PodGroup; the pods that lacked it enter the queue."""
-        key = group.metadata.namespace, group.metadata.name
-        self.groups[key] = group
-        self._group_of[group.metadata.uid] = key
-        if key in self._queued:
-            self._queued[key].group = group
-        for member in self._incomplete.pop(key, {}).values():
-            self._add_member(key, member)
+    def _complete(self, group: GenericPodGroup) -> None:
+        """Let the pods enter the queue that lacked only this group."""
+        for leaf in self._trees.leaves(group):
+            key = entity_key(leaf)
+            for member in self._incomplete.pop(key, {}).values():
+                self._add_member(key, member)
 
-    def _remove_group(self, group: PodGroup) -> None:
-        """Remove a deleted PodGroup; its pods are incomplete."""
-        key = group.metadata.namespace, group.metadata.name
-        self.groups.pop(key, None)
-        self._group_of.pop(group.metadata.uid, None)
-        queued = self._queued.pop(key, None)
-        if queued is not None:
-            super().delete(queued.pod.uid)
-            self._add_incomplete(key, queued.members)
+    def _take_out(self, group: GenericPodGroup) -> None:
+        """Take the pods below a group out that was deleted: they are incomplete."""
+        parent = self._trees.parent(group)
+        queued = self._queued.get(entity_key(group)) if parent is None else self._entity(parent)
+        if queued is None:
+            return
+        leaves = {entity_key(leaf) for leaf in self._trees.leaves(group)}
+        lacking = [member for uid, member in queued.members.items() if self._keys[uid] in leaves]
+        if len(lacking) == len(queued.members):
+            self._drop(queued)
+        else:
+            for member in lacking:
+                self._leave(queued, member.pod.uid)
+        for member in lacking:
+            self._add_member(self._keys[member.pod.uid], member)
 
-    def _add_incomplete(self, key: GroupKey, members: Mapping[str, QueuedPod]) -> None:
-        self._incomplete.setdefault(key, {}).update(members)
-        for member in members.values():
-            member.gating_plugin, member.gate_message = "", f"waiting for PodGroup {key[0]}/{key[1]}: there is none"
+    def _drop(self, queued: QueuedGroup) -> None:
+        super().delete(queued.pod.uid)
+        del self._queued[queued.key]
 
     # -- members -----------------------------------------------------------------------------------------------------
 
@@ -136,20 +147,23 @@ class GroupQueue(SchedulingQueue):
         if not pod.group:
             super().add(pod)
         else:
-            key = self._group_of[pod.uid] = pod.namespace, pod.group
+            key = self._keys[pod.uid] = POD_GROUP, pod.namespace, pod.group
             self._add_member(key, QueuedPod(pod, self._now()))
 
-    def _add_member(self, key: GroupKey, member: QueuedPod) -> None:
-        uid = member.pod.uid
-        if key not in self.groups:
-            self._add_incomplete(key, {uid: member})
-        elif key in self._pending:
-            self._pending[key][uid] = member
-        elif key in self._queued:
-            self._join(self._queued[key], member)
+    def _add_member(self, key: EntityKey, member: QueuedPod) -> None:
+        uid, root = member.pod.uid, self._trees.root(key)
+        if root is None:
+            self._incomplete.setdefault(key, {})[uid] = member
+            member.gating_plugin, member.gate_message = "", f"waiting for {self._trees.obstacle(key)}"
+            return
+        entity = entity_key(root)
+        if entity in self._pending:
+            self._pending[entity][uid] = member
+        elif entity in self._queued:
+            self._join(self._queued[entity], member)
         else:
-            self._queued[key] = QueuedGroup(self.groups[key], [member], member.timestamp)
-            self._requeue(self._queued[key], "PodAdd")
+            self._queued[entity] = QueuedGroup(root, [member], member.timestamp)
+            self._requeue(self._queued[entity], "PodAdd")
 
     def _join(self, queued: QueuedGroup, member: QueuedPod) -> None:
         """Add a member to a waiting group, which stays where it is if its gates have the same answer as before.
@@ -176,10 +190,10 @@ class GroupQueue(SchedulingQueue):
         if uid != leader:
             queued.remove(uid)
             return
-        super().delete(leader)
         if len(queued.members) == 1:
-            del self._queued[queued.key]
+            self._drop(queued)
             return
+        super().delete(leader)
         queued.remove(uid)
         match queue:
             case "active":
@@ -192,17 +206,16 @@ class GroupQueue(SchedulingQueue):
                 self._unschedulable.put(queued, queued.rejectors)
 
     def update(self, pod: PendingPod) -> None:
-        key = self._group_of.get(pod.uid)
+        key = self._keys.get(pod.uid)
         if key is None:
             super().update(pod)
             return
-        queued = self._queued.get(key)
-        members = self._incomplete.get(key, {}) if queued is None else queued.members
-        member = members.get(pod.uid) or self._pending.get(key, {}).get(pod.uid)
+        queued = self._entity(key)
+        member = self._member(queued, pod.uid)
         if member is None:
             return
         old, member.pod = member.pod, pod
-        if queued is None:
+        if queued is None or pod.uid not in queued.members:
             return
         if queued.pod.uid == pod.uid:
             super().update(pod)
@@ -211,20 +224,26 @@ class GroupQueue(SchedulingQueue):
                 if self._requeue_if_worthwhile(event, queued):
                     return
 
+    def _member(self, queued: QueuedGroup | None, uid: str) -> QueuedPod | None:
+        members = () if queued is None else (queued.members,)
+        waiting = (*members, *self._pending.values(), self._incomplete.get(self._keys[uid], {}))
+        return next((each[uid] for each in waiting if uid in each), None)
+
     def delete(self, uid: str) -> None:
-        key = self._group_of.pop(uid, None)
+        key = self._keys.get(uid)
         if key is None:
             super().delete(uid)
             return
-        for waiting in (self._incomplete, self._pending):
-            waiting.get(key, {}).pop(uid, None)
-        if not self._incomplete.get(key, True):
-            del self._incomplete[key]
-        queued = self._queued.get(key)
+        queued = self._entity(key)
         if queued is not None and uid in queued.members:
             self._leave(queued, uid)
+        for waiting in (*self._pending.values(), self._incomplete.get(key, {})):
+            waiting.pop(uid, None)
+        if not self._incomplete.get(key, True):
+            del self._incomplete[key]
+        del self._keys[uid]
 
-    # -- a group's cycle ---------------------------------------------------------------------------------------------
+    # -- the cycle of a root -----------------------------------------------------------------------------------------
 
     def pop(self) -> QueuedPod | None:
         queued = super().pop()
@@ -237,47 +256,52 @@ class GroupQueue(SchedulingQueue):
         return queued
 
     def put_back(self, queued: QueuedPod) -> None:
-        """Requeue a pod; a member waits for the end of its group's cycle, or enters as a group if that is over."""
-        key = self._group_of.get(queued.pod.uid)
+        """Requeue a pod; a member waits for the end of its root's cycle, or enters with its root if that is over."""
+        key = self._keys.get(queued.pod.uid)
         if key is None:
             super().put_back(queued)
-        elif key in self._pending:
-            self._pending[key][queued.pod.uid] = queued
+            return
+        root = self._trees.root(key)
+        if root is not None and entity_key(root) in self._pending:
+            self._pending[entity_key(root)][queued.pod.uid] = queued
+            return
+        queued.timestamp = self._now()
+        if root is None:
+            self._add_member(key, queued)
         else:
-            queued.timestamp = self._now()
-            if key in self.groups:
-                self._put_back_unbound(key, queued)
-            else:
-                self._add_member(key, queued)
-            self.done(queued.pod.uid)
+            self._put_back_unbound(root, queued)
+        self.done(queued.pod.uid)
 
-    def _put_back_unbound(self, key: GroupKey, member: QueuedPod) -> None:
+    def _put_back_unbound(self, root: GenericPodGroup, member: QueuedPod) -> None:
         """Requeue a member whose binding failed, with the others that wait, as the pod alone would back off or wait."""
-        others = self._queued.pop(key, None)
+        others = self._queued.get(entity_key(root))
         members, rejectors = [member], member.unschedulable_plugins
         if others is not None:
-            super().delete(others.pod.uid)
+            self._drop(others)
             members = [*others.members.values(), member]
             rejectors = rejectors and rejectors | others.unschedulable_plugins
-        group = self._queued[key] = QueuedGroup(self.groups[key], members, member.timestamp)
-        group.attempts, group.initial_attempt = member.attempts, member.initial_attempt
-        group.unschedulable_plugins, group.pending_plugins = rejectors, member.pending_plugins
-        group.unschedulable_count, group.consecutive_errors = member.unschedulable_count, member.consecutive_errors
-        self._requeue_failed(group)
-        member.unschedulable_count, member.consecutive_errors = group.unschedulable_count, group.consecutive_errors
+        queued = self._queued[entity_key(root)] = QueuedGroup(root, members, member.timestamp)
+        queued.attempts, queued.initial_attempt = member.attempts, member.initial_attempt
+        queued.unschedulable_plugins, queued.pending_plugins = rejectors, member.pending_plugins
+        queued.unschedulable_count, queued.consecutive_errors = member.unschedulable_count, member.consecutive_errors
+        self._requeue_failed(queued)
+        member.unschedulable_count, member.consecutive_errors = queued.unschedulable_count, queued.consecutive_errors
 
     def put_back_group(self, queued: QueuedGroup, status: Status) -> None:
-        """Requeue what is left of a group after its cycle, as its status says; the group ends without waiting members.
+        """Requeue what is left of a tree after the cycle of its root, as the root's status says.
 
-        After a success the others are tried again at once, as a smaller group. A rejected group waits for the events of
-        the plugins that rejected its members, as pods do.
+        After a success the others are tried again at once, as a smaller group. A rejected root waits for the events of
+        the plugins that rejected its members, as pods do. A root without waiting members leaves the queue.
         """
-        pending = self._pending.pop(queued.key)
-        group = self.groups.get(queued.key)
-        if pending and group is None:
-            self._add_incomplete(queued.key, pending)
-        elif pending and group is not None:
-            self._requeue_rest(queued, QueuedGroup(group, pending.values(), queued.timestamp), status)
+        pending, rest = self._pending.pop(queued.key), list[QueuedPod]()
+        root = self._trees.get(queued.key)
+        for uid, member in pending.items():
+            if root is not None and self._trees.root(self._keys[uid]) is root:
+                rest.append(member)
+            else:
+                self._add_member(self._keys[uid], member)
+        if root is not None and rest:
+            self._requeue_rest(queued, QueuedGroup(root, rest, queued.timestamp), status)
         for uid in pending:
             self.done(uid)
 
@@ -325,14 +349,19 @@ class GroupQueue(SchedulingQueue):
         if isinstance(queued, QueuedGroup):
             self.incoming[queue, event] += len(queued.members) - 1
             self.incoming_members[queue, event] += len(queued.members)
-            self.incoming_groups[queue, event] += 1
+            self.incoming_groups[queue, event, queued.key[0]] += 1
 
     # -- queries -----------------------------------------------------------------------------------------------------
 
+    def _entity(self, key: EntityKey) -> QueuedGroup | None:
+        """Return the root of a group in the queue."""
+        root = self._trees.root(key)
+        return None if root is None else self._queued.get(entity_key(root))
+
     def _leader(self, uid: str) -> str:
-        """Return the uid under which a pod or a group is in a queue: that of the group's first member."""
-        key = self._group_of.get(uid)
-        queued = None if key is None else self._queued.get(key)
+        """Return the uid under which a pod, or a group, is in a queue: that of the root's first member."""
+        key = self._keys.get(uid)
+        queued = None if key is None else self._entity(key)
         return uid if queued is None else queued.pod.uid
 
     def get(self, uid: str) -> QueuedPod | None:
@@ -342,14 +371,14 @@ class GroupQueue(SchedulingQueue):
         super().activate(self._leader(uid))
 
     def waits_for_event(self, uid: str) -> bool:
-        key = self._group_of.get(uid)
-        return super().waits_for_event(self._leader(uid)) or (key is not None and key in self._incomplete)
+        return super().waits_for_event(self._leader(uid)) or self._keys.get(uid) in self._incomplete
 
     def queue_of(self, uid: str) -> str:
-        key = self._group_of.get(uid)
-        for name, waiting in (("incomplete", self._incomplete), ("pending", self._pending)):
-            if key is not None and uid in waiting.get(key, {}):
-                return name
+        key = self._keys.get(uid)
+        if key is not None and uid in self._incomplete.get(key, ()):
+            return "incomplete"
+        if any(uid in members for members in self._pending.values()):
+            return "pending"
         return super().queue_of(self._leader(uid))
 
     def count_by_queue(self) -> dict[str, int]:
@@ -361,14 +390,13 @@ class GroupQueue(SchedulingQueue):
         return counts
 
     def count_entities(self) -> Counter[tuple[str, ...]]:
-        """Count the pods without a group and the groups, by queue and type."""
+        """Count the pods without a group and the roots, by queue and type."""
         pods = super().count_by_queue()
-        counts: Counter[tuple[str, ...]] = Counter(
-            {(queue, "pod"): count for queue, count in pods.items()} | {(q, "podgroup"): 0 for q in pods}
-        )
+        counts: Counter[tuple[str, ...]] = Counter({(queue, "pod"): count for queue, count in pods.items()})
+        counts.update({(queue, kind): 0 for queue in pods for kind in self._trees.types})
         for queued in self._queued.values():
             queue = super().queue_of(queued.pod.uid)
-            counts.update({(queue, "podgroup"): 1, (queue, "pod"): -1})
+            counts.update({(queue, queued.key[0]): 1, (queue, "pod"): -1})
         return counts
 
     def count_by_plugin(self) -> Counter[PluginKey]:
@@ -386,3 +414,18 @@ class GroupQueue(SchedulingQueue):
                 return
         for queued in super().pods_in(queue):
             yield from queued.in_order() if isinstance(queued, QueuedGroup) else (queued,)
+
+
+def new_queue(
+    cluster: ClusterState, policy: QueuePolicy, now: Callable[[], float], backoff: Backoff, max_unschedulable: float
+) -> SchedulingQueue:
+    """Return a queue that schedules groups as the cluster's feature gates say."""
+    gates = cluster.feature_gates
+    if not gates.has_pod_groups:
+        return SchedulingQueue(policy, now, backoff, max_unschedulable=max_unschedulable, gates=gates)
+    trees = cluster.groups.trees
+    queue = GroupQueue(policy, now, backoff, trees, max_unschedulable=max_unschedulable, gates=gates)
+    cluster.objects(PodGroup).on_change(queue.on_group_change)
+    if gates.has_group_trees:
+        cluster.objects(CompositePodGroup).on_change(queue.on_group_change)
+    return queue

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from kframework.core.runtime.steps import FaultHandler, Hook, Step, find_hook
 from kframework.errors import FAULTS, safe_repr
 from kframework.framework.answers import GroupPlacement, PlacedGroup
 from kframework.framework.plugin import Plugin
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
 from kframework.state.nodes import NodeTable
 from kframework.values.scores import MAX_SCORE
 from kframework.values.status import Code, Status
@@ -32,8 +35,10 @@ class PlacementSteps:
         self._scores = [(step, weights.get(step.name) or 1) for step in _steps(plugins, scorers, "placement_score")]
         self._fault_status = fault
 
-    def generate(self, group: PodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status:
-        """Return the placements of a group, one of all nodes if no plugin restricts it."""
+    def generate(
+        self, group: GenericPodGroup, nodes: NodeTable, available: NDArray[np.int64] | None = None
+    ) -> Sequence[GroupPlacement] | Status:
+        """Return the placements of a group among these rows (None: all); one of them all if no plugin restricts it."""
         for step in self._generate:
             hook = Hook(step.name, "placement_generate", self._fault_status)
             try:
@@ -43,12 +48,12 @@ class PlacementSteps:
             if isinstance(answer, Status) and answer.code != Code.SUCCESS:
                 return hook.check_answer(answer, f'PlacementGenerate plugin "{step.name}"') or answer
             if isinstance(answer, Sequence) and all(isinstance(each, GroupPlacement) for each in answer):
-                return answer or _NO_PLACEMENTS.with_plugin(step.name)
+                return _restrict(answer, available) or _NO_PLACEMENTS.with_plugin(step.name)
             if answer is not None:
                 return hook.fault_status(f"answered {safe_repr(answer)}, which is no list of placements")
-        return (GroupPlacement("", nodes.order),)
+        return (GroupPlacement("", nodes.order if available is None else available),)
 
-    def scores(self, group: PodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int] | Status:
+    def scores(self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int] | Status:
         """Return the weighted sum of the scores of each placement."""
         totals = [0] * len(placed)
         for step, weight in self._scores:
@@ -63,6 +68,14 @@ class PlacementSteps:
                 return self._fault_status(step.name, "placement_score", problem)
             totals = [total + score * weight for total, score in zip(totals, answer, strict=True)]
         return totals
+
+
+def _restrict(placements: Sequence[GroupPlacement], available: NDArray[np.int64] | None) -> Sequence[GroupPlacement]:
+    """Return what of the placements is within these rows."""
+    if available is None:
+        return placements
+    inner = (GroupPlacement(each.name, each.rows[np.isin(each.rows, available)]) for each in placements)
+    return [each for each in inner if len(each.rows)]
 
 
 def _are_scores(answer: Sequence[object], count: int) -> bool:

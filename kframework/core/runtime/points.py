@@ -25,7 +25,7 @@ from kframework.framework.answers import (
 )
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import FindNodes
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Rows
@@ -221,7 +221,7 @@ def run_post_filter_plugin(
 
 
 def run_pod_group_post_filter(
-    profile: Profile, group: PodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+    profile: Profile, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
 ) -> PreemptForGroup | Status:
     """Run the PodGroupPostFilter plugins until one does not answer Unschedulable; the reasons of those add up."""
     reasons: list[str] = []
@@ -290,8 +290,10 @@ def run_unreserve(profile: Profile, state: CycleState, pod: PendingPod, node_nam
     profile.run_wrapped("unreserve", unreserve, lambda status: None, state, pod, node_name)
 
 
-def run_placement_feasible(steps: Iterable[StatusStep], group: PodGroup, progress: GroupProgress) -> Status | None:
-    """Ask whether a PodGroup can still be scheduled; None if no plugin objects.
+def run_placement_feasible(
+    steps: Iterable[StatusStep], group: GenericPodGroup, progress: GroupProgress
+) -> Status | None:
+    """Ask whether a group can still be scheduled; None if no plugin objects.
 
     The first rejection or error is the answer, else the first wait.
     """

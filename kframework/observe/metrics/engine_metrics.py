@@ -102,9 +102,8 @@ def _incoming_entities(queue: SchedulingQueue) -> dict[tuple[str, str, str], int
     """Count what entered the queues by queue, event and type."""
     if not isinstance(queue, GroupQueue):
         return {(*key, "pod"): count for key, count in queue.incoming.items()}
-    return {(*key, "pod"): count for key, count in (queue.incoming - queue.incoming_members).items()} | {
-        (*key, "podgroup"): count for key, count in queue.incoming_groups.items()
-    }
+    pods = queue.incoming - queue.incoming_members
+    return {(*key, "pod"): count for key, count in pods.items()} | queue.incoming_groups
 
 
 def pod_resources(engine: Engine) -> tuple[Series, ...]:

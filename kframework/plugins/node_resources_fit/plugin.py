@@ -15,7 +15,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import UNFIXABLE, ChangeEstimates, Suggestions
-from kframework.objects import DeviceClass, Node, PodGroup
+from kframework.objects import DeviceClass, GenericPodGroup, Node
 from kframework.objects.requests import allocatable, is_scalar
 from kframework.plugins.dynamic_resources.device_columns import DEVICES, DeviceColumns
 from kframework.plugins.dynamic_resources.extended_resources import CLASS_PREFIX, BackedResources
@@ -224,7 +224,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return _divide(total, weights) if scores is None else _divide(2 * total + weights, 2 * weights)
 
     @hookimpl
-    def placement_score(self, group: PodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int]:
+    def placement_score(self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int]:
         """Score by the share of all nodes' resources in use with the pods, whatever the strategy for nodes is.
 
         Resources that a device class backs do not count.

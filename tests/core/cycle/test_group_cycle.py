@@ -93,7 +93,8 @@ def test_group_without_a_minimum_is_scheduled_with_one_member() -> None:
 
 def test_group_without_a_minimum_is_unschedulable_if_no_pod_fits() -> None:
     simulation = simulate([*nodes(1), basic("g"), *members("g", 2, cpu="9")])
-    assert condition(simulation, "g") == ("False", "Unschedulable", f"pod group is unschedulable, {NO_VICTIMS}")
+    text = f"pod group is unschedulable, minCount (1) cannot be satisfied: 0 scheduled, 0 remaining, {NO_VICTIMS}"
+    assert condition(simulation, "g") == ("False", "Unschedulable", text)
 
 
 def test_gang_in_a_cluster_without_nodes_is_unschedulable() -> None:

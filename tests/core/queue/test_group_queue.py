@@ -6,7 +6,8 @@ from collections.abc import Hashable
 
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
+from kframework.state.group_trees import GroupTrees, entity_key
 from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.values.status import Code, Status
 from tests.core.queue.rig import NODE_ADD, START, Rig
@@ -25,11 +26,16 @@ class GroupRig:
     def __init__(self) -> None:
         self.rig = Rig()
         self.time = START
-        self.queue = GroupQueue(self.rig, lambda: self.time, Backoff())
+        self.trees = GroupTrees(has_parents=True)
+        self.queue = GroupQueue(self.rig, lambda: self.time, Backoff(), self.trees)
         self.interner = TemplateInterner()
 
-    def put(self, group: PodGroup, before: PodGroup | None = None) -> None:
-        self.queue.on_group_change(before, group)
+    def change(self, old: GenericPodGroup | None, new: GenericPodGroup | None) -> None:
+        self.trees.apply(old, new)
+        self.queue.on_group_change(old, new)
+
+    def put(self, group: GenericPodGroup) -> None:
+        self.change(self.trees.get(entity_key(group)), group)
 
     def add(self, group: str = "g", *numbers: int, priority: int = 0) -> list[PendingPod]:
         pods = members(group, max(numbers) + 1, priority=priority)
@@ -147,14 +153,14 @@ def test_new_pod_joins_its_group_where_that_waits() -> None:
 
 def test_pods_of_a_deleted_group_are_incomplete() -> None:
     rig = rig_with(0, 1)
-    rig.queue.on_group_change(gang("g", 2), None)
+    rig.change(gang("g", 2), None)
     assert rig.queue.count_by_queue()["incomplete"] == 2 and rig.queue.pop() is None
 
 
 def test_group_deleted_during_its_cycle_leaves_incomplete_pods() -> None:
     rig = rig_with(0, 1)
     queued = rig.pop()
-    rig.queue.on_group_change(gang("g", 2), None)
+    rig.change(gang("g", 2), None)
     rig.finish(queued, REJECTED, "g-0", "g-1")
     assert rig.queue.count_by_queue()["incomplete"] == 2
 
@@ -242,7 +248,7 @@ def test_members_whose_bindings_failed_are_one_group_again() -> None:
 def test_pod_that_comes_after_its_group_was_deleted_in_its_cycle_is_kept() -> None:
     rig = rig_with(0)
     queued = rig.pop()
-    rig.queue.on_group_change(gang("g", 2), None)
+    rig.change(gang("g", 2), None)
     rig.add("g", 1)
     rig.finish(queued, REJECTED, "g-0")
     assert rig.queue.count_by_queue()["incomplete"] == 2
@@ -257,8 +263,8 @@ def test_updated_pod_of_a_waiting_group_is_the_new_one() -> None:
 
 def test_group_with_a_new_object_is_popped_with_it() -> None:
     rig = rig_with(0, 1)
-    rig.put(gang("g", 1), gang("g", 2))
-    assert rig.pop().group == gang("g", 1)
+    rig.put(gang("g", 1))
+    assert rig.pop().root == gang("g", 1)
 
 
 def test_member_whose_binding_failed_takes_the_others_along_into_its_backoff() -> None:

@@ -10,7 +10,7 @@ import pytest
 from kframework import Plugin, hookimpl
 from kframework.core.runtime.placement_steps import PlacementSteps
 from kframework.framework.answers import GroupPlacement, PlacedGroup
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup
 from kframework.state.nodes import NodeTable
 from kframework.testing import make_node, stub_handle
 from kframework.values.status import Code, Status
@@ -32,14 +32,14 @@ class Scripted(Plugin):
     answer: object = None
 
     @hookimpl
-    def placement_generate(self, group: PodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
+    def placement_generate(self, group: GenericPodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer  # type: ignore[return-value]  # a wrong answer is told on purpose
 
     @hookimpl
     def placement_score(
-        self, group: PodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable
+        self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable
     ) -> Sequence[int] | Status:
         if isinstance(self.answer, Exception):
             raise self.answer
