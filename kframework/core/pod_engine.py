@@ -274,6 +274,8 @@ class PodEngine(PodOutcomes):
                 turn = self.sources.apply(message)
                 if turn is not None:
                     self.on_source_update(turn)
+        if self._failed_bindings and isinstance(message, Upserted | Bound | Deleted):
+            self.record_late_binding(message.obj.metadata.uid)
 
     def _touch(self, node_names: tuple[str, ...]) -> None:
         nodes = self.cluster.nodes

@@ -29,7 +29,7 @@ from kframework.objects.pod_groups import INITIALLY_SCHEDULED, PodGroupCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, PreemptionEnded
 from kframework.state.pod_groups import GroupKey
-from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
+from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod
 from kframework.values.status import Code, Status
 
 #: The plugins whose gated pods have a condition: from the API server, and of the attempt that preempts.
@@ -54,6 +54,8 @@ class PodOutcomes(Engine):
         self._binding: dict[str, Reservation] = {}
         self._group_bindings: dict[GroupKey, GroupBindings] = {}
         self._running = 0  # runs whose pods are being bound
+        #: The profiles of failed bindings, by pod and node: the API server may execute one later.
+        self._failed_bindings: dict[str, dict[str, Profile]] = {}
 
     def _bind_run(self, run: Run) -> None:
         for attempt in run.attempts:
@@ -216,9 +218,13 @@ class PodOutcomes(Engine):
         self.cluster.waiting.remove(ended.uid)
         if ended.status is None:
             self.queue.done(ended.uid)
+            self._failed_bindings.pop(ended.uid, None)
             self._record_scheduled(reservation.profile, reservation.pod, reservation.node_name)
         else:
             self._binding_failed(reservation, ended.status, ended.rejector)
+            if any(step.name == ended.status.plugin for step in reservation.profile.bind):
+                self._failed_bindings.setdefault(ended.uid, {})[reservation.node_name] = reservation.profile
+            self.record_late_binding(ended.uid)
         if reservation.group is not None:
             self._leave_group_bindings(reservation.group, reservation.pod)
 
@@ -226,6 +232,17 @@ class PodOutcomes(Engine):
         bindings.remove(pod.uid)
         if bindings.is_idle:
             self._group_bindings.pop((pod.namespace, pod.group), None)
+
+    def record_late_binding(self, uid: str) -> None:
+        """Record the event of a pod that a binding brought to its node after it had failed."""
+        if uid in self._binding or uid in self.cluster.assumed:
+            return  # the end of this binding decides
+        placed = self.cluster.pods.get(uid)
+        if placed is None and uid in self.pending:
+            return
+        profiles = self._failed_bindings.pop(uid, {})
+        if placed is not None and placed.node_name in profiles:
+            self._record_scheduled(profiles[placed.node_name], placed, placed.node_name)
 
     def _run_binding_ended(self, bound: RunBinding) -> None:
         """Record the bound pods of a run and requeue the others."""
@@ -251,7 +268,7 @@ class PodOutcomes(Engine):
             self.start_binding(reservation)
         run.end()
 
-    def _record_scheduled(self, profile: Profile, pod: PendingPod, node_name: str) -> None:
+    def _record_scheduled(self, profile: Profile, pod: PodInfo, node_name: str) -> None:
         self.host.record(PodEvent(profile.name, pod, "Scheduled", "Binding", bound_note(pod, node_name)))
 
     def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:

@@ -9,13 +9,15 @@ from random import Random
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 
 from kframework.client.flow_control import FlowControl
 from kframework.client.kube_cluster import KubeCluster
-from kframework.client.transport import Transport
+from kframework.client.transport import Request, Response, Transport, TransportLayer
 from kframework.clock import LoopClock, run_virtual
 from kframework.config.load import parse
 from kframework.config.models import ClientConnection
+from kframework.errors import ClusterError
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
@@ -32,14 +34,20 @@ PODS = 2500
 class Drain:
     """A scheduler that meets many pods at once, over a slow server."""
 
-    def __init__(self, capacity: float, latency: float, faults: Rates | None = None, qps: float = -1.0) -> None:
+    def __init__(
+        self,
+        capacity: float,
+        latency: float,
+        around: Callable[[Transport], Transport] = lambda api: api,
+        qps: float = -1.0,
+        pods: int = PODS,
+    ) -> None:
+        self.pods = pods
         self.loop = asyncio.get_running_loop()
         clock = LoopClock(self.loop)
-        nodes = [make_node(f"n{number}", cpu="1000", memory="1000Gi", pods=PODS) for number in range(3)]
-        self.store = MemoryCluster(clock, [*nodes, *(make_pod(f"p{number}") for number in range(PODS))])
-        api: Transport = InProcessTransport(ApiServer(self.store, clock))
-        if faults is not None:
-            api = self.faulty = FaultyTransport(api, Random(0), faults, clock)
+        nodes = [make_node(f"n{number}", cpu="1000", memory="1000Gi", pods=pods) for number in range(3)]
+        self.store = MemoryCluster(clock, [*nodes, *(make_pod(f"p{number}") for number in range(pods))])
+        api = around(InProcessTransport(ApiServer(self.store, clock)))
         self.server = SlowServer(capacity, latency, api)
         transport = FlowControl(self.server, ClientConnection(qps=qps, burst=100), clock)
         self.scheduler = Scheduler(CONFIGURATION, KubeCluster(transport, clock, random=Random(0)), clock, slice=0.0)
@@ -62,7 +70,7 @@ class Drain:
 def complete(drain: Drain) -> None:
     """Check that every pod was reported once."""
     told = drain.told
-    assert (drain.bound, len(told), set(told.values())) == (PODS, PODS, {1})
+    assert (drain.bound, len(told), set(told.values())) == (drain.pods, drain.pods, {1})
     assert not any(drain.scheduler.outbox.dropped.values())
 
 
@@ -107,10 +115,45 @@ def test_no_event_is_lost_or_duplicated_under_faults() -> None:
     rates = Rates(too_many_requests=0.02, internal_error=0.01, unavailable=0.01, lost=0.002, unanswered=0.004)
 
     async def main() -> None:
-        drain = Drain(400, 0.01, rates)
+        clock = LoopClock(asyncio.get_running_loop())
+        drain = Drain(400, 0.01, lambda api: FaultyTransport(api, Random(0), rates, clock))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(drain.scheduler.run)
             await drain.until(lambda: drain.bound == PODS and drain.scheduler.outbox.is_empty, 3000.0)
+            complete(drain)
+            tasks.cancel_scope.cancel()
+
+    run_virtual(main)
+
+
+class LateBindings(TransportLayer):
+    """Breaks the connections of the first four bindings of each pod, which are executed half a second later."""
+
+    def __init__(self, inner: Transport, tasks: TaskGroup) -> None:
+        super().__init__(inner)
+        self._tasks = tasks
+        self._sent: Counter[str] = Counter()
+
+    async def send(self, request: Request) -> Response:
+        self._sent[request.path] += 1
+        if not request.path.endswith("/binding") or self._sent[request.path] > 4:
+            return await self._inner.send(request)
+        self._tasks.start_soon(self._send_later, request)
+        raise ClusterError("the connection was reset", status=0, retryable=True)
+
+    async def _send_later(self, request: Request) -> None:
+        await asyncio.sleep(0.5)
+        await self._inner.send(request)
+
+
+def test_pod_whose_failed_binding_is_executed_later_has_one_event() -> None:
+    async def main() -> None:
+        async with anyio.create_task_group() as tasks:
+            drain = Drain(1000, 0.01, around=lambda api: LateBindings(api, tasks), pods=2)
+            tasks.start_soon(drain.scheduler.run)
+            await drain.until(lambda: drain.bound == drain.pods, 60.0)
+            await drain.until(lambda: drain.scheduler.outbox.is_empty, 60.0)
+            await asyncio.sleep(10.0)  # the watch shows the last binding
             complete(drain)
             tasks.cancel_scope.cancel()
 
