@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,11 +12,18 @@ from yaml.constructor import SafeConstructor
 
 from kframework.errors import ConfigError, nearest_name, raise_collected
 from kframework.objects.problem import FieldPath, Problem, format_path
+from kframework.objects.text_files import read_text
 
 #: The values of a document, as in JSON.
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
-STDIN = "-"
+#: The maximum number of characters of a file: a ConfigMap has a third, a request to an API server as many.
+_MAX_LENGTH = 3 << 20
+
+#: The maximum number of values of a document, with those that aliases repeat.
+MAX_VALUES = 100_000
+
+_TOO_MANY_VALUES = f"has more than {MAX_VALUES:,} values, counting those that aliases repeat"
 
 _PREFIX = "tag:yaml.org,2002:"
 _PLAIN = {_PREFIX + kind for kind in ("null", "bool", "int", "float")}
@@ -76,22 +82,17 @@ class YamlLocation:
 
 
 def read_source(source: str | Path) -> tuple[str, str]:
-    """Read a file, or standard input when `source` is `-`; return its name for messages and its text."""
-    if source == STDIN:
-        if sys.stdin is None:
-            raise ConfigError("is closed", file="<stdin>")
-        return "<stdin>", sys.stdin.read()
-    try:
-        return str(source), Path(source).read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as cause:
-        raise ConfigError("is not UTF-8 text", file=str(source)) from cause
-    except OSError as cause:
-        raise ConfigError(f"cannot be read: {cause.strerror}", file=str(source)) from cause
+    """Read a file, or stdin when `source` is `-`; return its name for messages and its text; raises ConfigError."""
+    return read_text(source, _MAX_LENGTH, ConfigError)
 
 
 def parse_documents(text: str, file: str | None) -> list[Document]:
     """Parse every non-empty document of a YAML or JSON text; duplicate keys are errors."""
     try:
+        for number, event in enumerate(yaml.parse(text, Loader=yaml.CSafeLoader)):
+            if number > 2 * MAX_VALUES:  # nodes take a hundred times the memory of the text
+                mark = event.start_mark
+                raise ConfigError(_TOO_MANY_VALUES, file=file, line=mark.line + 1 if mark else None)
         roots = [root for root in yaml.compose_all(text, Loader=yaml.CSafeLoader) if root is not None]
     except yaml.MarkedYAMLError as cause:
         line = cause.problem_mark.line + 1 if cause.problem_mark else None
@@ -125,10 +126,6 @@ def parse_configuration_documents(text: str, file: str | None, key: str) -> list
     return parse_documents(held, f"{file}: data.{entry.path[-1]}")
 
 
-#: The maximum number of values of a document, with those that aliases repeat.
-MAX_VALUES = 100_000
-
-
 class _Reader:
     def __init__(self, file: str | None) -> None:
         self._file = file
@@ -145,8 +142,7 @@ class _Reader:
     def _value(self, node: yaml.Node, path: FieldPath) -> Json:
         self._lines.setdefault(path, node.start_mark.line + 1)
         if len(self._lines) > MAX_VALUES:
-            message = f"has more than {MAX_VALUES:,} values, counting those that aliases repeat"
-            raise ConfigError(message, file=self._file, line=self._lines[path[:1]])
+            raise ConfigError(_TOO_MANY_VALUES, file=self._file, line=self._lines[path[:1]])
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node, path)
         if id(node) in self._open:

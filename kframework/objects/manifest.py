@@ -6,7 +6,6 @@ Valid files are read without line numbers: only an error reads the file a second
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -22,6 +21,7 @@ from kframework.objects.codec import locate_decode_error, without_nulls
 from kframework.objects.kinds import Kind, find_kind, reference
 from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta
 from kframework.objects.problem import FieldPath, Problem, format_path
+from kframework.objects.text_files import STDIN, read_text
 from kframework.objects.validation import find_problem
 from kframework.objects.yaml_documents import documents
 
@@ -30,6 +30,9 @@ PARTS = ("spec", "status")
 
 #: The maximum number of refused objects with a line each.
 _MAX_ERRORS = 20
+
+#: The maximum number of characters of a file.
+_MAX_LENGTH = 1 << 30
 
 #: The files of a folder that are cluster files.
 SUFFIXES = (".yaml", ".yml", ".json")
@@ -212,11 +215,7 @@ def read(paths: Iterable[str]) -> Manifest:
 
 def _read_sources(paths: Iterable[str]) -> Iterator[ManifestSource]:
     for path in paths:
-        if path == "-":
-            if sys.stdin is None:
-                raise InputError("is closed", file="<stdin>")
-            yield _create_source("<stdin>", sys.stdin.read())
-        elif Path(path).is_dir():
+        if path != STDIN and Path(path).is_dir():
             files = sorted(file for file in Path(path).rglob("*") if file.suffix in SUFFIXES and file.is_file())
             if not files:
                 raise InputError("no *.yaml, *.yml or *.json file in this folder", file=path)
@@ -226,16 +225,8 @@ def _read_sources(paths: Iterable[str]) -> Iterator[ManifestSource]:
 
 
 def read_source(path: str | Path) -> ManifestSource:
-    """Read a file; raises InputError."""
-    try:
-        return _create_source(str(path), Path(path).read_text(encoding="utf-8-sig"))
-    except OSError as error:
-        raise InputError(error.strerror or str(error), file=str(path)) from error
-    except UnicodeDecodeError as error:
-        raise InputError("not UTF-8 text", file=str(path)) from error
-
-
-def _create_source(name: str, text: str) -> ManifestSource:
+    """Read a file, or stdin for `-`; raises InputError."""
+    name, text = read_text(path, _MAX_LENGTH, InputError)
     if text.startswith("{") and "\n{" in text:
         # JSON objects one after the other, as kubectl reads them, are the documents of YAML on the same lines.
         text = re.sub(r"(?<=})(\s*\n)(?={)", r"\1--- ", text)

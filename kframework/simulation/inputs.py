@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -28,6 +29,9 @@ KINDS_GROUP = "kframework.kinds"
 
 #: The maximum number of unknown fields with a line each.
 _MAX_LINES = 10
+
+#: The maximum number of errors that only `strict` finds: finding the line of each reads the file again.
+_MAX_STRICT_ERRORS = 20
 
 
 def load_simulation_configuration(
@@ -107,7 +111,10 @@ def read_admitted(
         if strict:
             from kframework.simulation.strict import find_strict_errors
 
-            unknown += find_strict_errors(manifest)
+            errors = find_strict_errors(manifest)
+            unknown += islice(errors, _MAX_STRICT_ERRORS)
+            if next(errors, None) is not None:
+                unknown.append(InputError("and more"))
     if filenames and not (manifest.objects or manifest.skipped):
         notify_user("warning", f"no objects in {', '.join(filenames)}")
     if unknown:

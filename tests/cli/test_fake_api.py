@@ -99,7 +99,7 @@ def test_misspelt_file_is_not_served_by_strict(run: Command, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("arguments", "code", "line"),
     [
-        (["-f", "none-such"], 1, "error: none-such: No such file or directory"),
+        (["-f", "none-such"], 1, "error: none-such: cannot be read: No such file or directory"),
         (["--port", "-1"], 2, "error: Invalid value for '--port': must be greater than or equal to 0"),
     ],
 )

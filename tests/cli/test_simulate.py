@@ -215,7 +215,7 @@ def test_unknown_fields_are_warned_of_and_refused_by_strict(run: Command, cluste
 
 def test_missing_files_are_reported(run: Command, cluster: Path, file: Path) -> None:
     missing = "No such file or directory"
-    assert run("simulate", "-f", file) == (1, "", f"error: {file}: {missing}\n")
+    assert run("simulate", "-f", file) == (1, "", f"error: {file}: cannot be read: {missing}\n")
     assert run("simulate", "-f", cluster, "--config", file) == (1, "", f"error: {file}: cannot be read: {missing}\n")
     trace = file / "trace"
     assert run("simulate", "-f", cluster, "--trace", trace) == (1, "", f"error: {trace}: {missing}\n")

@@ -222,7 +222,7 @@ def test_invalid_patterns_are_rejected(file: Path, text: str, message: str) -> N
 
 
 def test_missing_device_file_raises() -> None:
-    with pytest.raises(InputError, match="none: No such file or directory"):
+    with pytest.raises(InputError, match="none: cannot be read: No such file or directory"):
         read("none")
 
 
