@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +85,14 @@ def test_every_metric_of_kube_scheduler_exists_or_has_a_reason_to_be_omitted(min
 
 def test_no_reason_is_given_for_a_metric_that_no_minor_has() -> None:
     assert set[str]().union(*KUBE_SCHEDULER.values()) >= LEFT_OUT.keys()
+
+
+def test_page_names_the_metrics_that_are_missing_and_no_others() -> None:
+    page = (Path(__file__).parents[3] / "docs/reference/metrics.md").read_text().partition("## What is missing")[2]
+    patterns = re.findall("`([a-z_*]+)`", page.partition("\n## ")[0])
+    names = LEFT_OUT.keys() | OURS["1.36"].keys() | OURS["1.37"].keys()
+    named = {name for name in names if any(fnmatch(name.removeprefix("scheduler_"), each) for each in patterns)}
+    assert named == LEFT_OUT.keys()
 
 
 @pytest.mark.parametrize("minor", MINORS)
