@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 import msgspec
@@ -26,9 +26,10 @@ from kframework.testing.conformance.cases import Case, Fact, Uncompared, compare
 from kframework.testing.conformance.claims import ClaimRecorder
 from kframework.testing.conformance.recorded_cluster import RecordedCluster
 
+_BASIC = PodGroupSchedulingPolicy(basic=CHOSEN)
+#: The fields in which 1.37 demands that members are equal, with their defaults.
+_EQUAL = {"priority": 0, "scheduler_name": "default-scheduler", "preemption_policy": "PreemptLowerPriority"}
 _MODES = {"": None, "Pod": DisruptionMode(single=CHOSEN), "PodGroup": DisruptionMode(all=CHOSEN)}
-#: Scenarios in which 1.37 decides otherwise than the alpha.
-_CHANGED = frozenset({"preempt_group", "preempt_pods", "own_members", "nominated", "missing", "deleting"})
 
 
 class AlphaGroupSpec(ApiStruct, frozen=True, kw_only=True):
@@ -54,21 +55,25 @@ class GroupInput(RecordedCluster, frozen=True, kw_only=True):
     pod_groups: tuple[AlphaGroup, ...] = ()
 
     def groups(self) -> Iterator[PodGroup]:
-        """Yield the groups as Kubernetes 1.37 has them; MixedPrioritiesError where it would refuse their members."""
+        """Yield the groups as Kubernetes 1.37 has them; without the gate for gangs, a gang was a group like others."""
+        has_gangs = self.feature_gates.get("GangScheduling", False)
         for alpha in self.pod_groups:
             spec, key = alpha.spec, (alpha.metadata.namespace, alpha.metadata.name)
-            priorities = {pod.spec.priority or 0 for pod in (*self.pending, *self.pods) if _group_of(pod) == key}
-            if len(priorities) > 1:
-                raise MixedPrioritiesError
+            members = (pod for pod in (*self.pending, *self.pods) if _group_of(pod) == key)
             yield PodGroup(
                 metadata=alpha.metadata,
                 spec=PodGroupSpec(
-                    scheduling_policy=spec.scheduling_policy,
+                    scheduling_policy=spec.scheduling_policy if has_gangs else _BASIC,
                     scheduling_constraints=spec.scheduling_constraints,
                     disruption_mode=_MODES[spec.disruption_mode],
-                    priority=next(iter(priorities), spec.priority),
+                    priority=next((pod.spec.priority or 0 for pod in members), spec.priority),
                 ),
             )
+
+    def nominated(self) -> Iterator[Pod]:
+        """Yield the nominated pods as 1.36 counted them: pods in no queue are there without requests and priority."""
+        for pod in self.nominated_pods:
+            yield replace(pod, spec=replace(pod.spec, containers=(), priority=0))
 
     def gates(self) -> Mapping[str, bool]:
         """Return the gates of 1.37 with which it decides the case."""
@@ -76,15 +81,12 @@ class GroupInput(RecordedCluster, frozen=True, kw_only=True):
         return {name: is_on for name, is_on in self.feature_gates.items() if name in kept}
 
 
-class MixedPrioritiesError(ValueError):
-    """Raised for a group whose members differ in priority."""
-
-
 class MemberResult(ApiStruct, frozen=True, kw_only=True):
     """What became of a member: `bound` to its node, `failed`, or `dropped`."""
 
     outcome: str
     node: str = ""
+    nominated_node: str = ""
 
 
 class GroupResult(ApiStruct, frozen=True, kw_only=True):
@@ -96,33 +98,38 @@ class GroupResult(ApiStruct, frozen=True, kw_only=True):
     pre_enqueue: dict[str, dict[str, dict[str, str]]] = msgspec.field(default_factory=dict)
     order: tuple[str, ...] = ()
     members: dict[str, MemberResult] = msgspec.field(default_factory=dict)
+    victims: tuple[str, ...] = ()
 
 
 def compare(case: Case, registry: Registry) -> Iterator[Fact | Uncompared]:
     """Compare who is held back, the order of the walk and what becomes of each member, or say why not."""
     recorded = case.input_as(GroupInput)
-    reason = reason_to_pass_over(case, recorded)
+    expected = [case.result_as(result, GroupResult) for result in case.expect_any_of or (case.expect,)]
+    reason = reason_to_pass_over(recorded, expected[0])
     if reason:
         yield Uncompared("answers", reason)
         return
-    expected = [case.result_as(result, GroupResult) for result in case.expect_any_of or (case.expect,)]
     got = decide(recorded, registry)
-    if len(expected[0].pre_enqueue) < len(recorded.pending) and expected[0].pre_enqueue:
-        yield Uncompared("order and members", "1.37 holds a group back with each of its pods")
-        got = GroupResult(pre_enqueue=got.pre_enqueue)
-        expected = [GroupResult(pre_enqueue=result.pre_enqueue) for result in expected]
-    closest = got if got in expected else expected[0]
-    if closest.members != got.members and any(_has_pod_affinity(pod) for pod in recorded.pending):
-        yield Uncompared("members", "1.36 does not see the affinity of members that it placed before")
-        closest = replace(closest, members=got.members)
+    reason = reason_to_pass_members_over(recorded, expected[0])
+    if expected[0].pre_enqueue and len(expected[0].pre_enqueue) < len(recorded.pending):
+        reason = "1.37 holds a group back with each of its pods"
+        expected, got = [replace(each, order=()) for each in expected], replace(got, order=())
+    closest = next((each for each in expected if each.members == got.members), expected[0])
+    if closest.members != got.members:
+        reason = reason or _reason_to_differ(recorded.pending)
     yield from compare_keys(closest.pre_enqueue, got.pre_enqueue, "preEnqueue")
-    yield Fact(("order",), list(closest.order), list(got.order))
-    yield from compare_keys(closest.members, got.members, "members")
+    dropped = {name for name, each in closest.members.items() if each.outcome == "dropped"}
+    yield Fact(("order",), [name for name in closest.order if name not in dropped], list(got.order))
+    if reason:
+        yield Uncompared("members", reason)
+    else:
+        yield from compare_keys(closest.members, got.members, "members")
 
 
 def decide(recorded: GroupInput, registry: Registry) -> GroupResult:
     """Run the cycle of the group in an engine with the gates of 1.37."""
-    inputs = replace(recorded, feature_gates=dict(recorded.gates()))
+    others = tuple(recorded.nominated())
+    inputs = replace(recorded, feature_gates=dict(recorded.gates()), nominated_pods=others)
     engine = inputs.engine(registry)
     for subject in (*recorded.groups(), *recorded.pending):
         engine.offer(Upserted(subject))
@@ -150,26 +157,33 @@ def decide(recorded: GroupInput, registry: Registry) -> GroupResult:
     )
 
 
-def reason_to_pass_over(case: Case, recorded: GroupInput) -> str:
-    """Return why 1.37 may decide a case otherwise, "" if its answers must agree."""
-    scenario = case.id.rpartition("-")[2]
-    if scenario in _CHANGED:
-        return f"1.37 decides {scenario} otherwise"
-    try:
-        groups = list(recorded.groups())
-    except MixedPrioritiesError:
-        return "members differ in priority"
-    if not recorded.feature_gates.get("GangScheduling") and any(each.spec.scheduling_policy.gang for each in groups):
-        return "1.37 has no groups without gangs"
-    members = (*recorded.pending, *(pod for pod in recorded.pods if _group_of(pod) == _group_of(recorded.pending[0])))
-    for what in ("scheduler_name", "preemption_policy"):
-        if len({getattr(pod.spec, what) for pod in members}) > 1:
+def reason_to_pass_over(recorded: GroupInput, expected: GroupResult) -> str:
+    """Return why 1.37 may decide all of a case otherwise, "" if its answers must agree."""
+    if len({pod.spec.scheduler_name for pod in recorded.pending}) > 1:
+        return "pods of another scheduler are in another queue"
+    known = {(group.metadata.namespace, group.metadata.name) for group in recorded.groups()}
+    if _group_of(recorded.pending[0]) not in known and not expected.pre_enqueue:
+        return "1.37 schedules no pod whose group does not exist"
+    return ""
+
+
+def reason_to_pass_members_over(recorded: GroupInput, expected: GroupResult) -> str:
+    """Return why 1.37 may decide otherwise what becomes of the members, "" if its answers must agree."""
+    group = _group_of(recorded.pending[0])
+    members = (*recorded.pending, *(pod for pod in recorded.pods if _group_of(pod) == group))
+    for what, default in _EQUAL.items():
+        if len({getattr(pod.spec, what) or default for pod in members}) > 1:
             return f"members differ in {what.replace('_', ' ')}"
-    if recorded.nominated_pods and any(pod.status.nominated_node_name for pod in recorded.pending):
-        return "it is not known when 1.36 counts other nominated pods beside nominated members"
-    lowest = min((pod.spec.priority or 0 for pod in recorded.pending), default=0)
-    if any((pod.spec.priority or 0) < lowest for pod in recorded.pods):
-        return "1.37 may evict pods of lower priority"
+    if expected.victims or any(each.nominated_node for each in expected.members.values()):
+        return "1.37 preempts for the whole group, and not in the walk"
+    return ""
+
+
+def _reason_to_differ(pending: Sequence[Pod]) -> str:
+    if any(map(_has_pod_affinity, pending)):
+        return "1.36 does not see the affinity of members that it placed before"
+    if sum(bool(pod.status.nominated_node_name) for pod in pending) > 1:
+        return "1.36 does not keep the rooms of nominated members from each other"
     return ""
 
 

@@ -11,10 +11,18 @@ from kframework.core.runtime.registry import Registry
 from kframework.objects import DisruptionMode
 from kframework.objects.pod_groups import CHOSEN
 from kframework.testing.conformance.cases import Case, Fact
-from kframework.testing.conformance.group import GroupInput, compare, decide, reason_to_pass_over
+from kframework.testing.conformance.group import (
+    GroupInput,
+    GroupResult,
+    compare,
+    decide,
+    reason_to_pass_members_over,
+    reason_to_pass_over,
+)
 
 GANG = {"gang": {"minCount": 2}}
 DIFFERS = "members differ in scheduler name"
+PREEMPTS = "1.37 preempts for the whole group, and not in the walk"
 ALL_GATES = {"GenericWorkload": True, "GangScheduling": True}
 
 
@@ -55,22 +63,50 @@ def test_gates_that_1_37_folded_into_one_are_left_out() -> None:
     assert recorded.gates() == {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True}
 
 
+def result(**fields: Any) -> GroupResult:
+    return msgspec.convert({"order": [], **fields}, GroupResult)
+
+
 @pytest.mark.parametrize(
-    ("recorded", "reason"),
+    ("recorded", "expected", "reason"),
     [
-        (case(), ""),
-        (case("preempt_group"), "1.37 decides preempt_group otherwise"),
-        (case(pending=[pod("a", 1), pod("b", 2)]), "members differ in priority"),
-        (case(featureGates={"GenericWorkload": True}), "1.37 has no groups without gangs"),
-        (case(featureGates={"GenericWorkload": True}, spec={"schedulingPolicy": {"basic": {}}}), ""),
-        (case(pods=[pod("low", 1, "")]), "1.37 may evict pods of lower priority"),
-        (case(pods=[pod("same", 3, "")]), ""),
-        (case(pods=[pod("other", 3) | {"spec": {**pod("other", 3)["spec"], "schedulerName": "mine"}}]), DIFFERS),
-        (case(spec={"schedulingConstraints": {"topology": [{"key": "zone"}]}}), ""),
+        (case(), result(), ""),
+        (case(pending=[pod("a", 1), pod("b", 2)]), result(), "members differ in priority"),
+        (case(pods=[pod("low", 1, "")]), result(), ""),
+        (case(pods=[pod("low", 1, "")]), result(victims=["team/low"]), PREEMPTS),
+        (case(), result(members={"team/a": {"outcome": "failed", "nominatedNode": "n"}}), PREEMPTS),
+        (
+            case(pods=[pod("other", 3) | {"spec": {**pod("other", 3)["spec"], "schedulerName": "mine"}}]),
+            result(),
+            DIFFERS,
+        ),
+        (case(spec={"schedulingConstraints": {"topology": [{"key": "zone"}]}}), result(), ""),
     ],
 )
-def test_case_that_1_37_may_decide_otherwise_is_passed_over(recorded: Case, reason: str) -> None:
-    assert reason_to_pass_over(recorded, recorded.input_as(GroupInput)) == reason
+def test_members_that_1_37_may_decide_otherwise_are_passed_over(
+    recorded: Case, expected: GroupResult, reason: str
+) -> None:
+    assert reason_to_pass_members_over(recorded.input_as(GroupInput), expected) == reason
+
+
+def test_case_in_which_1_37_schedules_nothing_is_passed_over() -> None:
+    recorded = case(podGroups=[]).input_as(GroupInput)
+    assert reason_to_pass_over(recorded, result()) == "1.37 schedules no pod whose group does not exist"
+    assert reason_to_pass_over(recorded, result(preEnqueue={"team/a": {}})) == ""
+    mixed = [pod("a"), pod("b") | {"spec": {**pod("b")["spec"], "schedulerName": "mine"}}]
+    recorded = case(pending=mixed).input_as(GroupInput)
+    assert reason_to_pass_over(recorded, result()) == "pods of another scheduler are in another queue"
+
+
+def test_gang_without_the_gate_for_gangs_is_a_group_like_others() -> None:
+    (group,) = case(featureGates={"GenericWorkload": True}).input_as(GroupInput).groups()
+    assert group.spec.scheduling_policy.gang is None and group.spec.scheduling_policy.basic is not None
+
+
+def test_nominated_pod_of_a_case_is_in_no_queue_and_counts_without_requests() -> None:
+    nominated = pod("other", 7, "") | {"status": {"nominatedNodeName": "n"}}
+    (found,) = case(nominatedPods=[nominated]).input_as(GroupInput).nominated()
+    assert (found.spec.priority, found.spec.containers, found.status.nominated_node_name) == (0, (), "n")
 
 
 NODE = {"metadata": {"name": "n"}, "status": {"allocatable": {"pods": "1", "cpu": "4"}}}
