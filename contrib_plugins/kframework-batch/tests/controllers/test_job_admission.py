@@ -39,6 +39,12 @@ def test_missing_fields_have_defaults() -> None:
     assert (spec.min_available, spec.max_retry, spec.queue, spec.scheduler_name) == (4, 3, "default", "volcano")
 
 
+def test_minimum_has_one_value_besides_the_default() -> None:
+    metadata = ObjectMeta(name="j", namespace="default", annotations={"kframework.dev/minimum": "least"})
+    subject = replace(job(task("a")), metadata=metadata)
+    assert find_problems(subject) == "annotation kframework.dev/minimum is 'least', valid is smallest"
+
+
 def test_default_queue_can_be_changed() -> None:
     assert with_defaults(job(task()), "volcano", "q").spec.queue == "q"
     assert with_defaults(job(task(), queue="r"), "volcano", "q").spec.queue == "r"

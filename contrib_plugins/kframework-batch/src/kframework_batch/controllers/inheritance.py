@@ -34,5 +34,9 @@ def min_resources(pods: Iterable[tuple[PodSpec, int]]) -> ResourceList:
     total = Resource()
     for spec, number in pods:
         if number > 0:
-            total.add(Resource(on_node_requests(Pod(spec=spec))).times(number))
+            total.add(pod_requests(spec).times(number))
     return {name: format_quantity(name, amount) for name, amount in total.items() if amount}
+
+
+def pod_requests(spec: PodSpec) -> Resource:
+    return Resource(on_node_requests(Pod(spec=spec)))

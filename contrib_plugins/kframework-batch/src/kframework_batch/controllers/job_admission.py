@@ -16,6 +16,9 @@ from kframework_batch.controllers.job_pods import is_acyclic, pod_name
 from kframework_batch.objects import Job, JobPolicy, NetworkTopology, TaskSpec
 from kframework_batch.queue import DEFAULT_QUEUE
 
+#: The annotation of a job that says which tasks make its minimum, and its value.
+MINIMUM, SMALLEST = "kframework.dev/minimum", "smallest"
+
 #: The default of a job's maxRetry.
 _MAX_RETRY = 3
 
@@ -80,6 +83,9 @@ def _problems(job: Job) -> Iterator[str]:
         yield f"duplicated task name {name}"
     for task in spec.tasks:
         yield from _task_problems(job, task)
+    minimum = job.metadata.annotations.get(MINIMUM, SMALLEST)
+    if minimum != SMALLEST:
+        yield f"annotation {MINIMUM} is {minimum!r}, valid is {SMALLEST}"
     if spec.min_available > sum(task.replicas for task in spec.tasks):
         yield "job 'minAvailable' should not be greater than total replicas in tasks"
     if not is_acyclic(spec.tasks):

@@ -13,7 +13,13 @@ from kframework import ClusterError
 from kframework.engine import Cluster
 from kframework.objects import ApiObject, ConfigMap, LabelSelector, ObjectMeta, Pod, ResourceList, kind_of
 from kframework_batch.controllers.controller import delete_if_exists
-from kframework_batch.controllers.inheritance import inherited_annotations, inherited_labels, min_resources
+from kframework_batch.controllers.inheritance import (
+    inherited_annotations,
+    inherited_labels,
+    min_resources,
+    pod_requests,
+)
+from kframework_batch.controllers.job_admission import MINIMUM, SMALLEST
 from kframework_batch.controllers.job_plugins.installed import create_plugins
 from kframework_batch.controllers.job_plugins.job_plugin import JobPlugin
 from kframework_batch.controllers.job_pods import (
@@ -110,9 +116,10 @@ def unsupported_fields(job: Job) -> list[str]:
 
 
 def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
-    """Sum the requests of as many pods as must run, those of important tasks first."""
+    """Sum the requests of as many pods as must run: those of important tasks first, then in the order of the spec."""
     spec = job.spec
-    tasks = sorted(spec.tasks, key=lambda task: -priority_of(task.template.spec.priority_class_name))
+    tasks = _smallest_first(spec.tasks) if job.metadata.annotations.get(MINIMUM) == SMALLEST else spec.tasks
+    tasks = sorted(tasks, key=lambda task: -priority_of(task.template.spec.priority_class_name))
     least = [task.min_available or 0 for task in tasks]
     if spec.min_available < sum(least):
         least = [0] * len(tasks)
@@ -122,6 +129,12 @@ def _min_resources(job: Job, priority_of: PriorityOf) -> ResourceList:
         left -= more
         pods.append((task.template.spec, minimum + more))
     return min_resources(pods)
+
+
+def _smallest_first(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
+    """Sort tasks so that each comes before those whose pods request as much of every resource, or more."""
+    requests = {task.name: pod_requests(task.template.spec) for task in tasks}
+    return sorted(tasks, key=lambda task: sum(each.fits(requests[task.name]) for each in requests.values()))
 
 
 class PluginObjects:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kframework_batch.controllers.job_admission import with_defaults
+from kframework_batch.controllers.job_admission import MINIMUM, SMALLEST, with_defaults
 from kframework_batch.controllers.job_objects import build_pod, build_pod_group, unsupported_fields
 from kframework_batch.controllers.job_plugins.installed import Env
 from kframework_batch.objects import Job, JobSpec, JobStatus, NetworkTopology, PartitionPolicy, SubGroupPolicy, TaskSpec
@@ -102,6 +103,22 @@ def test_scheduler_and_priority_of_the_template_take_precedence() -> None:
     subject = job(task("a", 1, priority="low"))
     template = subject.spec.tasks[0]
     assert build_pod(subject, template, 0).spec.priority_class_name == "low"
+
+
+@pytest.mark.parametrize(("annotations", "cpu"), [({}, "11"), ({MINIMUM: SMALLEST}, "3")])
+def test_min_resources_are_those_of_the_smallest_tasks_if_the_job_says_so(
+    annotations: dict[str, str], cpu: str
+) -> None:
+    tasks = task("big", 1, 0, cpu=9), task("small", 2, 0, cpu=1), task("first", 1, 1, cpu=1)
+    subject = job(*tasks, annotations=annotations, least=3)
+    assert build_pod_group(subject, lambda name: 0).spec.min_resources == {"cpu": cpu}
+
+
+def test_important_tasks_come_before_small_ones() -> None:
+    subject = job(
+        task("small", 1, 0), task("big", 1, 0, cpu=9, priority="low"), annotations={MINIMUM: SMALLEST}, least=1
+    )
+    assert build_pod_group(subject, {"": 0, "low": 1, "high": 0}.__getitem__).spec.min_resources == {"cpu": "9"}
 
 
 _TASKS = st.lists(
