@@ -36,7 +36,7 @@ from kframework.config.models import (
 from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
-from kframework.values.feature_gates import FeatureGates
+from kframework.values.feature_gates import MISSING_FEATURES, FeatureGates
 
 #: Removed versions of the configuration, with the Kubernetes version that removed them.
 _REMOVED_VERSIONS = {
@@ -179,7 +179,8 @@ def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configurat
 def gate_warnings(options: Options) -> list[str]:
     """Return a warning about feature gates that change nothing here, if there are any."""
     names = options.gates.without_effect()
-    return [f"feature gates without effect here: {', '.join(names)}"] if names else []
+    described = [f"{name} ({MISSING_FEATURES[name]})" if name in MISSING_FEATURES else name for name in names]
+    return [f"feature gates without effect here: {', '.join(described)}"] if names else []
 
 
 def options_of(document: YamlLocation) -> Options:

@@ -100,12 +100,29 @@ _NEEDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 
-#: The gates that change what kframework decides. Other features are always there, or never.
+#: The gates that change what kframework decides or serves. Other features are always there, or never.
 EFFECTIVE_GATES: Final = frozenset(
     {
-        *("DRADeviceTaintRules", "DRAFractionalCapacityRange", "GenericWorkload"),
-        *("StorageCapacityScoring", "TopologyAwareWorkloadScheduling", "VolumeLimitScaling"),
-        "WorkloadWithJob",
+        *("CompositePodGroup", "DRADeviceTaintRules", "DRAFractionalCapacityRange", "DRAWorkloadResourceClaims"),
+        *("GenericWorkload", "PodGroupPreemptionPolicy", "StorageCapacityScoring", "TopologyAwareWorkloadScheduling"),
+        *("VolumeLimitScaling", "WorkloadWithJob"),
+    }
+)
+
+#: What is missing here if a gate without effect is turned on that is off by default in the latest minor.
+MISSING_FEATURES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "DRADerivedAttributes": "no attributes of devices are derived from others",
+        "DRADeviceCompatibilityGroups": "compatibility groups of devices are ignored",
+        "DRAListTypeAttributes": "constraints of claims do not compare lists",
+        "DRANodeAllocatableResources": "devices do not count as resources of their node",
+        "DRAOptionalNodeOperations": "skipNodeOperations of devices is ignored",
+        "DRAResourcePoolStatus": "requests for the status of pools are not answered",
+        "InPlacePodVerticalScalingSchedulerPreemption": "no pod is preempted for a deferred resize",
+        "InterPodAffinityHostnameFastPath": "it changes only the speed of kube-scheduler",
+        "SchedulerAsyncAPICalls": "API calls are asynchronous in any case",
+        "SchedulerPreQueueingHints": "it changes only the speed of kube-scheduler",
+        "TaintTolerationComparisonOperators": "tolerations with Lt or Gt are rejected",
     }
 )
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from kframework.values.feature_gates import FeatureGates, parse_emulated_version, parse_feature_gates
+from kframework.values.feature_gates import (
+    EFFECTIVE_GATES,
+    MISSING_FEATURES,
+    FeatureGates,
+    parse_emulated_version,
+    parse_feature_gates,
+)
 
 
 @pytest.mark.parametrize(
@@ -95,6 +103,19 @@ def test_gates_that_change_nothing_are_listed() -> None:
         "DRAConsumableCapacity",
         "HPAScaleToZero",
     ]
+
+
+def test_every_gate_that_is_off_has_an_effect_or_says_what_is_missing() -> None:
+    gates = FeatureGates("1.37")
+    off = {name for name, _, is_on in gates.features() if not is_on}
+    assert off == (EFFECTIVE_GATES & off) | MISSING_FEATURES.keys()
+    assert not EFFECTIVE_GATES & MISSING_FEATURES.keys()
+
+
+def test_page_says_what_each_gate_does_or_lacks() -> None:
+    page = (Path(__file__).parents[2] / "docs/reference/configuration.md").read_text()
+    assert [f"`{name}`" for name in EFFECTIVE_GATES if f"`{name}`" not in page] == []
+    assert [row for name, what in MISSING_FEATURES.items() if (row := f"| `{name}` | {what} |") not in page] == []
 
 
 def test_settings_are_parsed_as_go_reads_booleans() -> None:
