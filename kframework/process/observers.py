@@ -35,7 +35,7 @@ EngineViewFactory = Callable[[E, History], EngineView[E]]
 
 #: What becomes of the group that a pod names in `spec.schedulingGroup`.
 _IGNORED_GROUP = (
-    "spec.schedulingGroup is ignored, as the feature gate GenericWorkload is off: "
+    "spec.schedulingGroup is ignored without the feature gate GenericWorkload of Kubernetes 1.37: "
     "the pods of groups are scheduled one by one"
 )
 

@@ -161,7 +161,7 @@ def report_groups(manifest: Manifest, gates: FeatureGates = DEFAULT_GATES) -> No
     counts = [f"{count} {kind}" for kind, count in groups.items()]
     counts += [f"spec.schedulingGroup of {format_count(pods, 'pod')}"] if pods else []
     if counts:
-        reason = f"ignored, as the feature gate GenericWorkload is off: {', '.join(counts)}"
+        reason = f"ignored without the feature gate GenericWorkload of Kubernetes 1.37: {', '.join(counts)}"
         notify_user("notice", f"{reason}; the pods of groups are scheduled one by one")
 
 

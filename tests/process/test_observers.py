@@ -109,7 +109,7 @@ def test_pods_that_name_a_group_are_reported_once_each() -> None:
             for pod in simulation.cluster.objects(Pod)
         }
     message = (
-        "spec.schedulingGroup is ignored, as the feature gate GenericWorkload is off: "
+        "spec.schedulingGroup is ignored without the feature gate GenericWorkload of Kubernetes 1.37: "
         "the pods of groups are scheduled one by one"
     )
     assert conditions == {"in": [message], "out": [message], "alone": []}

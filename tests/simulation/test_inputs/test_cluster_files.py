@@ -34,7 +34,7 @@ def test_files_without_objects_are_reported(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err == f"warning: no objects in {file}\n"
 
 
-ANOTHER, LATER = "ignored, as another version than", "ignored, as the feature gate GenericWorkload is off:"
+ANOTHER, LATER = "ignored, as another version than", "ignored without the feature gate GenericWorkload of Kubernetes 1.37:"
 
 
 @pytest.mark.parametrize(

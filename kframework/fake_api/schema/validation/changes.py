@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
 from kframework.fake_api.schema.defaults.kinds import with_defaults
 from kframework.fake_api.schema.shared_specs import qos_class
+from kframework.fake_api.schema.validation.conditions import condition_causes
 from kframework.fake_api.schema.validation.pods import container_causes
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
@@ -204,6 +205,8 @@ def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) ->
                 yield from check(before, after)
         case "certificates.k8s.io/v1", "CertificateSigningRequest" if part:
             yield from certificate_request_causes(part, old, new)
+        case "resource.k8s.io/v1", "DeviceTaintRule" if part == "status":
+            yield from condition_causes(entries(new, _CONDITIONS), _CONDITIONS, _MAX_RULE_CONDITIONS)
 
 
 _POD_CHANGES = {"": update_causes, "ephemeralcontainers": ephemeral_causes, "resize": resize_causes}
@@ -212,6 +215,8 @@ _POD_CHANGES = {"": update_causes, "ephemeralcontainers": ephemeral_causes, "res
 _APPROVAL_CONDITIONS = ("Approved", "Denied")
 _PERMANENT_CONDITIONS = (*_APPROVAL_CONDITIONS, "Failed")
 _CONDITIONS = "status.conditions"
+#: The most conditions of a rule that taints devices.
+_MAX_RULE_CONDITIONS = 8
 
 
 def certificate_request_causes(part: str, old: Data, new: Data) -> Iterator[Cause]:
