@@ -358,8 +358,7 @@ class PodEngine(PodOutcomes):
             members = [*(each.pod for each in pods), *scheduled]
             problem = mixed_members(root, members, self.cluster.feature_gates)
             outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)
-            for outcome in outcomes:
-                self._bind_together(outcome.group, profile, [result for _, result in outcome.results])
+            self._bind_together(root, profile, outcomes)
             for each, result in [each for outcome in outcomes for each in outcome.results]:
                 self._apply_result(each, result)
             self.queue.put_back_group(queued, cycle.status)

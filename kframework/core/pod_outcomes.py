@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Iterable
+from functools import partial
 
 from msgspec import to_builtins
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.attempt import AttemptResult
 from kframework.core.cycle.group_bindings import GroupBindings
+from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.engine import Engine
@@ -22,13 +24,12 @@ from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.points import run_placement_feasible, run_unreserve
 from kframework.core.runtime.profile import Profile
 from kframework.errors import ClusterError
-from kframework.framework.answers import GroupProgress
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
-from kframework.objects import PodCondition, PodGroup
+from kframework.objects import GenericPodGroup, PodCondition, PodGroup
 from kframework.objects.pod_groups import INITIALLY_SCHEDULED, PodGroupCondition
 from kframework.state.cluster import ClusterState
+from kframework.state.group_trees import EntityKey, entity_key
 from kframework.state.inbox import BindingEnded, PreemptionEnded
-from kframework.state.pod_groups import GroupKey
 from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod
 from kframework.values.status import Code, Status
 
@@ -52,7 +53,7 @@ class PodOutcomes(Engine):
     def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seed: int) -> None:
         super().__init__(cluster, clock, host, seed)
         self._binding: dict[str, Reservation] = {}
-        self._group_bindings: dict[GroupKey, GroupBindings] = {}
+        self._group_bindings: dict[EntityKey, GroupBindings] = {}
         self._running = 0  # runs whose pods are being bound
         #: The profiles of failed bindings, by pod and node: the API server may execute one later.
         self._failed_bindings: dict[str, dict[str, Profile]] = {}
@@ -89,25 +90,28 @@ class PodOutcomes(Engine):
         self._binding[reservation.pod.uid] = reservation
         self.host.bind(reservation)
 
-    def _bind_together(self, group: PodGroup, profile: Profile, results: Sequence[AttemptResult]) -> None:
+    def _bind_together(self, root: GenericPodGroup, profile: Profile, outcomes: Iterable[GroupOutcome]) -> None:
         """Let no pod of a group be bound before enough of them can be, if they may still fail."""
-        key = group.metadata.namespace, group.metadata.name
-
-        def count_scheduled() -> int:
-            return self.cluster.groups.members(*key).running
-
-        def ask_feasibility(scheduled: int, remaining: int) -> Status | None:
-            return run_placement_feasible(profile.placement_feasible, group, GroupProgress(scheduled, remaining))
-
-        reservations = [outcome for _, outcome in results if isinstance(outcome, Reservation)]
-        may_fail = any(each.profile.pre_bind or each.reserved.verdict is None for each in reservations)
-        safe = count_scheduled() - (len(reservations) if may_fail else 0)
-        if key not in self._group_bindings and ask_feasibility(safe, 0) is None:
-            return
-        bindings = self._group_bindings.setdefault(key, GroupBindings(count_scheduled, ask_feasibility))
-        for reservation in reservations:
-            reservation.group = bindings
-            bindings.add(reservation.pod.uid)
+        reservations = [
+            (outcome.group, each)
+            for outcome in outcomes
+            for _, (_, each) in outcome.results
+            if isinstance(each, Reservation)
+        ]
+        key = entity_key(root)
+        bindings = self._group_bindings.get(key)
+        if bindings is None:
+            if not any(each.profile.pre_bind or each.reserved.verdict is None for _, each in reservations):
+                return
+            bindings = GroupBindings(
+                root, self.cluster.groups, partial(run_placement_feasible, profile.placement_feasible)
+            )
+        for group, reservation in reservations:
+            bindings.add(reservation.pod.uid, group)
+        if key in self._group_bindings or not bindings.has_enough:
+            self._group_bindings[key] = bindings
+            for _, reservation in reservations:
+                reservation.group = bindings
 
     # -- failures --------------------------------------------------------------------------------------------------
 
@@ -231,7 +235,7 @@ class PodOutcomes(Engine):
     def _leave_group_bindings(self, bindings: GroupBindings, pod: PendingPod) -> None:
         bindings.remove(pod.uid)
         if bindings.is_idle:
-            self._group_bindings.pop((pod.namespace, pod.group), None)
+            self._group_bindings.pop(entity_key(bindings.root), None)
 
     def record_late_binding(self, uid: str) -> None:
         """Record the event of a pod that a binding brought to its node after it had failed."""

@@ -189,3 +189,19 @@ async def test_kubectl_shows_policy_workload_and_status(
     table = read((await api.send("GET", f"{path}/podgroups", accept=TABLE)).body)
     assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Policy", "Workload", "Status", "Age"]
     assert table["rows"][0]["cells"][:-1] == cells
+
+
+@pytest.mark.parametrize(
+    ("spec", "cells"),
+    [
+        ({"schedulingPolicy": {"gang": {"minGroupCount": 2}}}, ["c", "Gang", "<none>", "w"]),
+        ({"schedulingPolicy": {"basic": {}}, "parentCompositePodGroupName": "root"}, ["c", "Basic", "root", "w"]),
+    ],
+)
+async def test_kubectl_shows_policy_parent_and_workload_of_trees(spec: Json, cells: list[str]) -> None:
+    api = LocalApi(gates=TREES)
+    spec |= {"workloadRef": {"workloadName": "w", "templateName": "t"}}
+    await api.call("POST", f"{ALPHA}/compositepodgroups", {"metadata": {"name": "c"}, "spec": spec})
+    table = read((await api.send("GET", f"{ALPHA}/compositepodgroups", accept=TABLE)).body)
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Policy", "Parent", "Workload", "Age"]
+    assert table["rows"][0]["cells"][:-1] == cells

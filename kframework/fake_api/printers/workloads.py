@@ -171,12 +171,13 @@ def _group_status(group: Data, now: float) -> str:
     return "Scheduled" if text(scheduled, "status") == "True" else "Unschedulable"
 
 
+def _group_policy(group: Data, now: float) -> str:
+    return "Basic" if value(group, "spec.schedulingPolicy.gang") is None else "Gang"
+
+
 _POD_GROUP = lay_out(
     "Name, Policy, Workload=spec.workloadRef.workloadName|<none>, Status, Age",
-    {
-        "Policy": lambda group, now: "Basic" if value(group, "spec.schedulingPolicy.gang") is None else "Gang",
-        "Status": _group_status,
-    },
+    {"Policy": _group_policy, "Status": _group_status},
 )
 
 
@@ -297,6 +298,12 @@ WORKLOADS = {
         },
     ),
     **{(f"scheduling.k8s.io/{version}", "PodGroup"): _POD_GROUP for version in ("v1alpha3", "v1beta1")},
+    # Without a status: the scheduler of 1.37 writes none.
+    ("scheduling.k8s.io/v1alpha3", "CompositePodGroup"): lay_out(
+        "Name, Policy, Parent=spec.parentCompositePodGroupName|<none>, "
+        "Workload=spec.workloadRef.workloadName|<none>, Age",
+        {"Policy": _group_policy},
+    ),
     ("autoscaling/v1", "Scale"): lay_out("Name, Desired:integer=spec.replicas, Available:integer=status.replicas, Age"),
     ("autoscaling/v2", "HorizontalPodAutoscaler"): lay_out(
         "Name, Reference, Targets, MinPods=spec.minReplicas|<unset>, MaxPods:integer=spec.maxReplicas, "

@@ -1,4 +1,4 @@
-"""The bindings of a gang wait for each other: enough of its pods are bound, or none of them."""
+"""The bindings of a gang, or of a tree, wait for each other: enough of its pods are bound, or none of them."""
 
 from __future__ import annotations
 
@@ -11,42 +11,55 @@ import pytest
 from kframework import Code, CycleState, PendingPod, Plugin, Simulation, Status, Wait, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.group_bindings import GroupBindings
-from kframework.objects import ApiObject, Pod
-from kframework.testing import make_pod
-from tests.support.groups import basic, gang, members, nodes
-
-MINIMUM = 3
+from kframework.objects import ApiObject, GenericPodGroup, Pod, PodGroup
+from kframework.plugins.gang_scheduling import GangScheduling
+from kframework.state.group_trees import POD_GROUP
+from kframework.testing import make_pod, stub_handle
+from tests.support.groups import TREES, basic, below, gang, members, nodes, tree
 
 
 class Bindings:
-    """The bindings of a gang with three pods as its minimum; `decided` has what was decided."""
+    """The bindings of a tree of groups; `decided` has what was decided of each pod."""
 
-    def __init__(self, *preparing: str, others: int = 0) -> None:
-        self.scheduled = len(preparing) + others
+    def __init__(self, root: GenericPodGroup, *below: PodGroup) -> None:
+        handle = stub_handle(objects=(root, *below), feature_gates=TREES.options.gates)
+        self.groups, plugin = handle.pod_groups, GangScheduling(GangScheduling.Args(), handle)
         self.decided: dict[str, str] = {}
-        self.group = GroupBindings(lambda: self.scheduled, self.ask)
-        for uid in preparing:
-            self.group.add(uid)
+        self.bindings = GroupBindings(root, self.groups, plugin.placement_feasible)
 
-    def ask(self, scheduled: int, remaining: int) -> Status | None:
-        if scheduled >= MINIMUM:
-            return None
-        return unschedulable("too few") if scheduled + remaining < MINIMUM else Status(Code.WAIT)
+    def put(self, *uids: str, group: str = "g") -> None:
+        """Put pods on nodes."""
+        for uid in uids:
+            self.groups.assign(uid, ("default", group))
+
+    def add(self, *uids: str, group: str = "g") -> None:
+        """Put pods on nodes that may still fail."""
+        self.put(*uids, group=group)
+        leaf = self.groups.trees.get((POD_GROUP, "default", group))
+        assert isinstance(leaf, PodGroup)
+        for uid in uids:
+            self.bindings.add(uid, leaf)
 
     def ready(self, *uids: str) -> None:
         for uid in uids:
-            self.group.on_decision(uid, lambda uid=uid: self.decide(uid))  # type: ignore[misc]
+            self.bindings.on_decision(uid, lambda uid=uid: self.decide(uid))  # type: ignore[misc]
 
     def decide(self, uid: str) -> None:
-        refusal = self.group.refusal(uid)
-        self.decided[uid] = "bound" if refusal is None else refusal.message
+        refusal = self.bindings.refusal(uid)
+        assert refusal is None or refusal.message.startswith("pod group cannot be bound, minCount (")
+        self.decided[uid] = "bound" if refusal is None else "refused"
 
     def fail(self, uid: str) -> None:
-        self.scheduled -= 1
-        self.group.remove(uid)
+        self.groups.remove(uid)
+        self.bindings.remove(uid)
 
 
-REFUSED = "pod group cannot be bound, too few"
+def gang_of_three(others: int = 0) -> Bindings:
+    """Return the bindings of three pods of a gang that needs three, beside others."""
+    bindings = Bindings(gang("g", 3))
+    bindings.put(*(f"other-{number}" for number in range(others)))
+    bindings.add(*"abc")
+    return bindings
 
 
 @pytest.mark.parametrize(
@@ -54,36 +67,73 @@ REFUSED = "pod group cannot be bound, too few"
     [
         (0, lambda b: b.ready("a", "b"), {}),
         (0, lambda b: b.ready("a", "b", "c"), dict.fromkeys("abc", "bound")),
-        (0, lambda b: (b.ready("a", "b"), b.fail("c")), dict.fromkeys("ab", REFUSED)),
-        (0, lambda b: (b.fail("c"), b.ready("a", "b")), dict.fromkeys("ab", REFUSED)),
-        (0, lambda b: (b.ready("a", "b"), b.group.withdraw("b")), {"a": REFUSED}),
-        (0, lambda b: (b.ready("a"), b.group.withdraw("c")), {}),
+        (0, lambda b: (b.ready("a", "b"), b.fail("c")), dict.fromkeys("ab", "refused")),
+        (0, lambda b: (b.fail("c"), b.ready("a", "b")), dict.fromkeys("ab", "refused")),
+        (0, lambda b: (b.ready("a", "b"), b.bindings.withdraw("b")), {"a": "refused"}),
+        (0, lambda b: (b.ready("a"), b.bindings.withdraw("c")), {}),
         (1, lambda b: b.ready("a", "b"), dict.fromkeys("ab", "bound")),
         (1, lambda b: (b.ready("a", "b"), b.fail("c")), dict.fromkeys("ab", "bound")),
-        (1, lambda b: (b.ready("a"), b.fail("c"), b.fail("b")), {"a": REFUSED}),
+        (1, lambda b: (b.ready("a"), b.fail("c"), b.fail("b")), {"a": "refused"}),
         (3, lambda b: b.ready("a"), {"a": "bound"}),
     ],
 )
 def test_pods_are_bound_once_enough_can_be_and_refused_once_too_few_can(
     others: int, events: Callable[[Bindings], object], expected: dict[str, str]
 ) -> None:
-    bindings = Bindings(*"abc", others=others)
+    bindings = gang_of_three(others)
     events(bindings)
     assert bindings.decided == expected
 
 
 def test_refused_pods_count_no_more_until_they_have_ended() -> None:
-    bindings = Bindings(*"abc")
+    bindings = gang_of_three()
     bindings.ready("a", "b")
     bindings.fail("c")
-    bindings.scheduled += 1
-    bindings.group.add("d")
+    bindings.add("d")
     bindings.ready("d")
-    assert bindings.decided == dict.fromkeys("abd", REFUSED)
+    assert bindings.decided == dict.fromkeys("abd", "refused")
     for uid in "abd":
-        assert not bindings.group.is_idle
+        assert not bindings.bindings.is_idle
         bindings.fail(uid)
-    assert bindings.group.is_idle
+    assert bindings.bindings.is_idle
+
+
+def tree_of_two(minimum: int) -> Bindings:
+    """Return the bindings of the pods a and b of one gang of two, and of c and d of another, in a tree."""
+    bindings = Bindings(tree("root", minimum), below("root", gang("left", 2)), below("root", gang("right", 2)))
+    bindings.add("a", "b", group="left")
+    bindings.add("c", "d", group="right")
+    return bindings
+
+
+@pytest.mark.parametrize(
+    ("minimum", "events", "expected"),
+    [
+        (2, lambda b: b.ready("a", "b", "c"), {}),
+        (2, lambda b: b.ready("a", "b", "c", "d"), dict.fromkeys("abcd", "bound")),
+        (2, lambda b: (b.ready("a", "b"), b.fail("c")), dict.fromkeys("ab", "refused")),
+        (2, lambda b: (b.fail("c"), b.ready("a", "b", "d")), dict.fromkeys("abd", "refused")),
+        (2, lambda b: (b.ready("a", "b", "c"), b.bindings.withdraw("a")), dict.fromkeys("bc", "refused")),
+        (1, lambda b: b.ready("a", "b", "c"), dict.fromkeys("ab", "bound")),
+        (1, lambda b: (b.ready("a", "b", "c"), b.fail("d")), dict.fromkeys("ab", "bound") | {"c": "refused"}),
+        (1, lambda b: (b.ready("a"), b.fail("c"), b.fail("b")), {"a": "refused"}),
+    ],
+)
+def test_pods_of_a_tree_are_bound_once_enough_of_its_groups_can_be(
+    minimum: int, events: Callable[[Bindings], object], expected: dict[str, str]
+) -> None:
+    bindings = tree_of_two(minimum)
+    events(bindings)
+    assert bindings.decided == expected
+
+
+def test_tree_has_enough_if_its_minimum_does_not_need_the_pods_that_may_fail() -> None:
+    assert not tree_of_two(1).bindings.has_enough
+    bindings = tree_of_two(1)
+    bindings.put("e", "f", group="left")
+    assert not bindings.bindings.has_enough  # the other group is a gang, too
+    bindings.put("g", "h", group="right")
+    assert bindings.bindings.has_enough
 
 
 # -- whole gangs -----------------------------------------------------------------------------------------------------
@@ -118,7 +168,7 @@ profiles: [{plugins: {multiPoint: {enabled: [{name: Prepares}]}}}]
 ---
 apiVersion: kframework.dev/v1
 kind: KFrameworkConfiguration
-featureGates: {GenericWorkload: true}
+featureGates: {GenericWorkload: true, TopologyAwareWorkloadScheduling: true, CompositePodGroup: true}
 """)
 BROKEN = Status(Code.ERROR, ("broken",))
 
@@ -165,6 +215,16 @@ def test_gang_is_not_bound_in_part_if_a_pod_fails_before_it_is_bound(
         simulation.run(1)
     assert bound(simulation) == ALL
     assert len(simulation.decisions) > 3
+
+
+def test_no_gang_of_a_tree_is_bound_if_another_one_that_it_needs_fails(run: Callable[..., Simulation]) -> None:
+    leaves = [below("root", gang(name, 2)) for name in "ab"]
+    pods = [*members("a", 2), *members("b", 2)]
+    simulation = run({("pre_bind", "b-1"): BROKEN}, tree("root", 2), *leaves, *pods)
+    for _ in range(30):
+        assert bound(simulation) in ([], ["a-0", "a-1", "b-0", "b-1"])
+        simulation.run(1)
+    assert bound(simulation)
 
 
 def test_pods_wait_until_the_slowest_of_their_gang_is_ready(run: Callable[..., Simulation]) -> None:
