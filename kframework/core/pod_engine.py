@@ -465,6 +465,7 @@ class PodEngine(PodOutcomes):
             plan = plan.for_profile(attempt.timed_profile)
         trace, scope = attempt.trace, attempt.scope
         search = Search(self.cluster, plan, pod, self.rotation, self._ties, trace, self.extenders, scope)
+        search.state.group = attempt.group_state
         self.current_search = search
         return search
 

@@ -1,4 +1,4 @@
-"""The answers of hooks other than a Status, and the Diagnosis that `post_filter` receives."""
+"""The answers of hooks other than a Status, and what hooks after a search receive of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kframework.values.status import Code, Status
 
 if TYPE_CHECKING:
+    from kframework.framework.cycle_state import CycleState
     from kframework.state.nodes import NodeTable
     from kframework.state.pods import PendingPod, PodInfo
     from kframework.values.scores import Scores
@@ -100,6 +101,14 @@ class Diagnosis:
         if self._counts is None:
             self._counts = np.unique(self._rejections[self.nodes.order], return_counts=True)
         return self._counts
+
+
+class RejectedPod(msgspec.Struct, frozen=True, eq=False):
+    """A pod of a PodGroup for which no node was feasible, with what `post_filter` gets of pods without a group."""
+
+    pod: PendingPod
+    state: CycleState
+    diagnosis: Diagnosis
 
 
 class Candidate(msgspec.Struct, frozen=True):

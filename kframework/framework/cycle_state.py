@@ -51,11 +51,13 @@ class CycleState:
     """A store that lives for one attempt: a plugin's early hooks write it, its later ones read it.
 
     An attempt's state is layered on the read-only state of the pod's signature: reads fall through, writes stay on top.
+    `group` is a state that the attempts of a PodGroup's pods share while nodes are looked for; None for other pods.
     """
 
-    __slots__ = ("_parent", "_values")
+    __slots__ = ("_parent", "_values", "group")
 
-    def __init__(self, parent: CycleState | None = None) -> None:
+    def __init__(self, parent: CycleState | None = None, group: CycleState | None = None) -> None:
+        self.group: CycleState | None = group
         self._parent = parent
         self._values: dict[StateKey[object], object] = {}
 
@@ -86,13 +88,13 @@ class CycleState:
 
     def with_parent(self, parent: CycleState) -> CycleState:
         """Return the state with the same writes on top of another one."""
-        state = CycleState(parent)
+        state = CycleState(parent, self.group)
         state._values = self._values
         return state
 
     def clone(self) -> CycleState:
         """Copy the state for a what-if: values that can clone themselves are copied, all others shared."""
-        copy = CycleState()
+        copy = CycleState(group=self.group)
         for key in self:
             value = self[key]
             # `isinstance(value, Cloneable)` would take ten microseconds, and every dry run clones.

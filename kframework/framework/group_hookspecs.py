@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol, runtime_checkable
 import pluggy
 
 if TYPE_CHECKING:
-    from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup, PreemptForGroup
+    from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup, PreemptForGroup, RejectedPod
     from kframework.framework.handle import FindNodes
     from kframework.objects import GenericPodGroup
     from kframework.state.nodes import NodeTable
@@ -75,14 +75,18 @@ class PodGroupPostFilterPlugin(Protocol):
 
     @hookspec
     def pod_group_post_filter(
-        self, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+        self,
+        group: GenericPodGroup,
+        pods: Sequence[PendingPod],
+        rejected: Sequence[RejectedPod],
+        find_nodes: FindNodes,
     ) -> PreemptForGroup | Status | None:
         """Propose what would make the group schedulable; change nothing here.
 
-        Only if the group's Status is Unschedulable. `pods` are those that wait, in order; `find_nodes` looks for their
-        nodes again, for example in a what-if without some pods, and does not ask extenders. PreemptForGroup: the engine
-        nominates and evicts. Success: wait, and keep nominations. Success and UnschedulableAndUnresolvable end it,
-        Unschedulable lets the next plugin try, all else is an error of the group. Its Status ends with the reasons
-        given here.
+        Only if the group's Status is Unschedulable. `pods` are those that wait, in order; `rejected` those of them for
+        which no node was feasible. `find_nodes` looks for the nodes of all of them again, for example in a what-if
+        without some pods, and does not ask extenders. PreemptForGroup: the engine nominates and evicts. Success: wait,
+        and keep nominations. Success and UnschedulableAndUnresolvable end it, Unschedulable lets the next plugin try,
+        all else is an error of the group. Its Status ends with the reasons given here.
         """
         not_implemented()

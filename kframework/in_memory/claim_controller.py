@@ -1,4 +1,7 @@
-"""The ResourceClaim controller of a cluster in memory, without claims of pod groups; it also deletes claims of pods."""
+"""The ResourceClaim controller of a cluster in memory; it also deletes the claims that it created for templates.
+
+With the gate DRAWorkloadResourceClaims it creates one claim for a PodGroup if its pods name a template of the group.
+"""
 
 from __future__ import annotations
 
@@ -15,85 +18,131 @@ from kframework.objects import (
     ObjectMeta,
     OwnerReference,
     Pod,
+    PodGroup,
     PodResourceClaim,
     PodResourceClaimStatus,
     ResourceClaim,
     ResourceClaimConsumerReference,
     ResourceClaimTemplate,
 )
-from kframework.objects.claims import is_controlled_by
+from kframework.objects.claims import group_consumer, is_controlled_by, is_group_claim
 from kframework.objects.kinds import owner_reference
+from kframework.objects.pod_groups import PodGroupResourceClaimStatus
 from kframework.objects.resource_claims import DELETE_PROTECTION, MAX_RESERVED, POD_CLAIM_NAME
 
 #: The maximum length of a generated name without its suffix; longer halves are both shortened.
 _MAX_BASE_LENGTH = 57
 
+#: The kind, the namespace and the name of a pod or a group with claims.
+_OwnerKey = tuple[type[Pod] | type[PodGroup], Key]
+
 
 class ClaimController(MemoryController):
     """Creates, reserves, releases and deletes claims to devices."""
 
-    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, ResourceClaimTemplate, ResourceClaim)
+    kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodGroup, ResourceClaimTemplate, ResourceClaim)
 
     def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
+        self._groups_have_claims = cluster.feature_gates.has_group_claims
         # Changed objects that are not reconciled yet, in order.
-        self._pods: dict[Key, None] = {}
+        self._owners: dict[_OwnerKey, None] = {}
         self._claims: dict[Key, None] = {}
-        self._pods_without_template: dict[Key, None] = {}  # to retry when a template appears
-        self._claims_by_pod: dict[str, dict[Key, None]] = {}  # claims that a pod uses or owns, by its uid
+        self._without_template: dict[_OwnerKey, None] = {}  # to retry when a template appears
+        self._claims_by_user: dict[str, dict[Key, None]] = {}  # claims that a pod or group uses or owns, by its uid
+        self._members: dict[Key, dict[_OwnerKey, None]] = {}  # pods with claims, by their group
 
     @property
     def idle(self) -> bool:
-        return not (self._pods or self._claims)
+        return not (self._owners or self._claims)
 
     def _receive(self, change: Change) -> None:
         match change.subject:
             case Pod() as pod:
                 # Most have no claims at all, and each is received several times.
-                if not pod.spec.resource_claims and pod.metadata.uid not in self._claims_by_pod:
+                if not pod.spec.resource_claims and pod.metadata.uid not in self._claims_by_user:
                     return
                 if change.new is None or is_pod_done(pod):
-                    self._claims |= self._claims_by_pod.get(pod.metadata.uid, {})
+                    self._claims |= self._claims_by_user.get(pod.metadata.uid, {})
                 elif isinstance(change.old, Pod) and _has_same_claims(change.old, pod):
                     return
-                self._pods[key_of(pod)] = None
+                self._owners[Pod, key_of(pod)] = None
+                self._index_member(pod, is_gone=change.new is None)
+            case PodGroup() as group if self._groups_have_claims:
+                old = change.old if change.new is not None else None
+                if isinstance(old, PodGroup) and _has_same_statuses(old, group):
+                    return
+                if change.new is None:
+                    self._claims |= self._claims_by_user.get(group.metadata.uid, {})
+                self._owners[PodGroup, key_of(group)] = None
+                self._owners |= self._members.get(key_of(group), {})
             case ResourceClaim() as claim:
                 old = change.old if change.new is not None else None
                 if isinstance(old, ResourceClaim) and _has_same_consumers(old, claim):
                     return
-                if change.new is None and (owner := _owning_pod(claim)) is not None:
-                    self._pods[claim.metadata.namespace, owner.name] = None  # it is created again
+                if change.new is None and (owner := _owner_key(claim)) is not None:
+                    self._owners[owner] = None  # it is created again
                 self._claims[key_of(claim)] = None
                 self._index_claim(key_of(claim), change)
-            case _:
-                self._pods |= self._pods_without_template
+            case ResourceClaimTemplate():
+                self._owners |= self._without_template
         self._wake.set()
 
+    def _index_member(self, pod: Pod, *, is_gone: bool) -> None:
+        key, members = _group_key(pod), self._members
+        if key is None or not self._groups_have_claims:
+            return
+        members.setdefault(key, {})[Pod, key_of(pod)] = None
+        if is_gone:
+            del members[key][Pod, key_of(pod)]
+        if not members[key]:
+            del members[key]
+
     def _index_claim(self, key: Key, change: Change) -> None:
-        before, after = _related_pods(change.old), _related_pods(change.new)
+        before, after = _users(change.old), _users(change.new)
         for removed in before - after:
-            self._claims_by_pod[removed].pop(key)
-            if not self._claims_by_pod[removed]:
-                del self._claims_by_pod[removed]
+            self._claims_by_user[removed].pop(key)
+            if not self._claims_by_user[removed]:
+                del self._claims_by_user[removed]
         for added in after - before:
-            self._claims_by_pod.setdefault(added, {})[key] = None
+            self._claims_by_user.setdefault(added, {})[key] = None
 
     def _work(self) -> None:
         while not self.idle:
-            pods, self._pods = self._pods, {}
-            for key in pods:
-                self._pods_without_template.pop(key, None)
-                pod = self._cluster.find(Pod, key[1], key[0])
-                if pod is not None and pod.metadata.deletion_timestamp is None and not is_pod_done(pod):
-                    self._reserve(self._create_claims(pod))
+            owners, self._owners = self._owners, {}
+            for kind, (namespace, name) in owners:
+                self._without_template.pop((kind, (namespace, name)), None)
+                match self._cluster.find(kind, name, namespace):
+                    case Pod() as pod if pod.metadata.deletion_timestamp is None and not is_pod_done(pod):
+                        self._sync_pod(pod)
+                    case PodGroup() as group if group.metadata.deletion_timestamp is None and self._groups_have_claims:
+                        self._sync_group(group)
             claims, self._claims = self._claims, {}
             for key in claims:
                 claim = self._cluster.find(ResourceClaim, key[1], key[0])
                 if claim is not None:
                     self._sync_claim(claim)
 
-    def _create_claims(self, pod: Pod) -> Pod:
-        claims = ((each.name, self._ensure_claim(pod, each)) for each in pod.spec.resource_claims)
+    # -- claims of templates -------------------------------------------------------------------------------------------
+
+    def _sync_group(self, group: PodGroup) -> None:
+        created = {each.name: self._ensure_claim(group, each) for each in group.spec.resource_claims}
+        if not any(created.values()):
+            return
+        statuses = [each for each in group.status.resource_claim_statuses if created.get(each.name) is None]
+        for name, claim in created.items():
+            if claim is not None:
+                statuses.append(PodGroupResourceClaimStatus(name=name, resource_claim_name=claim))
+        self._cluster.replace(replace(group, status=replace(group.status, resource_claim_statuses=tuple(statuses))))
+
+    def _sync_pod(self, pod: Pod) -> None:
+        key = _group_key(pod) if self._groups_have_claims else None
+        group = None if key is None else self._cluster.find(PodGroup, key[1], key[0])
+        if key is None or group is not None:  # else it may turn out that claims are those of the group
+            self._reserve(self._create_claims(pod, group), group)
+
+    def _create_claims(self, pod: Pod, group: PodGroup | None) -> Pod:
+        claims = ((each.name, self._ensure_claim(pod, each, group)) for each in pod.spec.resource_claims)
         created = {name: claim for name, claim in claims if claim is not None}
         if not created:
             return pod
@@ -101,69 +150,94 @@ class ClaimController(MemoryController):
         statuses += [PodResourceClaimStatus(name=name, resource_claim_name=claim) for name, claim in created.items()]
         return self._cluster.set_status(pod, replace(pod.status, resource_claim_statuses=tuple(statuses)))
 
-    def _ensure_claim(self, pod: Pod, claim_ref: PodResourceClaim) -> str | None:
-        """Return the name of a claim to add to the pod's status; None if it is there, or its template is missing."""
-        if claim_ref.resource_claim_template_name is None or self._has_claim(pod, claim_ref):
+    def _ensure_claim(
+        self, owner: Pod | PodGroup, reference: PodResourceClaim, group: PodGroup | None = None
+    ) -> str | None:
+        """Return the name of a claim to add to the owner's status; None if it is there, or cannot be created yet."""
+        if reference.resource_claim_template_name is None or self._has_claim(owner, reference, group):
             return None
-        # It may have been created already, but not be in the pod's status yet.
-        for namespace, name in self._claims_by_pod.get(pod.metadata.uid, ()):
+        if group is not None and is_group_claim(reference, group):
+            return self._find_claim(group, reference)
+        # It may have been created already, but not be in the status yet.
+        found = self._find_claim(owner, reference)
+        if found is not None:
+            return found
+        name = reference.resource_claim_template_name
+        template = self._cluster.find(ResourceClaimTemplate, name, owner.metadata.namespace)
+        if template is None:
+            self._without_template[type(owner), key_of(owner)] = None
+            return None
+        return self._cluster.add(_claim_from_template(owner, reference, template)).metadata.name
+
+    def _find_claim(self, owner: Pod | PodGroup, reference: PodResourceClaim) -> str | None:
+        """Return the name of the claim that was created for an owner."""
+        for namespace, name in self._claims_by_user.get(owner.metadata.uid, ()):
             claim = self._cluster.find(ResourceClaim, name, namespace)
             if (
                 claim is not None
-                and claim.metadata.annotations.get(POD_CLAIM_NAME) == claim_ref.name
-                and is_controlled_by(claim.metadata, pod.metadata.uid)
+                and claim.metadata.annotations.get(POD_CLAIM_NAME) == reference.name
+                and is_controlled_by(claim.metadata, owner.metadata.uid)
             ):
                 return name
-        name = claim_ref.resource_claim_template_name
-        template = self._cluster.find(ResourceClaimTemplate, name, pod.metadata.namespace)
-        if template is None:
-            self._pods_without_template[key_of(pod)] = None
-            return None
-        return self._cluster.add(_claim_from_template(pod, claim_ref, template)).metadata.name
+        return None
 
-    def _has_claim(self, pod: Pod, claim_ref: PodResourceClaim) -> bool:
-        """Return whether the pod's status names its claim, or marks it as not needed."""
-        status = next((each for each in pod.status.resource_claim_statuses if each.name == claim_ref.name), None)
+    def _has_claim(self, owner: Pod | PodGroup, reference: PodResourceClaim, group: PodGroup | None) -> bool:
+        """Return whether the owner's status names its claim or its group's, or marks it as not needed."""
+        status = next((each for each in owner.status.resource_claim_statuses if each.name == reference.name), None)
         if status is None:
             return False
         if status.resource_claim_name is None:
             return True
-        claim = self._cluster.find(ResourceClaim, status.resource_claim_name, pod.metadata.namespace)
-        return claim is not None and is_controlled_by(claim.metadata, pod.metadata.uid)
+        claim = self._cluster.find(ResourceClaim, status.resource_claim_name, owner.metadata.namespace)
+        owners = (owner,) if group is None else (owner, group)
+        return claim is not None and any(is_controlled_by(claim.metadata, each.metadata.uid) for each in owners)
 
-    def _reserve(self, pod: Pod) -> None:
-        """Reserve allocated claims for a pod that was bound without reserving them."""
+    # -- consumers -----------------------------------------------------------------------------------------------------
+
+    def _reserve(self, pod: Pod, group: PodGroup | None) -> None:
+        """Reserve allocated claims for a pod, or its group, that was bound without reserving them."""
         if not pod.spec.node_name or is_pod_done(pod):
             return
         statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
-        consumer = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-        for claim_ref in pod.spec.resource_claims:
-            name = claim_ref.resource_claim_name or statuses.get(claim_ref.name)
+        own = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+        for reference in pod.spec.resource_claims:
+            name = reference.resource_claim_name or statuses.get(reference.name)
             claim = self._cluster.find(ResourceClaim, name, pod.metadata.namespace) if name else None
             if claim is None or claim.status.allocation is None or len(claim.status.reserved_for) >= MAX_RESERVED:
                 continue
-            if all(each.uid != consumer.uid for each in claim.status.reserved_for):
-                reserved = (*claim.status.reserved_for, consumer)
+            consumers = own if group is None else group_consumer(group), own
+            if set(consumers).isdisjoint(claim.status.reserved_for):
+                is_of_group = group is not None and is_group_claim(reference, group)
+                reserved = (*claim.status.reserved_for, consumers[0] if is_of_group else own)
                 self._cluster.replace(replace(claim, status=replace(claim.status, reserved_for=reserved)))
 
     def _sync_claim(self, claim: ResourceClaim) -> None:
         """Remove former consumers from a claim; after the last, release its devices or delete it."""
-        namespace, owner = claim.metadata.namespace, _owning_pod(claim)
-        consumers = tuple(
-            each
-            for each in claim.status.reserved_for  # consumers of other kinds cannot be checked here
-            if (each.api_group, each.resource) != ("", "pods") or self._needs_claims(namespace, each.name, each.uid)
-        )
+        namespace, owner = claim.metadata.namespace, _owner(claim)
+        consumers = tuple(each for each in claim.status.reserved_for if self._may_use(namespace, each))
         deleted = claim.metadata.deletion_timestamp is not None
         if consumers != claim.status.reserved_for or (deleted and not consumers):
             claim = self._set_consumers(claim, consumers)
-        if not consumers and not deleted and owner is not None:
-            if not self._needs_claims(namespace, owner.name, owner.uid):
-                self._cluster.remove_object(claim)
+        if consumers or deleted or owner is None:
+            return
+        is_needed = self._needs_claims if owner.kind == "Pod" else self._is_group
+        if not is_needed(namespace, owner.name, owner.uid):
+            self._cluster.remove_object(claim)
+
+    def _may_use(self, namespace: str, consumer: ResourceClaimConsumerReference) -> bool:
+        """Return whether a consumer is still one; those of other kinds than pods and groups cannot be checked here."""
+        if (consumer.api_group, consumer.resource) == ("", "pods"):
+            return self._needs_claims(namespace, consumer.name, consumer.uid)
+        is_group = (consumer.api_group, consumer.resource) == ("scheduling.k8s.io", "podgroups")
+        return not (is_group and self._groups_have_claims) or self._is_group(namespace, consumer.name, consumer.uid)
 
     def _needs_claims(self, namespace: str, pod_name: str, uid: str) -> bool:
         pod = self._cluster.find(Pod, pod_name, namespace)
         return pod is not None and pod.metadata.uid == uid and not is_pod_done(pod)
+
+    def _is_group(self, namespace: str, name: str, uid: str) -> bool:
+        group = self._cluster.find(PodGroup, name, namespace)
+        return group is not None and group.metadata.uid == uid
 
     def _set_consumers(self, claim: ResourceClaim, users: tuple[ResourceClaimConsumerReference, ...]) -> ResourceClaim:
         """Set a claim's consumers; if there are none, remove its devices and its finalizer."""
@@ -189,6 +263,10 @@ def _has_same_claims(old: Pod, new: Pod) -> bool:
     )
 
 
+def _has_same_statuses(old: PodGroup, new: PodGroup) -> bool:
+    return old.status.resource_claim_statuses == new.status.resource_claim_statuses
+
+
 def _has_same_consumers(old: ResourceClaim, new: ResourceClaim) -> bool:
     was, now = old.metadata, new.metadata
     return (
@@ -198,28 +276,49 @@ def _has_same_consumers(old: ResourceClaim, new: ResourceClaim) -> bool:
     )
 
 
-def _owning_pod(claim: ResourceClaim) -> OwnerReference | None:
-    owners = claim.metadata.owner_references
-    return next((each for each in owners if each.controller and (each.api_version, each.kind) == ("v1", "Pod")), None)
+def _owner(claim: ResourceClaim) -> OwnerReference | None:
+    """Return the pod or the PodGroup that a claim was created for."""
+    return next((each for each in claim.metadata.owner_references if each.controller and _kind(each) is not None), None)
 
 
-def _related_pods(claim: ApiObject | None) -> set[str]:
+def _kind(owner: OwnerReference) -> type[Pod] | type[PodGroup] | None:
+    if (owner.api_version, owner.kind) == ("v1", "Pod"):
+        return Pod
+    return PodGroup if owner.kind == "PodGroup" and owner.api_version.startswith("scheduling.k8s.io/") else None
+
+
+def _owner_key(claim: ResourceClaim) -> _OwnerKey | None:
+    owner = _owner(claim)
+    kind = None if owner is None else _kind(owner)
+    return None if owner is None or kind is None else (kind, (claim.metadata.namespace, owner.name))
+
+
+def _users(claim: ApiObject | None) -> set[str]:
+    """Return the uids of the owner of a claim and of those that it is reserved for."""
     if not isinstance(claim, ResourceClaim):
         return set()
-    owner, consumers = _owning_pod(claim), {each.uid for each in claim.status.reserved_for}
+    owner, consumers = _owner(claim), {each.uid for each in claim.status.reserved_for}
     return consumers if owner is None else {owner.uid, *consumers}
 
 
-def _claim_from_template(pod: Pod, claim_ref: PodResourceClaim, template: ResourceClaimTemplate) -> ResourceClaim:
-    template_metadata, halves = template.spec.metadata, (pod.metadata.name, claim_ref.name)
-    base = f"{pod.metadata.name}-{claim_ref.name}-"
+def _group_key(pod: Pod) -> Key | None:
+    """Return the namespace and the name of the group that a pod names."""
+    group = pod.spec.scheduling_group
+    return None if group is None or not group.pod_group_name else (pod.metadata.namespace, group.pod_group_name)
+
+
+def _claim_from_template(
+    owner: Pod | PodGroup, reference: PodResourceClaim, template: ResourceClaimTemplate
+) -> ResourceClaim:
+    template_metadata, halves = template.spec.metadata, (owner.metadata.name, reference.name)
+    base = f"{owner.metadata.name}-{reference.name}-"
     if (length := len(base)) > _MAX_BASE_LENGTH:
         base = "-".join(half[: len(half) * _MAX_BASE_LENGTH // length] for half in halves)
     metadata = ObjectMeta(
         generate_name=base,
-        namespace=pod.metadata.namespace,
+        namespace=owner.metadata.namespace,
         labels=template_metadata.labels,
-        annotations=template_metadata.annotations | {POD_CLAIM_NAME: claim_ref.name},
-        owner_references=(owner_reference(pod),),
+        annotations=template_metadata.annotations | {POD_CLAIM_NAME: reference.name},
+        owner_references=(owner_reference(owner),),
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)

@@ -1,4 +1,4 @@
-"""Relations of pods, claims and volumes, which schedulers, controllers and provisioners share."""
+"""Relations of pods, their groups, claims and volumes, which schedulers, controllers and provisioners share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 from kframework.objects.label_selectors import Matcher, SelectorError, label_selector
 from kframework.objects.meta import ObjectMeta
-from kframework.objects.pod import Volume
+from kframework.objects.pod import PodResourceClaim, Volume
+from kframework.objects.pod_groups import PodGroup
 from kframework.objects.quantity import nano
+from kframework.objects.resource_claims import ResourceClaimConsumerReference
 from kframework.objects.storage import PersistentVolume, PersistentVolumeClaim
 
 #: On a claim: its binding is complete.
@@ -25,6 +27,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 #: The binding mode of classes whose claims wait for a pod.
 WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
 
+_SCHEDULING = "scheduling.k8s.io"
 _STORAGE = "storage"
 _FILESYSTEM = "Filesystem"
 
@@ -63,6 +66,29 @@ def is_free(volume: PersistentVolume) -> bool:
 def is_controlled_by(metadata: ObjectMeta, uid: str) -> bool:
     controller = next((owner for owner in metadata.owner_references if owner.controller), None)
     return controller is not None and controller.uid == uid
+
+
+def is_controlled_by_group(metadata: ObjectMeta, name: str) -> bool:
+    """Return whether an object belongs to the PodGroup of this name; pods do not know the uid of theirs."""
+    controller = next((owner for owner in metadata.owner_references if owner.controller), None)
+    return (
+        controller is not None
+        and (controller.kind, controller.name) == ("PodGroup", name)
+        and controller.api_version.startswith(f"{_SCHEDULING}/")
+    )
+
+
+def is_group_claim(reference: PodResourceClaim, group: PodGroup) -> bool:
+    """Return whether a claim of a pod is one of its PodGroup: the same name, and the same claim or template."""
+    return reference in group.spec.resource_claims
+
+
+def group_consumer(group: PodGroup) -> ResourceClaimConsumerReference:
+    """Return what a claim is reserved for that the pods of a PodGroup share."""
+    metadata = group.metadata
+    return ResourceClaimConsumerReference(
+        api_group=_SCHEDULING, resource="podgroups", name=metadata.name, uid=metadata.uid
+    )
 
 
 def requested_storage(claim: PersistentVolumeClaim) -> int:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from kframework.config.args import ApiArgs
 from kframework.config.decode import Int32, schema_type
-from kframework.framework.answers import Candidate, ClearNomination, Diagnosis, Preempt, PreemptForGroup
+from kframework.framework.answers import Candidate, ClearNomination, Diagnosis, Preempt, PreemptForGroup, RejectedPod
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint
 from kframework.framework.handle import FindNodes
@@ -82,7 +82,11 @@ class DefaultPreemption(Plugin[DefaultPreemptionArgs]):
 
     @hookimpl
     def pod_group_post_filter(
-        self, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+        self,
+        group: GenericPodGroup,
+        pods: Sequence[PendingPod],
+        rejected: Sequence[RejectedPod],
+        find_nodes: FindNodes,
     ) -> PreemptForGroup | Status:
         found = self.handle.preemption.for_group(group, pods, find_nodes)
         if isinstance(found, Status):

@@ -191,6 +191,11 @@ class FeatureGates:
         """Whether a PodGroup is scheduled with all others below the same CompositePodGroup."""
         return self.has_placements and self.is_enabled("CompositePodGroup")
 
+    @property
+    def has_group_claims(self) -> bool:
+        """Whether a PodGroup has claims to devices, which its pods share."""
+        return self.has_pod_groups and self.is_enabled("DRAWorkloadResourceClaims")
+
     def without_effect(self) -> list[str]:
         """Return the gates that are set otherwise than by default and change nothing here."""
         return [

@@ -12,10 +12,20 @@ from msgspec.structs import replace
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.objects import ApiObject, Pod, PodResourceClaimStatus, ResourceClaim, ResourceClaimConsumerReference
+from kframework.objects import (
+    ApiObject,
+    Pod,
+    PodGroup,
+    PodResourceClaimStatus,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+)
+from kframework.objects.claims import group_consumer
 from kframework.objects.resource_claims import DELETE_PROTECTION, POD_CLAIM_NAME
 from kframework.testing import make_pod
+from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from tests.support.devices import allocated, claim, template, with_claim
+from tests.support.groups import basic, claiming, members
 
 
 @pytest.fixture(scope="module")
@@ -24,9 +34,9 @@ def anyio_backend() -> object:
 
 
 @asynccontextmanager
-async def running(*objects: ApiObject) -> AsyncIterator[MemoryCluster]:
+async def running(*objects: ApiObject, gates: FeatureGates = DEFAULT_GATES) -> AsyncIterator[MemoryCluster]:
     """Run a controller over a cluster; it has done its work when the block begins."""
-    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects)
+    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects, feature_gates=gates)
     controller = ClaimController(memory)
     task = asyncio.ensure_future(controller.run())
     await settled(controller)
@@ -208,3 +218,96 @@ async def test_unallocated_claim_is_deleted_at_once() -> None:
     async with running(claim()) as cluster:
         cluster.remove(ResourceClaim, "shared", "default")
         assert claims(cluster) == []
+
+
+# -- claims of groups --------------------------------------------------------------------------------------------------
+
+GATES = FeatureGates(settings={"GenericWorkload": True, "DRAWorkloadResourceClaims": True})
+#: A group with a claim of a template, and its pods.
+TEAM = [with_claim(each, template="one-gpu") for each in members("g", 2)]
+GROUP = claiming(basic("g"), *TEAM[0].spec.resource_claims)
+
+
+def group_result(cluster: MemoryCluster) -> dict[str, str | None]:
+    statuses = cluster.read(PodGroup, "g", "default").status.resource_claim_statuses
+    return {each.name: each.resource_claim_name for each in statuses}
+
+
+@pytest.mark.parametrize("created", [[GROUP, *TEAM], [*TEAM, GROUP]], ids=["group first", "pods first"])
+async def test_group_gets_one_claim_for_all_its_pods(created: list[ApiObject]) -> None:
+    async with running(template(), gates=GATES) as cluster:
+        for each in created:
+            cluster.add(each)
+            await settled()
+        (made,) = claims(cluster)
+        assert made.metadata.name.startswith("g-gpu-")
+        assert made.metadata.annotations == {"a": "b", POD_CLAIM_NAME: "gpu"}
+        (owner,) = made.metadata.owner_references
+        assert (owner.api_version, owner.kind, owner.name) == ("scheduling.k8s.io/v1beta1", "PodGroup", "g")
+        assert group_result(cluster) == result(cluster, "g-0") == result(cluster, "g-1") == {"gpu": made.metadata.name}
+
+
+async def test_claim_that_is_not_one_of_the_group_belongs_to_the_pod() -> None:
+    others = [with_claim(each, template="other") for each in members("g", 2)]
+    async with running(template(), template("other"), GROUP, *others, gates=GATES) as cluster:
+        owners = [each.metadata.owner_references[0].kind for each in claims(cluster)]
+        assert sorted(owners) == ["Pod", "Pod", "PodGroup"]
+
+
+async def test_claims_of_a_group_are_ignored_while_their_gate_is_off() -> None:
+    async with running(template(), GROUP, *TEAM, gates=FeatureGates(settings={"GenericWorkload": True})) as cluster:
+        assert [each.metadata.owner_references[0].kind for each in claims(cluster)] == ["Pod", "Pod"]
+        assert group_result(cluster) == {}
+
+
+async def test_claim_of_a_group_is_created_when_its_template_appears() -> None:
+    async with running(GROUP, *TEAM, gates=GATES) as cluster:
+        assert claims(cluster) == []
+        cluster.add(template())
+        await settled()
+        assert group_result(cluster) == result(cluster, "g-1") == {"gpu": claims(cluster)[0].metadata.name}
+
+
+async def test_deleted_claim_of_a_group_is_created_again() -> None:
+    async with running(template(), GROUP, *TEAM, gates=GATES) as cluster:
+        (first,) = claims(cluster)
+        cluster.remove(ResourceClaim, first.metadata.name, "default")
+        await settled()
+        (second,) = claims(cluster)
+        assert second.metadata.uid != first.metadata.uid
+        assert group_result(cluster) == result(cluster, "g-0") == {"gpu": second.metadata.name}
+
+
+async def test_claim_of_a_group_is_reserved_for_it_until_it_is_deleted() -> None:
+    team = [with_claim(each, claim="shared") for each in members("g", 2)]
+    group = claiming(basic("g"), *team[0].spec.resource_claims)
+    bound = [replace(each, spec=replace(each.spec, node_name="n1")) for each in team]
+    async with running(allocated(claim()), group, *bound, gates=GATES) as cluster:
+        assert users(cluster) == ["g"]
+        for each in bound:
+            cluster.remove(Pod, each.metadata.name, "default", grace=0)
+        await settled()
+        assert users(cluster) == ["g"]
+        cluster.remove(PodGroup, "g", "default")
+        await settled()
+        shared = cluster.read(ResourceClaim, "shared", "default")
+        assert (shared.status.allocation, shared.status.reserved_for, shared.metadata.finalizers) == (None, (), ())
+
+
+async def test_claim_from_a_template_is_deleted_with_its_group() -> None:
+    async with running(template(), GROUP, gates=GATES) as cluster:
+        (made,) = claims(cluster)
+        reserved = (group_consumer(cluster.read(PodGroup, "g", "default")),)
+        used = allocated(made)
+        cluster.replace(replace(used, status=replace(used.status, reserved_for=reserved)))
+        cluster.remove(PodGroup, "g", "default")
+        await settled()
+        assert claims(cluster) == []
+
+
+async def test_recreated_group_is_not_a_consumer() -> None:
+    former = replace(group_consumer(GROUP), uid="another")
+    used = allocated(claim())
+    used = replace(used, status=replace(used.status, reserved_for=(former,)))
+    async with running(used, GROUP, gates=GATES) as cluster:
+        assert users(cluster) == []

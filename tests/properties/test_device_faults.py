@@ -27,7 +27,6 @@ from kframework.plugins.dynamic_resources.reservation import ClaimReservation
 from kframework.plugins.dynamic_resources.slices import PoolDevice
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import PodInfo
 from tests.faults.pod_run import PLUGINS, Report, run
 from tests.faults.run_settings import RATES, RunSettings
 from tests.support.faulty_transport import Rates
@@ -73,7 +72,7 @@ def test_device_invariants_hold_without_faults(seed: int, tmp_path: Path) -> Non
     assert not report.problems, str(report)
 
 
-def not_noted(self: AllocatedDevices, claim: ResourceClaim) -> None:
+def not_noted(self: AllocatedDevices, claim: ResourceClaim, group_state: object) -> None:
     return None
 
 
@@ -95,9 +94,9 @@ def never_freed(self: AllocatedDevices, old: ResourceClaim | None, new: Resource
 
 
 async def for_the_first_alone(
-    self: ClaimWrites, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo
+    self: ClaimWrites, claim: ResourceClaim, allocation: AllocationResult | None, consumer: Reference
 ) -> ResourceClaim:
-    return claim if allocation is None else await reserve(self, claim, allocation, pod)
+    return claim if allocation is None else await reserve(self, claim, allocation, consumer)
 
 
 def usable_anywhere(self: ClaimsInCycle, claim: ResourceClaim, nodes: NodeTable, rows: NDArray[np.int64]) -> object:
@@ -124,7 +123,7 @@ def searched_once(self: Feasibility, scope: int) -> None:
         self._answers[scope] = 1
 
 
-async def left_reserved(self: ClaimWrites, claim: ResourceClaim, pod: PodInfo) -> None:
+async def left_reserved(self: ClaimWrites, claim: ResourceClaim, uid: str) -> None:
     return None
 
 
@@ -145,7 +144,7 @@ reserve = ClaimWrites._reserve
             (AllocatedDevices, "_on_change", never_freed, "is free, which the scheduler does not know"),
             (ClaimWrites, "_reserve", for_the_first_alone, "is not reserved for it"),
             (ClaimsInCycle, "_is_usable_on", usable_anywhere, "does not reach the devices"),
-            (claim_controller, "_owning_pod", leaking, "outlives its pod"),
+            (claim_controller, "_owner", leaking, "outlives its pod"),
             (ClaimController, "_needs_claims", still_using, "which is gone"),
             (ClaimController, "_set_consumers", keeping, "keeps the devices of"),
             (ClaimWrites, "unreserve", left_reserved, "which waits"),

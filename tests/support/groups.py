@@ -10,7 +10,16 @@ from msgspec.structs import replace
 from kframework import Simulation
 from kframework.config.configuration import Configuration
 from kframework.config.load import load_configuration
-from kframework.objects import ApiObject, CompositePodGroup, Node, ObjectMeta, Pod, PodGroup, PodSchedulingGroup
+from kframework.objects import (
+    ApiObject,
+    CompositePodGroup,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    PodResourceClaim,
+    PodSchedulingGroup,
+)
 from kframework.objects.pod_groups import (
     CHOSEN,
     CompositeGangSchedulingPolicy,
@@ -81,6 +90,11 @@ def in_one(key: str, group: Group) -> Group:
     """Return the group with a topology constraint."""
     constraints = PodGroupSchedulingConstraints(topology=(TopologyConstraint(key=key),))
     return replace(group, spec=replace(group.spec, scheduling_constraints=constraints))
+
+
+def claiming(group: PodGroup, *claims: PodResourceClaim) -> PodGroup:
+    """Return the group with these claims."""
+    return replace(group, spec=replace(group.spec, resource_claims=claims))
 
 
 def on_nodes(pods: Iterable[Pod]) -> list[Pod]:

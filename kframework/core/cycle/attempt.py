@@ -62,6 +62,8 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
         self.nodes: int = len(self.cluster.nodes)
         #: The positions in node order of the nodes to search, None for all.
         self.scope: NDArray[np.int64] | None = None
+        #: What it shares with the attempts of its PodGroup's other pods.
+        self.group_state: CycleState | None = None
 
     def narrow(self, scope: NDArray[np.int64] | None) -> None:
         """Search only the nodes at these positions in node order, None for all."""

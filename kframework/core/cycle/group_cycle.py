@@ -16,14 +16,15 @@ from numpy.typing import NDArray
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.group_walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
-from kframework.core.cycle.results import Outcome, ScheduleResult
+from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, Suspendable, run_sync
 from kframework.core.runtime.placement_steps import PlacementSteps
 from kframework.core.runtime.points import run_pod_group_post_filter
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
-from kframework.framework.answers import GroupPlacement, PlacedGroup, PreemptForGroup
+from kframework.framework.answers import GroupPlacement, PlacedGroup, PreemptForGroup, RejectedPod
+from kframework.framework.cycle_state import CycleState
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
 from kframework.state.nodes import NodeTable
 from kframework.state.pod_groups import PodGroups
@@ -77,7 +78,9 @@ class GroupCycle:
         #: Functions that begin the attempts of the pods or return them, by PodGroup.
         self._attempts: dict[str, list[Callable[[], Attempt]]] = {}
         for queued in pods:
-            self._attempts.setdefault(queued.pod.group, []).append(cache(partial(begin, queued)))
+            self._attempts.setdefault(queued.pod.group, []).append(cache(partial(self._begin, begin, queued)))
+        #: What the attempts share.
+        self._state = CycleState()
         self._nodes = nodes
         self._random = random
         self._search = search
@@ -89,6 +92,11 @@ class GroupCycle:
         if walk.status.code == Code.UNSCHEDULABLE and self._profile.pod_group_post_filter:
             self._trace.end_phase("pod_group_post_filter", self._run_post_filter(walk))
         return (yield from self._conclude(walk))
+
+    def _begin(self, begin: Callable[[QueuedPod], Attempt], queued: QueuedPod) -> Attempt:
+        attempt = begin(queued)
+        attempt.group_state = self._state
+        return attempt
 
     def fail(self, message: str) -> Suspendable[list[GroupOutcome]]:
         """Fail all members before the walk."""
@@ -125,7 +133,12 @@ class GroupCycle:
         """Look for a way out of the walk that failed: pods may wait on the nodes that a preemption frees."""
         attempts = [pod.attempt for pod in walk.pods()]
         pods = [attempt.pod for attempt in attempts]
-        answer = run_pod_group_post_filter(self._profile, self._root, pods, self._find_nodes_again)
+        rejected = [
+            RejectedPod(pod.attempt.pod, pod.search.state, pod.outcome.diagnosis)
+            for pod in walk.pods()
+            if pod.search is not None and isinstance(pod.outcome, FitError)
+        ]
+        answer = run_pod_group_post_filter(self._profile, self._root, pods, rejected, self._find_nodes_again)
         roll_back_leaked_statements(attempts[0].cluster, self._profile)
         status = answer.status if isinstance(answer, PreemptForGroup) else answer
         if isinstance(answer, PreemptForGroup):

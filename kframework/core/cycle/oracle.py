@@ -40,12 +40,14 @@ class VerificationError(KFrameworkError):
 class Oracle:
     """One pod's cycle, computed without caches."""
 
-    def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
+    def __init__(
+        self, cluster: ClusterState, profile: Profile, pod: PendingPod, group_state: CycleState | None = None
+    ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
         self.profile = profile
         self.pod = pod
-        self.state: CycleState = CycleState()
+        self.state: CycleState = CycleState(group=group_state)
         self.pre_filter_result: PreFilterResult = run_pre_filter(profile.pre_filter, self.state, pod, self.nodes)
 
     def rows(self, start: int) -> list[int]:
@@ -121,7 +123,7 @@ def verify(search: Search, outcome: Outcome) -> None:
     filtered, evaluated = search.filtered, search.evaluated
     if isinstance(outcome, ScheduleError) or not len(filtered.node_order):
         return
-    oracle = Oracle(search.cluster, search.profile.original, search.pod)
+    oracle = Oracle(search.cluster, search.profile.original, search.pod, search.state.group)
     rows = oracle.rows(search.start_index)
     _same(search, "rows looked at", filtered.node_order.tolist(), rows[: len(filtered.node_order)])
     statuses = {row: oracle.rejection(row) for row in rows[:evaluated]}
@@ -166,7 +168,8 @@ def _weighted(search: Search) -> dict[str, list[int]]:
     """Compute the scores again; a plugin that fails only now is logged and does not affect the attempt."""
     drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
     try:
-        weighted = Oracle(search.cluster, search.profile.original, search.pod).weighted(search.feasible.tolist())
+        oracle = Oracle(search.cluster, search.profile.original, search.pod, search.state.group)
+        weighted = oracle.weighted(search.feasible.tolist())
     except Exception:
         _log.exception("the scores of pod %s cannot be asked for again", search.pod.key)
         return {}

@@ -22,6 +22,7 @@ from kframework.framework.answers import (
     PluginResult,
     Preempt,
     PreemptForGroup,
+    RejectedPod,
 )
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import FindNodes
@@ -221,14 +222,18 @@ def run_post_filter_plugin(
 
 
 def run_pod_group_post_filter(
-    profile: Profile, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
+    profile: Profile,
+    group: GenericPodGroup,
+    pods: Sequence[PendingPod],
+    rejected: Sequence[RejectedPod],
+    find_nodes: FindNodes,
 ) -> PreemptForGroup | Status:
     """Run the PodGroupPostFilter plugins until one does not answer Unschedulable; the reasons of those add up."""
     reasons: list[str] = []
     for step in profile.pod_group_post_filter:
         hook = Hook(step.name, "pod_group_post_filter", profile.fault_status)
         try:
-            answer = step.call(group, pods, find_nodes)
+            answer = step.call(group, pods, rejected, find_nodes)
         except FAULTS as error:
             return hook.fault_status(error)
         if isinstance(answer, PreemptForGroup):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from kframework.objects import DeviceRequestAllocationResult, ResourceClaim
+from kframework.framework.cycle_state import CycleState
+from kframework.objects import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
 from kframework.objects.quantity import nano
 from kframework.plugins.dynamic_resources.allocator import Allocations
 from kframework.plugins.dynamic_resources.slices import DeviceId
@@ -23,16 +24,26 @@ _NOT_CREATED = ""
 _LOG_SIZE = 4096
 
 
+class _PendingAllocation:
+    """An allocation that the watch has not shown yet: the pods that hold it, and what those of a PodGroup share."""
+
+    def __init__(self, allocation: AllocationResult, group_state: CycleState | None) -> None:
+        self.allocation = allocation
+        self.group_state = group_state
+        self.pods = 1
+
+
 class AllocatedDevices(Allocations):
     """The devices of all claims, kept current; admin access does not count.
 
     Allocations that the watch has not shown yet are pending (kube-scheduler's allocations in flight). They end only by
-    messages to the engine, because a replay has nothing else. `log` lists the devices allocated or released.
+    messages to the engine, because a replay has nothing else. The pods of a PodGroup share them while nodes are looked
+    for; the last one to give it back releases it. `log` lists the devices allocated or released.
     """
 
     def __init__(self, claims: ObjectStore[ResourceClaim]) -> None:
         self.log: Log[DeviceId] = Log(_LOG_SIZE)
-        self._pending: dict[ClaimId, Results] = {}
+        self._pending: dict[ClaimId, _PendingAllocation] = {}
         #: The counted devices of the claims.
         self._devices: dict[ClaimId, Results] = {}
         self._counts = _Counts()
@@ -58,23 +69,36 @@ class AllocatedDevices(Allocations):
 
     def pending_claims(self, device: DeviceId) -> Iterator[str]:
         """Yield the claims, as `namespace/name`, that are about to get a device."""
-        for (namespace, name, _), results in self._pending.items():
+        for (namespace, name, _), pending in self._pending.items():
+            results = pending.allocation.devices.results
             if any(DeviceId(each.driver, each.pool, each.device) == device for each in results):
                 yield f"{namespace}/{name}"
 
-    def reserve(self, claim: ResourceClaim) -> None:
+    def shared_allocation(self, claim: ResourceClaim, group_state: CycleState | None) -> AllocationResult | None:
+        """Return the pending allocation that pods of the same PodGroup hold, in the same walk; None without one."""
+        pending = self._pending.get(_claim_id(claim)) if group_state is not None else None
+        return pending.allocation if pending is not None and pending.group_state is group_state else None
+
+    def reserve(self, claim: ResourceClaim, group_state: CycleState | None = None) -> None:
         """Record a claim's devices until the watch shows them; a claim without a uid is not created yet."""
-        self._pending[_claim_id(claim)] = results_of(claim)
-        self._set_devices(_claim_id(claim), results_of(claim))
+        if self.is_unconfirmed(claim):
+            self._pending[_claim_id(claim)].pods += 1
+        elif claim.status.allocation is not None:
+            self._pending[_claim_id(claim)] = _PendingAllocation(claim.status.allocation, group_state)
+            self._set_devices(_claim_id(claim), results_of(claim))
 
     def is_unconfirmed(self, claim: ResourceClaim) -> bool:
         """Return whether the watch has not shown this reservation yet."""
-        return self._pending.get(_claim_id(claim)) is results_of(claim)
+        pending = self._pending.get(_claim_id(claim))
+        return pending is not None and pending.allocation is claim.status.allocation
 
     def release(self, claim: ResourceClaim) -> None:
-        """Undo this reservation; no effect if the watch has shown it, or another one replaced it."""
+        """Undo a pod's reservation; no effect if the watch has shown it, or another one replaced it."""
         if self.is_unconfirmed(claim):
-            self._forget(_claim_id(claim))
+            pending = self._pending[_claim_id(claim)]
+            pending.pods -= 1
+            if not pending.pods:
+                self._forget(_claim_id(claim))
 
     def _forget(self, claim: ClaimId) -> None:
         if self._pending.pop(claim, None) is not None:
@@ -88,7 +112,8 @@ class AllocatedDevices(Allocations):
         if new is not None and after is not None:
             if new.status.allocation is not None:
                 self._pending.pop(after, None)
-            self._set_devices(after, results_of(new) or self._pending.get(after, ()))
+            pending = self._pending.get(after)
+            self._set_devices(after, results_of(new) if pending is None else pending.allocation.devices.results)
             if new.status.allocation is not None:
                 self._forget((*after[:2], _NOT_CREATED))
 

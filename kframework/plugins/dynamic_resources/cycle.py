@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import copy
 from itertools import chain
 from typing import NamedTuple
@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from kframework.framework.cycle_state import StateKey
+from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.objects import (
     AllocationResult,
     ContainerExtendedResourceRequest,
@@ -21,6 +21,7 @@ from kframework.objects import (
     ObjectMeta,
     OwnerReference,
     ResourceClaim,
+    ResourceClaimConsumerReference,
     ResourceClaimSpec,
 )
 from kframework.objects.requests import is_scalar
@@ -56,6 +57,8 @@ from kframework.values.scores import Rows, Scores
 # Reasons to reject a node besides the results of its search.
 UNAVAILABLE, CANNOT_FIT, LEFTOVER = range(8, 11)
 
+UNAVAILABLE_REASON = "resourceclaim not available on the node"
+
 Ints = NDArray[np.int64]
 
 #: The name of the claim for extended resources before it is created.
@@ -63,10 +66,11 @@ UNCREATED = "<extended-resources>"
 
 
 class ClaimAllocation(msgspec.Struct, frozen=True):
-    """A claim, and its new allocation; None if it is allocated already."""
+    """A claim, and its new allocation, None if it is allocated already; the PodGroup if it is reserved for that."""
 
     claim: ResourceClaim
     allocation: AllocationResult | None
+    group: ResourceClaimConsumerReference | None = None
 
     @property
     def allocated_claim(self) -> ResourceClaim:
@@ -84,6 +88,7 @@ class ExtendedResources(NamedTuple):
 
 
 _NO_DEVICES = ExtendedResources()
+_NO_GROUPS: Mapping[str, ResourceClaimConsumerReference] = {}
 
 
 def extended_resources(pod: PodInfo, classes: BackedResources) -> ExtendedResources:
@@ -100,7 +105,8 @@ class ClaimsInCycle:
     """The claims of a pod, in one cycle.
 
     `leftover` is the claim that an earlier attempt created for extended resources. `unready` are the claims whose
-    devices were not ready in time.
+    devices were not ready in time. Those that another pod of the PodGroup got in the same walk count as allocated.
+    `groups` has the PodGroup by the names of the claims that are reserved for it.
     """
 
     def __init__(
@@ -113,15 +119,20 @@ class ClaimsInCycle:
         *,
         leftover: ResourceClaim | None = None,
         unready: Collection[ResourceClaim] = (),
+        group_state: CycleState | None = None,
+        groups: Mapping[str, ResourceClaimConsumerReference] = _NO_GROUPS,
     ) -> None:
         self.pod = pod
-        self.claims = claims
         self.leftover = leftover
         self._devices = devices
+        self._group_state = group_state
+        self._groups = groups
+        self._stored = claims
+        self.claims: Sequence[ResourceClaim] = [self._with_shared_allocation(claim) for claim in claims]
         self._feasibilities = feasibilities
         self._classes = classes
         self._unready = unready
-        self._unallocated = [claim for claim in claims if claim.status.allocation is None]
+        self._unallocated = [claim for claim in self.claims if claim.status.allocation is None]
         self._feasibility: Feasibility | None = None  # of those that are not allocated
         self._extended = extended_resources(pod, classes)
         self._step_budget = StepBudget(feasibilities.budget)
@@ -129,6 +140,10 @@ class ClaimsInCycle:
         self._extended_claims: dict[tuple[str, ...], ResourceClaim] = {}
         #: The claims of pods that a what-if has removed, by the pods' uids.
         self._removed: dict[str, Sequence[ResourceClaim]] = {}
+
+    def _with_shared_allocation(self, claim: ResourceClaim) -> ResourceClaim:
+        allocation = self._devices.allocated.shared_allocation(claim, self._group_state)
+        return claim if allocation is None else replace(claim, status=replace(claim.status, allocation=allocation))
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 
@@ -221,8 +236,8 @@ class ClaimsInCycle:
         ]
 
     def unusable_claims(self, nodes: NodeTable, rows: Ints) -> list[ResourceClaim]:
-        """Return the allocated claims that cannot be used on some of these rows."""
-        return [claim for claim in self.claims if not self._is_usable_on(claim, nodes, rows).all()]
+        """Return the claims allocated in the cluster that cannot be used on some of these rows."""
+        return [claim for claim in self._stored if not self._is_usable_on(claim, nodes, rows).all()]
 
     @property
     def has_alternatives(self) -> bool:
@@ -264,13 +279,18 @@ class ClaimsInCycle:
             chosen_by_claim = self.search(node)
         if chosen_by_claim is None:
             return None
-        allocations = {
+        allocations: dict[str, AllocationResult | None] = {
             claim.metadata.name: build_allocation(claim, chosen, node.name, share_id, self._devices.gates)
             for claim, chosen in zip(claims, chosen_by_claim, strict=True)
         }
         extended_claims = [claim for claim in claims if claim.metadata.name == UNCREATED]
+        for stored, claim in zip(self._stored, self.claims, strict=True):
+            if claim is not stored:
+                shared = self._devices.allocated.shared_allocation(stored, self._group_state)
+                allocations[stored.metadata.name] = shared or claim.status.allocation
         return [
-            ClaimAllocation(claim, allocations.get(claim.metadata.name)) for claim in (*self.claims, *extended_claims)
+            ClaimAllocation(claim, allocations.get(claim.metadata.name), self._groups.get(claim.metadata.name))
+            for claim in (*self._stored, *extended_claims)
         ]
 
     def search(self, node: NodeInfo) -> Sequence[Sequence[ChosenDevice]] | None:

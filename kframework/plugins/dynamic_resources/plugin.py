@@ -6,22 +6,29 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-from collections.abc import Awaitable, Callable, Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import ClassVar
 from uuid import UUID
 
 import numpy as np
 
-from kframework.errors import ClusterError
-from kframework.framework.answers import NOTHING, Diagnosis
+from kframework.framework.answers import NOTHING, Diagnosis, RejectedPod
 from kframework.framework.cycle_state import CycleState, StateKey
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.handle import Handle
+from kframework.framework.handle import FindNodes, Handle
 from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import ChangeEstimates, Suggestions
-from kframework.objects import DeviceClass, DeviceTaintRule, Pod, ResourceClaim, ResourceSlice
+from kframework.objects import (
+    DeviceClass,
+    DeviceTaintRule,
+    GenericPodGroup,
+    Pod,
+    PodGroup,
+    ResourceClaim,
+    ResourceClaimConsumerReference,
+    ResourceSlice,
+)
 from kframework.objects.claims import is_controlled_by
 from kframework.objects.node_selectors import NodeSelectorTerms
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
@@ -32,9 +39,11 @@ from kframework.plugins.dynamic_resources.cycle import (
     CLAIMS,
     LEFTOVER,
     UNAVAILABLE,
+    UNAVAILABLE_REASON,
     ClaimsInCycle,
     extended_resources,
 )
+from kframework.plugins.dynamic_resources.deallocation import Deallocation
 from kframework.plugins.dynamic_resources.devices import Devices
 from kframework.plugins.dynamic_resources.errors import AllocationError, ClaimWriteError, DevicesNotReady, WaitResult
 from kframework.plugins.dynamic_resources.extended_resources import BackedResources
@@ -52,6 +61,7 @@ from kframework.plugins.dynamic_resources.pod_claims import (
     ClaimUsers,
     ExtendedResourceClaims,
     claims_of,
+    consumers_of,
     is_reserved_for,
 )
 from kframework.plugins.dynamic_resources.requests import claim_key
@@ -61,9 +71,7 @@ from kframework.plugins.dynamic_resources.writes import ClaimWrites, DeviceObser
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import Rows, Scores, default_normalize
-from kframework.values.status import Code, Skip, Status, error, unresolvable, unschedulable
-
-_log = logging.getLogger(__name__)
+from kframework.values.status import Skip, Status, error, unresolvable
 
 IN_FLIGHT = "resource claim {} is in the process of being allocated"
 NO_CLASS = "request {}: device class {} does not exist"
@@ -71,14 +79,10 @@ CLASS_NOT_SET = "request {}: unsupported request type"
 UNKNOWN_REQUEST = "resource claim {}, request {}: unknown request type"
 SEARCH_TIMED_OUT = "node {}: timed out trying to allocate devices"
 NO_ALLOCATION = "claim allocation not found for node"
-NOTHING_TO_DEALLOCATE = "no new claims to deallocate"
-DEALLOCATED = "deallocation of ResourceClaim completed"
-CLAIM_DELETED = "deletion of ResourceClaim completed"
-STILL_UNSCHEDULABLE = "still not schedulable"
 REASONS: dict[int, str] = {
     TOO_FEW: "cannot allocate all claims",
     INVALID_POOLS: "invalid resource pools were encountered",
-    UNAVAILABLE: "resourceclaim not available on the node",
+    UNAVAILABLE: UNAVAILABLE_REASON,
     CANNOT_FIT: "cannot fit resource",
     LEFTOVER: "cannot schedule extended resource claim",
 }
@@ -103,6 +107,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         Watch(ResourceSlice),
         Watch(DeviceClass),
         Watch(DeviceTaintRule, gate="DRADeviceTaintRules"),
+        Watch(PodGroup, gate="DRAWorkloadResourceClaims"),
         Watch(Pod, verbs=("patch_status",)),
     )
     parallel_pre_bind: ClassVar[bool] = True
@@ -119,6 +124,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         #: The uid of the last pod whose reservation was undone.
         self._last_unreserved = ""
         self._writes = ClaimWrites(handle)
+        self._deallocation = Deallocation(self.name, handle, self._writes)
 
     def set_observer(self, observer: DeviceObserver) -> None:
         self._writes.observer = observer
@@ -140,10 +146,13 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
             return None
         self._users.add(pod)
         try:
-            claims_of(pod, self._claims)
+            self._claims_of(pod)
         except ClaimProblem as problem:
             return unresolvable(str(problem))
         return None
+
+    def _claims_of(self, pod: PodInfo) -> list[ResourceClaim]:
+        return claims_of(pod, self._claims, self.handle.feature_gates)
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
@@ -158,28 +167,43 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if not self._uses_claims(pod):
             return Skip
         try:
-            claims = claims_of(pod, self._claims)
+            claims = self._claims_of(pod)
         except ClaimProblem as problem:
             return unresolvable(str(problem))
         has_backed = bool(extended_resources(pod, self._backed).backed)
         if not claims and not has_backed:
             return Skip
-        rejection = next(filter(None, map(self._claim_rejection, claims)), None)
+        rejection = next(filter(None, (self._claim_rejection(claim, state.group) for claim in claims)), None)
         if rejection is not None:
             return rejection
         unready = [claim for claim in claims if self._is_unready(claim)]
         leftover = self._extended_claims.claim_of(pod) if has_backed else None
         state[CLAIMS] = ClaimsInCycle(
-            self.devices, self._feasibilities, self._backed, pod, claims, leftover=leftover, unready=unready
+            self.devices,
+            self._feasibilities,
+            self._backed,
+            pod,
+            claims,
+            leftover=leftover,
+            unready=unready,
+            group_state=state.group,
+            groups=self._consumers_of(pod),
         )
         return None
 
-    def _claim_rejection(self, claim: ResourceClaim) -> Status | None:
+    def _consumers_of(self, pod: PodInfo) -> Mapping[str, ResourceClaimConsumerReference]:
+        if not pod.group or not self.handle.feature_gates.has_group_claims:
+            return {}
+        return consumers_of(pod, self.handle.objects(PodGroup).get(pod.group, pod.namespace))
+
+    def _claim_rejection(self, claim: ResourceClaim, group_state: CycleState | None) -> Status | None:
         """Return why a claim cannot be used, or allocated, anywhere."""
         if claim.status.allocation is not None:
             selector = claim.status.allocation.node_selector
             errors = () if selector is None else NodeSelectorTerms(selector.node_selector_terms).errors
             return error(str(errors[0])) if errors else None
+        if self.devices.allocated.shared_allocation(claim, group_state) is not None:
+            return None
         if self.devices.allocated.is_pending(claim):
             return unresolvable(IN_FLIGHT.format(claim_key(claim)))
         for request in claim.spec.devices.requests:
@@ -250,11 +274,11 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def _reserved_claims(self, pod: PodInfo) -> list[ResourceClaim]:
         try:
-            claims = claims_of(pod, self._claims)
+            claims = self._claims_of(pod)
         except ClaimProblem:
             claims = []
         extended_claim = self._extended_claims.claim_of(pod)
-        return [claim for claim in (*claims, extended_claim) if claim is not None and is_reserved_for(claim, pod)]
+        return [claim for claim in (*claims, extended_claim) if claim is not None and is_reserved_for(claim, pod.uid)]
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
@@ -298,37 +322,17 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status:
         if CLAIMS not in state:
             return error("not found")  # kube-scheduler's words
-        claims = state[CLAIMS]
-        if claims is None:
-            return self._unhelpful(NOTHING_TO_DEALLOCATE)
-        idle = [
-            claim
-            for claim in self._unusable_claims(claims, diagnosis)
-            if all(user.uid == pod.uid for user in claim.status.reserved_for)
-        ]
-        if idle:
-            self._write_in_background(partial(self._writes.deallocate, self.handle.random.choice(idle)))
-            return unschedulable(DEALLOCATED)
-        if claims.leftover is not None:
-            self._write_in_background(partial(self._writes.delete, claims.leftover))
-            return unschedulable(CLAIM_DELETED)
-        return self._unhelpful(STILL_UNSCHEDULABLE)
+        return self._deallocation.for_pod(state[CLAIMS], pod, diagnosis)
 
-    def _unhelpful(self, reason: str) -> Status:
-        """Return that there is nothing to do; kube-scheduler gives the reason only in 1.36."""
-        return unschedulable(reason) if self.handle.feature_gates.is_1_36 else Status(Code.UNSCHEDULABLE)
-
-    def _unusable_claims(self, claims: ClaimsInCycle, diagnosis: Diagnosis) -> list[ResourceClaim]:
-        """Return the allocated claims whose devices excluded a node where all others could be allocated."""
-        if all(claim.status.allocation is None for claim in claims.claims):
-            return []
-        rejection = (self.name, (REASONS[UNAVAILABLE],))
-        rows = [
-            row
-            for row in diagnosis.rows(Code.UNSCHEDULABLE_AND_UNRESOLVABLE).tolist()
-            if (diagnosis[row].plugin, diagnosis[row].reasons) == rejection
-        ]
-        return claims.unusable_claims(diagnosis.nodes, np.array(rows, dtype=np.int64)) if rows else []
+    @hookimpl
+    def pod_group_post_filter(
+        self,
+        group: GenericPodGroup,
+        pods: Sequence[PendingPod],
+        rejected: Sequence[RejectedPod],
+        find_nodes: FindNodes,
+    ) -> Status:
+        return self._deallocation.for_group(pods, rejected)
 
     # -- reserving -----------------------------------------------------------------------------------------------------
 
@@ -344,7 +348,8 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if allocations is None:
             return error(NO_ALLOCATION)
         suffix = f"{self.handle.random.getrandbits(40):010x}"
-        state[RESERVED] = ClaimReservation(self.devices.allocated, allocations, claims.mappings(node), suffix)
+        allocated, mappings = self.devices.allocated, claims.mappings(node)
+        state[RESERVED] = ClaimReservation(allocated, allocations, mappings, suffix, state.group)
         return None
 
     @hookimpl
@@ -355,12 +360,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._last_unreserved = pod.uid
         for claim in reservation.undo():
             if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
-                self._write_in_background(partial(self._writes.delete, claim))
-            elif is_reserved_for(claim, pod):
-                self._write_in_background(partial(self._writes.unreserve, claim, pod))
-
-    def _write_in_background(self, write: Callable[[], Awaitable[object]]) -> None:
-        self.handle.spawn(_log_failure(write))
+                self._deallocation.write_in_background(partial(self._writes.delete, claim))
+            elif is_reserved_for(claim, pod.uid):  # other pods of a PodGroup may use those that are reserved for that
+                self._deallocation.write_in_background(partial(self._writes.unreserve, claim, pod.uid))
 
     # -- binding -------------------------------------------------------------------------------------------------------
 
@@ -453,7 +455,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         Also once the claim that an earlier attempt created for it is deleted; not before it has all its claims.
         """
         try:
-            claims = claims_of(pod, self._claims)
+            claims = self._claims_of(pod)
         except ClaimProblem:
             return QueueingHint.SKIP
         if _releases_devices(old, new):
@@ -471,18 +473,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         if new.uid != pod.uid:
             return QueueingHint.SKIP
         try:
-            claims_of(new, self._claims)
+            self._claims_of(new)
         except ClaimProblem:
             return QueueingHint.SKIP
         return QueueingHint.QUEUE
-
-
-async def _log_failure(write: Callable[[], Awaitable[object]]) -> None:
-    """Run a write that is not awaited; a failure is logged, and repaired when the pod is retried."""
-    try:
-        await write()
-    except (ClaimWriteError, ClusterError) as problem:
-        _log.warning("%s", problem)
 
 
 def _releases_devices(old: ResourceClaim | None, new: ResourceClaim | None) -> bool:

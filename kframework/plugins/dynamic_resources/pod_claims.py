@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kframework.errors import KFrameworkError
 from kframework.framework.handle import Handle
-from kframework.objects import OwnerReference, ResourceClaim
-from kframework.objects.claims import is_controlled_by
+from kframework.objects import OwnerReference, PodGroup, ResourceClaim, ResourceClaimConsumerReference
+from kframework.objects.claims import group_consumer, is_controlled_by, is_controlled_by_group, is_group_claim
 from kframework.objects.resource_claims import EXTENDED_RESOURCE_CLAIM
 from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.state.objects import ObjectStore
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.values.feature_gates import FeatureGates
 
 NOT_CREATED = 'pod "{}": ResourceClaim not created yet'
 NO_SOURCE = 'pod "{}", spec.resourceClaim "{}": none of the supported fields are set'
 MISSING = 'could not find ResourceClaim "{}/{}"'
 DELETED = 'resourceclaim "{}" is being deleted'
 FOREIGN = "ResourceClaim {} was not created for Pod {} (Pod is not owner)"
+FOREIGN_TO_GROUP = "ResourceClaim {} was not created for Pod {} (neither Pod nor PodGroup {} is the owner)"
 
 #: The number of pods recorded before the first cleanup.
 _MIN_CLEANUP = 64
@@ -27,8 +29,12 @@ class ClaimProblem(KFrameworkError):
     """Raised when a claim of a pod cannot be used now."""
 
 
-def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[ResourceClaim]:
-    """Return the claims that a pod names; ClaimProblem for the first that cannot be used."""
+def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim], gates: FeatureGates) -> list[ResourceClaim]:
+    """Return the claims that a pod names; ClaimProblem for the first that cannot be used.
+
+    With DRAWorkloadResourceClaims, those of a template may belong to its PodGroup.
+    """
+    group = pod.group if gates.has_group_claims else ""
     claim_names = {each.name: each.resource_claim_name for each in pod.claim_statuses}
     result = []
     for reference in pod.spec.resource_claims:
@@ -46,14 +52,30 @@ def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim]) -> list[Resource
             raise ClaimProblem(MISSING.format(pod.namespace, name))
         if claim.metadata.deletion_timestamp is not None:
             raise ClaimProblem(DELETED.format(name))
-        if reference.resource_claim_name is None and not is_controlled_by(claim.metadata, pod.uid):
-            raise ClaimProblem(FOREIGN.format(claim_key(claim), pod.key))
+        if reference.resource_claim_name is None and not (
+            is_controlled_by(claim.metadata, pod.uid) or (group and is_controlled_by_group(claim.metadata, group))
+        ):
+            problem = FOREIGN_TO_GROUP if group else FOREIGN
+            raise ClaimProblem(problem.format(claim_key(claim), pod.key, group))
         result.append(claim)
     return result
 
 
+def consumers_of(pod: PodInfo, group: PodGroup | None) -> Mapping[str, ResourceClaimConsumerReference]:
+    """Return the PodGroup by the names of the claims of a pod that are reserved for it, and not for the pod."""
+    if group is None or not group.spec.resource_claims:
+        return {}
+    claim_names = {each.name: each.resource_claim_name for each in pod.claim_statuses}
+    names = [
+        each.resource_claim_name or claim_names.get(each.name)
+        for each in pod.spec.resource_claims
+        if is_group_claim(each, group)
+    ]
+    return dict.fromkeys(filter(None, names), group_consumer(group))
+
+
 class ClaimUsers:
-    """The waiting pods by the claims that they name; claims from templates are owned by their pod."""
+    """The waiting pods by the claims that they name; other claims from templates are owned by their pod."""
 
     def __init__(self, handle: Handle) -> None:
         self._handle = handle
@@ -61,7 +83,9 @@ class ClaimUsers:
         self._added = 0
 
     def add(self, pod: PendingPod) -> None:
-        names = [each.resource_claim_name for each in pod.spec.resource_claims if each.resource_claim_name is not None]
+        named = [each.resource_claim_name for each in pod.spec.resource_claims]
+        named += [each.resource_claim_name for each in pod.claim_statuses] if pod.group else []
+        names = [name for name in named if name is not None]
         if not names:
             return
         for name in names:
@@ -77,8 +101,8 @@ class ClaimUsers:
         return self._by_claim.get((claim.metadata.namespace, claim.metadata.name), ())
 
 
-def is_reserved_for(claim: ResourceClaim, pod: PodInfo) -> bool:
-    return any(each.uid == pod.uid for each in claim.status.reserved_for)
+def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
+    return any(each.uid == uid for each in claim.status.reserved_for)
 
 
 class ExtendedResourceClaims:

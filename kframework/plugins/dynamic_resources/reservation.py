@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from kframework.objects import ContainerExtendedResourceRequest, ResourceClaim
+from kframework.framework.cycle_state import CycleState
+from kframework.objects import ContainerExtendedResourceRequest, ResourceClaim, ResourceClaimConsumerReference
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.cycle import UNCREATED, ClaimAllocation
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError
@@ -21,6 +22,8 @@ _MAX_PREFIX = 53
 class ClaimReservation:
     """The claims of a pod and their new allocations; `claims` are as last read or written.
 
+    Pods of a PodGroup may share a new allocation; the first that is bound writes it.
+
     A claim that is not created yet already has its name, which ends in `suffix`: by it the scheduler recognizes the
     claim in the watch, before or after the API's answer.
     """
@@ -31,6 +34,7 @@ class ClaimReservation:
         allocations: Sequence[ClaimAllocation],
         mappings: tuple[ContainerExtendedResourceRequest, ...],
         suffix: str,
+        group_state: CycleState | None = None,
     ) -> None:
         self.allocations: Sequence[ClaimAllocation] = allocations
         self.mappings: tuple[ContainerExtendedResourceRequest, ...] = mappings
@@ -38,13 +42,14 @@ class ClaimReservation:
         #: The newly allocated claims, as written.
         self._written: list[ResourceClaim] = []
         self._allocated = allocated
-        self._reserved = [
-            replace(each, claim=claim).allocated_claim
-            for each, claim in zip(allocations, self.claims, strict=True)
+        #: The newly allocated claims with their devices, by position.
+        self._reserved = {
+            index: replace(each, claim=claim).allocated_claim
+            for index, (each, claim) in enumerate(zip(allocations, self.claims, strict=True))
             if each.allocation is not None
-        ]
-        for each in self._reserved:
-            allocated.reserve(each)
+        }
+        for claim in self._reserved.values():
+            allocated.reserve(claim, group_state)
 
     async def write(self, writes: ClaimWrites, pod: PodInfo) -> None:
         """Reserve the claims for the pod in the API, with their allocations; ClaimWriteError for the first failure.
@@ -60,17 +65,21 @@ class ClaimReservation:
             await writes.wait_until_seen(claim)
         if failure is not None:
             raise failure
-        for claim in self._reserved:
+        for claim in self._reserved.values():
             if self._allocated.is_unconfirmed(claim):
                 raise ClaimWriteError(DEALLOCATED.format(claim_key(claim)))
 
     async def _write(self, writes: ClaimWrites, pod: PodInfo) -> None:
-        claims = self.claims
+        claims, own = self.claims, ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
         for index, each in enumerate(self.allocations):
             is_new = each.claim.metadata.name == UNCREATED
             if is_new:
                 claims[index] = await writes.create(claims[index])
-            claims[index] = await writes.bind(claims[index], each.allocation, pod)
+            claim, allocation = claims[index], each.allocation
+            if allocation is not None and not self._allocated.is_unconfirmed(self._reserved[index]):
+                # Another pod of the group has written it.
+                claim, allocation = self._reserved[index], None
+            claims[index] = await writes.bind(claim, allocation, each.group or own)
             if each.allocation is not None:
                 self._written.append(claims[index])
             if is_new:
@@ -81,7 +90,7 @@ class ClaimReservation:
 
         A claim that has lost its devices meanwhile may be reserved for another pod: that is not ours to release.
         """
-        for claim in self._reserved:
+        for claim in self._reserved.values():
             self._allocated.release(claim)
         claims, self.claims = self.claims, []
         return [claim for claim in claims if claim.metadata.uid]

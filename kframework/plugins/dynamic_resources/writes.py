@@ -57,6 +57,12 @@ class DeviceObserver:
         """Receive the outcome of waiting for a pod's claims that have binding conditions."""
 
 
+class _ClaimLock(asyncio.Lock):
+    """The turns to write one claim, and the claim as written in the turn before; None before the first one."""
+
+    written: ResourceClaim | None = None
+
+
 class ClaimWrites:
     """A writer of claims through the API, each at the version it was read, so that no other write is lost.
 
@@ -75,10 +81,12 @@ class ClaimWrites:
         #: A separate generator: draws between two cycles do not happen in a replay.
         self._random = Random(handle.random.getrandbits(64))
         #: Locks by the uids of claims; kept while a write runs or waits.
-        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[str, _ClaimLock] = WeakValueDictionary()
 
-    async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
-        """Reserve a claim for a pod, allocating it if necessary, and return it as written.
+    async def bind(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
+    ) -> ResourceClaim:
+        """Reserve a claim for a pod or its PodGroup, allocating it if necessary, and return it as written.
 
         ClaimWriteError if that is impossible; then it is not done later either.
         """
@@ -88,40 +96,49 @@ class ClaimWrites:
             if allocation is None and current.status.allocation is not None and results_of(current) != allocated:
                 # kube-scheduler reserves the new allocation, possibly on nodes that cannot access it.
                 raise ClaimWriteError(f"claim {claim_key(current)} got allocated elsewhere in the meantime")
-            if is_reserved_for(current, pod) and allocation in (None, _without_time(current.status.allocation)):
-                return current  # a write without an answer was done
-            _check_claim(current, allocation)
-            if allocation is not None:
+            # A write without an answer may have been done; and pods of a group share an allocation.
+            missing = None if allocation == _without_time(current.status.allocation) else allocation
+            if is_reserved_for(current, consumer.uid) and missing is None:
+                return current
+            _check_claim(current, missing)
+            if missing is not None:
                 current = await self._add_finalizer(current)
-            return await self._reserve(current, allocation, pod)
+            return await self._reserve(current, missing, consumer)
 
-        async with self._lock(claim):
-            if is_reserved_for(claim, pod):  # or was: its removal may have been answered before it was seen
+        lock = self._lock(claim)
+        async with lock:
+            if lock.written is not None and _version(lock.written) > _version(claim):
+                claim = lock.written
+            elif is_reserved_for(claim, consumer.uid):
+                # Or was: its removal may have been answered before it was seen.
                 claim = await self._get(f"get claim {claim_key(claim)}", claim)
-            return await self._retry_on_conflict(claim, write)
+            lock.written = await self._retry_on_conflict(claim, write)
+            return lock.written
 
-    def _lock(self, claim: ResourceClaim) -> asyncio.Lock:
-        return self._locks.setdefault(claim.metadata.uid, asyncio.Lock())
+    def _lock(self, claim: ResourceClaim) -> _ClaimLock:
+        return self._locks.setdefault(claim.metadata.uid, _ClaimLock())
 
-    async def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
-        """Remove a pod from the users of a claim; its allocation is kept."""
+    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
+        """Remove a pod or a PodGroup from the users of a claim; its allocation is kept."""
 
         async def write(current: ResourceClaim) -> ResourceClaim:
-            users = [each for each in current.status.reserved_for if each.uid != pod.uid]
+            users = [each for each in current.status.reserved_for if each.uid != uid]
             if len(users) == len(current.status.reserved_for):
                 return current
             return await self._write_status(
                 current, {"reservedFor": users or None}, f"unreserve claim {claim_key(current)}"
             )
 
-        async with self._lock(claim):
-            await self._retry_on_conflict(claim, write)
+        lock = self._lock(claim)
+        async with lock:
+            lock.written = await self._retry_on_conflict(claim, write)
 
     async def deallocate(self, claim: ResourceClaim) -> None:
         """Deallocate a claim without other users; ClaimWriteError if it has changed meanwhile."""
         nothing = {"allocation": None, "reservedFor": None, "devices": None}
-        async with self._lock(claim):  # `bind` writes nothing if it finds the claim reserved
-            await self._write_status(claim, nothing, f"deallocate claim {claim_key(claim)}")
+        lock = self._lock(claim)
+        async with lock:  # `bind` writes nothing if it finds the claim reserved
+            lock.written = await self._write_status(claim, nothing, f"deallocate claim {claim_key(claim)}")
 
     async def create(self, claim: ResourceClaim) -> ResourceClaim:
         """Create the claim for extended resources and return it as stored; ClaimWriteError if refused."""
@@ -198,9 +215,10 @@ class ClaimWrites:
         finalizers = [*claim.metadata.finalizers, DELETE_PROTECTION]
         return await self._write_finalizers(claim, finalizers, f"add finalizer to claim {claim_key(claim)}")
 
-    async def _reserve(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
-        user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
-        status: dict[str, object] = {"reservedFor": [*claim.status.reserved_for, user]}
+    async def _reserve(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
+    ) -> ResourceClaim:
+        status: dict[str, object] = {"reservedFor": [*claim.status.reserved_for, consumer]}
         what = "reservation"
         if allocation is not None:
             what = "allocation and reservation"

@@ -18,6 +18,7 @@ from kframework.plugins.dynamic_resources.pod_claims import (
 )
 from kframework.state.objects import ObjectStore
 from kframework.testing import make_pod, pending_pod, stub_handle
+from kframework.values.feature_gates import DEFAULT_GATES
 
 
 def a_pod(*claims: dict[str, Any], told: dict[str, str | None] | None = None, name: str = "web") -> Pod:
@@ -75,7 +76,9 @@ DELETED = "2026-01-01T00:00:00Z"
 )
 def test_claims_of_a_pod(pod: Pod, claims: Sequence[ResourceClaim], found: list[str] | str) -> None:
     try:
-        names: list[str] | str = [each.metadata.name for each in claims_of(pending_pod(pod), store(*claims))]
+        names: list[str] | str = [
+            each.metadata.name for each in claims_of(pending_pod(pod), store(*claims), DEFAULT_GATES)
+        ]
     except ClaimProblem as problem:
         names = str(problem)
     assert names == found
@@ -84,8 +87,8 @@ def test_claims_of_a_pod(pod: Pod, claims: Sequence[ResourceClaim], found: list[
 def test_claim_is_reserved_for_the_pods_in_its_status() -> None:
     reserved = [{"resource": "pods", "name": "web", "uid": WEB}]
     claim = msgspec.convert({"metadata": {"name": "c"}, "status": {"reservedFor": reserved}}, ResourceClaim)
-    assert is_reserved_for(claim, pending_pod(make_pod("web")))
-    assert not is_reserved_for(claim, pending_pod(make_pod("other")))
+    assert is_reserved_for(claim, WEB)
+    assert not is_reserved_for(claim, "other")
 
 
 def test_claims_that_schedulers_made() -> None:

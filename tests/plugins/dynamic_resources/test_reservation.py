@@ -46,9 +46,10 @@ class Writes:
         if call in self._refused:
             raise ClaimWriteError(f"{call} is refused")
 
-    async def bind(self, claim: ResourceClaim, allocation: AllocationResult | None, pod: PodInfo) -> ResourceClaim:
+    async def bind(
+        self, claim: ResourceClaim, allocation: AllocationResult | None, user: ResourceClaimConsumerReference
+    ) -> ResourceClaim:
         self._call("bind", claim.metadata.name)
-        user = ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
         got = allocation or claim.status.allocation
         status = replace(claim.status, allocation=got, reserved_for=(*claim.status.reserved_for, user))
         return replace(claim, metadata=replace(claim.metadata, resource_version="5"), status=status)

@@ -81,12 +81,16 @@ def recreated(cluster: MemoryCluster) -> None:
     cluster.add(replace(wanting(), metadata=replace(wanting().metadata, uid="another")))
 
 
+def consumer(pod: Pod) -> ResourceClaimConsumerReference:
+    return ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
+
+
 def bind(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, ResourceClaim]:
-    return writes.bind(claim, GOT, pending_pod(POD))
+    return writes.bind(claim, GOT, consumer(POD))
 
 
 def reserve(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, ResourceClaim]:
-    return writes.bind(claim, None, pending_pod(POD))
+    return writes.bind(claim, None, consumer(POD))
 
 
 class Written(msgspec.Struct):
@@ -265,7 +269,7 @@ def test_unanswered_write_that_comes_too_late_is_not_done() -> None:
 
 
 def unreserve(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, None]:
-    return writes.unreserve(claim, pending_pod(POD))
+    return writes.unreserve(claim, POD.metadata.uid)
 
 
 @pytest.mark.parametrize(
@@ -399,9 +403,9 @@ def test_writes_of_several_pods_do_not_undo_each_other() -> None:
 
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> list[str]:
         claim = stored(cluster)
-        await asyncio.gather(*(writes.bind(claim, None, pending_pod(pod)) for pod in pods))
+        await asyncio.gather(*(writes.bind(claim, None, consumer(pod)) for pod in pods))
         claim = stored(cluster)
-        await asyncio.gather(*(writes.unreserve(claim, pending_pod(pod)) for pod in pods[:2]))
+        await asyncio.gather(*(writes.unreserve(claim, pod.metadata.uid) for pod in pods[:2]))
         return users(stored(cluster))
 
     left, _ = with_api(wanting(**reserved_for(OTHER)), do=do)
@@ -411,10 +415,10 @@ def test_writes_of_several_pods_do_not_undo_each_other() -> None:
 @pytest.mark.parametrize("seen_late", [False, True])
 def test_bound_pod_keeps_what_an_earlier_attempt_is_still_releasing(seen_late: bool) -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> list[str]:
-        pod, before = pending_pod(POD), stored(cluster)
-        giving_back = asyncio.ensure_future(writes.unreserve(before, pod))
+        before = stored(cluster)
+        giving_back = asyncio.ensure_future(writes.unreserve(before, POD.metadata.uid))
         await (giving_back if seen_late else asyncio.sleep(0))
-        await writes.bind(before, None, pod)
+        await writes.bind(before, None, consumer(POD))
         await giving_back
         return users(stored(cluster))
 
