@@ -149,8 +149,10 @@ _SCHEDULING, _GROUP_KINDS = "scheduling.k8s.io", ("PodGroup", "CompositePodGroup
 
 
 def report_groups(manifest: Manifest, gates: FeatureGates = DEFAULT_GATES) -> None:
-    """Report once that groups are ignored, if the files have any and the gate is off."""
+    """Report once what is ignored because a gate is off: all groups that files have, or fields of these."""
     if gates.has_pod_groups:
+        for notice in _field_notices(manifest.objects, gates):
+            notify_user("notice", notice)
         return
     from kframework.objects import Pod
     from kframework.objects.kinds import kind_of
@@ -163,6 +165,20 @@ def report_groups(manifest: Manifest, gates: FeatureGates = DEFAULT_GATES) -> No
     if counts:
         reason = f"ignored without the feature gate GenericWorkload of Kubernetes 1.37: {', '.join(counts)}"
         notify_user("notice", f"{reason}; the pods of groups are scheduled one by one")
+
+
+def _field_notices(objects: Iterable[ApiObject], gates: FeatureGates) -> Iterator[str]:
+    from kframework.objects import PodGroup
+
+    specs = [each.spec for each in objects if isinstance(each, PodGroup)]
+    claims = sum(bool(each.resource_claims) for each in specs)
+    constraints = sum(each.scheduling_constraints is not None for each in specs)
+    for gate, is_on, field, count in (
+        ("DRAWorkloadResourceClaims", gates.has_group_claims, "resourceClaims", claims),
+        ("TopologyAwareWorkloadScheduling", gates.has_placements, "schedulingConstraints", constraints),
+    ):
+        if count and not is_on:
+            yield f"ignored without the feature gate {gate}: spec.{field} of {format_count(count, 'PodGroup')}"
 
 
 def _is_group(api_version: str, kind: str) -> bool:

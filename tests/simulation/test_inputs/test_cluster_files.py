@@ -9,7 +9,8 @@ import pytest
 from kframework.cli.logs import logging_to_stderr
 from kframework.errors import InputError, InputErrors
 from kframework.objects import Node, ResourceSlice
-from kframework.simulation.inputs import load, read_admitted, read_cluster
+from kframework.simulation.inputs import load, read_admitted, read_cluster, report_groups
+from kframework.values.feature_gates import FeatureGates
 
 
 def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -34,7 +35,10 @@ def test_files_without_objects_are_reported(tmp_path: Path, capsys: pytest.Captu
     assert capsys.readouterr().err == f"warning: no objects in {file}\n"
 
 
-ANOTHER, LATER = "ignored, as another version than", "ignored without the feature gate GenericWorkload of Kubernetes 1.37:"
+ANOTHER, LATER = (
+    "ignored, as another version than",
+    "ignored without the feature gate GenericWorkload of Kubernetes 1.37:",
+)
 
 
 @pytest.mark.parametrize(
@@ -98,6 +102,30 @@ def test_groups_are_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert len(load(file)) == 2
     expected = f"notice: {LATER} {groups}; the pods of groups are scheduled one by one\n"
     assert capsys.readouterr().err == expected
+
+
+FIELDS = "resourceClaims: [{name: gpu, resourceClaimName: c}], schedulingConstraints: {topology: [{key: rack}]}"
+
+
+@pytest.mark.parametrize(
+    ("gates", "ignored"),
+    [
+        (("DRAWorkloadResourceClaims", "TopologyAwareWorkloadScheduling"), []),
+        (("TopologyAwareWorkloadScheduling",), [("DRAWorkloadResourceClaims", "resourceClaims")]),
+        (("DRAWorkloadResourceClaims",), [("TopologyAwareWorkloadScheduling", "schedulingConstraints")]),
+    ],
+)
+def test_fields_of_groups_whose_gate_is_off_are_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], gates: tuple[str, ...], ignored: list[tuple[str, str]]
+) -> None:
+    file = tmp_path / "cluster.yaml"
+    text = (GROUP % "v1beta1").replace("minCount: 2}}}", f"minCount: 2}}}}, {FIELDS}}}")
+    file.write_text(text + "---" + text.replace("name: g}", "name: h}"))
+    settings = dict.fromkeys(("GenericWorkload", *gates), True)
+    with logging_to_stderr():
+        report_groups(read_cluster([str(file)]), FeatureGates(settings=settings))
+    lines = [f"ignored without the feature gate {gate}: spec.{field} of 2 PodGroups" for gate, field in ignored]
+    assert capsys.readouterr().err == "".join(f"notice: {line}\n" for line in lines)
 
 
 MISSPELT = """\
