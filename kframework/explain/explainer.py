@@ -19,6 +19,7 @@ from kframework.core.sources import source_status
 from kframework.explain.explanation import (
     Assessment,
     Explanation,
+    GroupExplanation,
     LateFailure,
     PreemptionPreview,
     State,
@@ -45,14 +46,25 @@ def explain(engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None
     return run_to_end(explain_steps(engine, history, pod, whole))
 
 
+def explain_all(engine: PodEngine, history: History, pods: Iterable[PodInfo]) -> list[Explanation]:
+    """Explain pods at the same moment; a group that several belong to is explained once."""
+    groups: dict[str, GroupExplanation] = {}
+    return [run_to_end(explain_steps(engine, history, pod, groups=groups)) for pod in pods]
+
+
 def explain_steps(
-    engine: PodEngine, history: History, pod: PodInfo, whole: Pod | None = None
+    engine: PodEngine,
+    history: History,
+    pod: PodInfo,
+    whole: Pod | None = None,
+    *,
+    groups: dict[str, GroupExplanation] | None = None,
 ) -> Generator[None, None, Explanation]:
     """Explain a pod that an engine knows (`find_pod`).
 
     Yields after each millisecond of work, with no open statement and nothing changed, so that other tasks can run.
     `whole` is the API's version of the pod: of a pod on a node the scheduler keeps only what it needs, so without it
-    the plugins see a pod without annotations and owners.
+    the plugins see a pod without annotations and owners. `groups` has explanations of groups that still hold.
     """
     target = unassign(pod, whole, engine.cluster.interner)
     evaluation = FullEvaluation(engine, target)
@@ -64,9 +76,13 @@ def explain_steps(
     explanation = explainer.build(history, tuple(map(Remedy.from_proposal, proposals)))
     if not (target.group and engine.cluster.feature_gates.has_pod_groups):
         return explanation
-    group = GroupExplainer(engine, target.namespace, target.group)
-    yield from group.work()
-    return replace(explanation, group=group.build(history, state_of))
+    groups = {} if groups is None else groups
+    key = f"{target.namespace}/{target.group}"
+    if key not in groups:
+        group = GroupExplainer(engine, history, target.namespace, target.group)
+        yield from group.work()
+        groups[key] = group.build(state_of)
+    return replace(explanation, group=groups[key])
 
 
 class _Explainer:
@@ -339,7 +355,8 @@ class PodEngineView(EngineView[PodEngine]):
             return {}
         most = max(_MIN_EXPLANATIONS, _MAX_EVALUATIONS // max(len(self.engine.cluster.nodes), 1))
         pending = {pod.key: pod for pod in self.engine.handlers.pending.values()}
-        return {name: explain(self.engine, self.history, pending[name]) for name in names[:most]}
+        explanations = explain_all(self.engine, self.history, map(pending.__getitem__, names[:most]))
+        return {each.pod: each for each in explanations}
 
     def _queued(self, queued: QueuedPod) -> PodView:
         queue, pod = self.engine.queue, queued.pod

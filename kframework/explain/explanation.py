@@ -164,28 +164,55 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     hook: str = ""
 
 
-class GroupMember(msgspec.Struct, frozen=True):
-    """A pod of a group; while it waits, `message` is how its last attempt ended, or what holds it back."""
+class AlikeMembers(msgspec.Struct, frozen=True):
+    """Pods of a group in the same state; while they wait, `message` is how the last attempt of each ended.
 
-    pod: str
+    `nodes` are those of the pods in the same order; there are none while the pods wait.
+    """
+
+    pods: tuple[str, ...]
     state: State
-    node: str = ""
+    nodes: tuple[str, ...] = ()
     message: str = ""
+
+
+class PlacementOutcome(msgspec.Struct, frozen=True):
+    """A placement that the last cycle tried: how many pods found a node, and else why the group did not fit.
+
+    `failed_first` is the pod that failed first by itself, `reason` its message.
+    """
+
+    name: str
+    fits: bool
+    placed: int
+    message: str = ""
+    failed_first: str = ""
+    reason: str = ""
 
 
 class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The PodGroup of a pod, which may not exist, and its pods.
 
-    `minimum` is the minCount of a gang, None if the group is none. `fits` is how many of its waiting pods find nodes
-    now if they are placed one after another; None if that was not tried. `condition` says how its last cycle ended.
-    `remedies` would let a gang reach its minimum, or place all pods of another group.
+    `minimum` is the minCount of a gang, None if the group is none; `domain` is the label whose value all nodes of its
+    pods share. `pods` counts its pods, and `members` lists them, those first that failed by themselves. `failed_first`
+    is the pod that failed first in the last cycle, `reason` its message. `placement` is the chosen one; `placements`
+    are the best that were tried, and `placements_left_out` counts the others. `fits` is how many of its waiting pods
+    find nodes now if they are placed one after another; None if that was not tried. `condition` says how the last cycle
+    ended. `remedies` would let a gang reach its minimum, or place all pods of another group.
     """
 
     name: str
     exists: bool
     minimum: int | None = None
+    domain: str = ""
+    pods: int = 0
     scheduled: int = 0
-    members: tuple[GroupMember, ...] = ()
+    members: tuple[AlikeMembers, ...] = ()
+    failed_first: str = ""
+    reason: str = ""
+    placement: str = ""
+    placements: tuple[PlacementOutcome, ...] = ()
+    placements_left_out: int = 0
     fits: int | None = None
     condition: str = ""
     remedies: tuple[Remedy, ...] = ()

@@ -1,45 +1,58 @@
-"""The PodGroup of an explained pod: how far its pods are, how many find room together, and what would help all of them.
+"""The PodGroup of an explained pod: how far its pods are, why its last cycle failed, and what would help all of them.
 
-A what-if places the waiting pods one after another, each on the first node that fits; Reserve is not called, so groups
-whose pods have claims are not tried.
+The what-ifs (`group_trials`) do not call Reserve, so groups whose pods have claims are not tried; neither are groups
+below a CompositePodGroup, which need room for other groups as well.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Callable, Iterator, Sequence
 
+from kframework.core.cycle.records import GroupDecision, PlacementTrial
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.explanation import GroupExplanation, GroupMember, State
+from kframework.explain.explanation import AlikeMembers, GroupExplanation, PlacementOutcome, State
 from kframework.explain.full_evaluation import FullEvaluation
+from kframework.explain.group_trials import GroupWhatIf
 from kframework.explain.remedies.remedies import Remedy
-from kframework.explain.remedies.suggestions import Trial
+from kframework.framework.answers import GroupPlacement
 from kframework.objects import PodGroup
 from kframework.objects.pod_groups import INITIALLY_SCHEDULED
 from kframework.observe.history import History
 from kframework.observe.text_table import format_count
 from kframework.scheduler.cooperative import time_sliced
-from kframework.state.pods import PendingPod, PodInfo
-from kframework.state.statement import Statement
+from kframework.state.group_trees import POD_GROUP, entity_key
+from kframework.values.status import Code
 
 #: The largest number of waiting pods that are placed in a what-if.
-_MAX_TRIED = 64
-#: The number of different nodes that are tried as models of new ones.
-_MAX_MODELS = 4
+_MAX_TRIED = 500
+#: The number of placements in which they are placed, and of those for which new nodes are looked for.
+_MAX_PLACEMENTS, _MAX_EXTENDED = 8, 3
+#: The number of placements whose outcome is told.
+_MAX_OUTCOMES = 10
 
-#: A pod and the name of its node in a what-if.
-_Placed = tuple[PendingPod, str]
+#: A placement as an explanation sees it: its name, and the names of its nodes (None: all).
+_Placement = tuple[str, frozenset[str] | None]
 
 
 class GroupExplainer:
     """The explanation of a group under construction."""
 
-    def __init__(self, engine: PodEngine, namespace: str, name: str) -> None:
+    def __init__(self, engine: PodEngine, history: History, namespace: str, name: str) -> None:
         self._engine = engine
         self._cluster = engine.cluster
+        self._history = history
         self._name = f"{namespace}/{name}"
         self._group = self._cluster.objects(PodGroup).get(name, namespace)
         self._members = self._cluster.groups.members(namespace, name)
+        root = self._cluster.groups.trees.root((POD_GROUP, namespace, name))
+        self._is_root = root is not None and root is self._group
+        #: The last cycle of the root, and how this group fared in it.
+        self._decision: GroupDecision | None = None
+        if root is not None:
+            kind, *names = entity_key(root)
+            self._decision = history.for_group(kind, "/".join(names))
+        trials = () if self._decision is None else self._decision.trials
+        self._trials = [trial for trial in trials if trial.group == ("" if self._is_root else name)]
         gang = None if self._group is None else self._group.spec.scheduling_policy.gang
         self._minimum: int | None = None if gang is None else gang.min_count
         pending = engine.handlers.pending
@@ -49,115 +62,141 @@ class GroupExplainer:
 
     def work(self) -> Iterator[None]:
         """Place the waiting pods in a what-if, and look for remedies; in slices."""
-        enough = self._group is not None and len(self._members) >= (self._minimum or 0)
+        enough = self._group is not None and self._staying >= (self._minimum or 0)
         has_claims = any(pod.claims or pod.spec.resource_claims for pod in self._waiting)
-        in_domain = self._group is not None and self._group.spec.scheduling_constraints is not None
-        if enough and not has_claims and not in_domain and 0 < len(self._waiting) <= _MAX_TRIED:
-            yield from time_sliced(self._place(), FullEvaluation(self._engine, self._waiting[0]).isolated)
+        if enough and self._is_root and not has_claims and 0 < len(self._waiting) <= _MAX_TRIED:
+            yield from time_sliced(self._try_placements(), FullEvaluation(self._engine, self._waiting[0]).isolated)
 
-    def _place(self) -> Iterator[None]:
-        placed: list[_Placed] = []
-        for pod in self._waiting:
-            node = self._find_node(placed, pod)
-            placed += [(pod, node)] if node else []
-            yield
-        self._fits = len(placed)
-        wanted = len(self._members) if self._minimum is None else self._minimum
-        missing = wanted - self._members.scheduled - len(placed)
-        if missing <= 0:
-            return
-        taken = {pod.uid for pod, _ in placed}
-        yield from self._add_nodes(placed, [pod for pod in self._waiting if pod.uid not in taken], missing)
-        lower = wanted - missing
-        if self._minimum is not None and lower > 0:
-            change = {"kind": "lowerMinCount", "podGroup": self._name, "minCount": lower}
-            self._remedies.append(Remedy(f"lower minCount of PodGroup {self._name} to {lower}", (change,)))
+    @property
+    def _staying(self) -> int:
+        """The number of its pods that are not about to end."""
+        return len(self._members) - len(self._members.terminating)
 
-    def _find_node(self, placed: Iterable[_Placed], pod: PendingPod) -> str:
-        """Return the first node that fits a pod beside the placed ones; "" if none does."""
-        with self._cluster.statement() as statement:
-            for other, node in placed:
-                self._put(statement, other, node)
-            trial = Trial(self._cluster, self._engine.profiles[pod.scheduler_name], pod)
-            return next(filter(trial.fits, trial.passing_nodes()), "")
+    # -- what-ifs ----------------------------------------------------------------------------------------------------
 
-    def _put(self, statement: Statement, pod: PendingPod, node: str) -> None:
-        """Put a pod on a node, unless it was bound, or the node was deleted, while other tasks ran."""
-        if pod.row < 0 and self._cluster.nodes.row(node) is not None:
-            statement.add(pod, node)
+    @property
+    def _domain(self) -> str:
+        """The label whose value all nodes of the group share; "" if the pods may run anywhere."""
+        constraints = None if self._group is None else self._group.spec.scheduling_constraints
+        topology = () if constraints is None else constraints.topology
+        return topology[0].key if topology and self._cluster.feature_gates.has_placements else ""
 
-    def _add_nodes(self, placed: Sequence[_Placed], left: Sequence[PendingPod], missing: int) -> Iterator[None]:
-        """Find the node like which the fewest new ones, with DaemonSet pods alone, have room for the missing pods."""
-        found: list[tuple[int, str]] = []
-        for model in self._models():
-            added, rest = 0, list(left)
-            while len(left) - len(rest) < missing:
-                fitting = self._fill(model, placed, rest)
-                yield
-                if not fitting:
-                    break
-                added, rest = added + 1, [pod for pod in rest if pod.uid not in fitting]
-            else:
-                found.append((added, model))
-        if found:
-            count, name = min(found)
-            change = {"kind": "addNodes", "like": name, "count": count}
-            self._remedies.append(Remedy(f"add {format_count(count, 'node')} like {name}", (change,)))
+    def _try_placements(self) -> Iterator[None]:
+        found: list[tuple[_Placement, GroupWhatIf]] = []
+        for placement in self._placements():
+            trial = GroupWhatIf(self._engine, self._waiting, placement[1])
+            yield from trial.put_pods(self._waiting)
+            found.append((placement, trial))
+        found.sort(key=lambda each: -len(each[1].placed))
+        self._fits = len(found[0][1].placed) if found else 0
+        wanted = self._staying if self._minimum is None else self._minimum
+        if self._members.running + self._fits < wanted:
+            yield from self._find_remedies(found, wanted)
 
-    def _models(self) -> Iterable[str]:
-        """Name nodes that differ in what they offer."""
-        names: dict[object, str] = {}
-        for row in self._cluster.nodes.order.tolist():
-            node = self._cluster.nodes[row].object
-            names.setdefault(
-                (str(node.status.allocatable), str(node.spec.taints), node.spec.unschedulable), node.metadata.name
-            )
-        return islice(names.values(), _MAX_MODELS)
+    def _placements(self) -> Sequence[_Placement]:
+        """List the placements of the group that had room for most pods in its last cycle."""
+        steps = self._engine.profiles[self._waiting[0].scheduler_name].placements
+        if not self._domain or self._group is None or steps is None:
+            return (("", None),)
+        placements = steps.generate(self._group, self._cluster.nodes)
+        trials = {trial.name: trial.placed for trial in self._trials}
+        known = list(placements) if isinstance(placements, Sequence) else []
+        known.sort(key=lambda placement: -trials.get(placement.name, 0))
+        return [(placement.name, self._names(placement)) for placement in known[:_MAX_PLACEMENTS]]
 
-    def _fill(self, model: str, placed: Iterable[_Placed], pods: Iterable[PendingPod]) -> set[str]:
-        """Return the uids of those pods that fit together on an emptied node."""
-        fitting, emptied = set[str](), self._cluster.nodes.find(model)
-        with self._cluster.statement() as statement:
-            for other in [] if emptied is None else [each for each in emptied.pods if not _is_pinned(each)]:
-                statement.remove(other)
-            for other, node in placed:
-                if node != model:
-                    self._put(statement, other, node)
-            for pod in pods:
-                if Trial(self._cluster, self._engine.profiles[pod.scheduler_name], pod).fits(model):
-                    self._put(statement, pod, model)
-                    fitting.add(pod.uid)
-        return fitting
+    def _names(self, placement: GroupPlacement) -> frozenset[str]:
+        return frozenset([self._cluster.nodes.by_row[row].name for row in placement.rows.tolist()])
 
-    def build(self, history: History, state_of: Callable[[PodEngine, str], State]) -> GroupExplanation:
+    def _find_remedies(self, found: Sequence[tuple[_Placement, GroupWhatIf]], wanted: int) -> Iterator[None]:
+        running = self._members.running
+        most = running + (self._fits or 0)
+        extended: list[tuple[int, str, str]] = []
+        for (placement, _), trial in found[:_MAX_EXTENDED]:
+            nodes = yield from trial.new_nodes(wanted - running - len(trial.placed))
+            extended += [] if nodes is None else [(*nodes, placement)]
+        if extended:
+            count, model, placement = min(extended)
+            where = f" in {self._domain} {placement}" if placement else ""
+            change: dict[str, object] = {"kind": "addNodes", "like": model, "count": count}
+            change |= {"placement": placement} if placement else {}
+            self._remedies.append(Remedy(f"add {format_count(count, 'node')} like {model}{where}", (change,)))
+        if self._domain:
+            anywhere = GroupWhatIf(self._engine, self._waiting, None)
+            yield from anywhere.put_pods(self._waiting)
+            if running + len(anywhere.placed) >= wanted:
+                text = f"recreate PodGroup {self._name} without its constraint on {self._domain}"
+                change = {"kind": "removeConstraint", "podGroup": self._name, "key": self._domain}
+                self._remedies.append(Remedy(text, (change,)))
+        if self._minimum is not None and most > 0:
+            change = {"kind": "lowerMinCount", "podGroup": self._name, "minCount": most}
+            self._remedies.append(Remedy(f"lower minCount of PodGroup {self._name} to {most}", (change,)))
+
+    # -- the explanation ---------------------------------------------------------------------------------------------
+
+    def build(self, state_of: Callable[[PodEngine, str], State]) -> GroupExplanation:
         conditions = () if self._group is None else self._group.status.conditions
-        uids = (*self._members.assigned, *self._members.assumed, *self._members.unscheduled)
-        members = (self._member(uid, history, state_of(self._engine, uid)) for uid in uids)
+        placement = "" if self._decision is None or not self._is_root else self._decision.placement
+        chosen = (trial for trial in self._trials if placement and trial.name == placement)
+        decisive = next(chosen, self._trials[0] if self._trials else None)
+        outcomes = _placement_outcomes(self._trials) if self._domain else []
         return GroupExplanation(
             name=self._name,
             exists=self._group is not None,
             minimum=self._minimum,
+            domain=self._domain,
+            pods=len(self._members),
             scheduled=self._members.scheduled,
-            members=tuple(sorted(members, key=lambda member: member.pod)),
+            members=self._list_members(state_of, "" if decisive is None else decisive.failed_first),
+            failed_first="" if decisive is None else decisive.failed_first,
+            reason="" if decisive is None else decisive.reason,
+            placement=placement,
+            placements=tuple(outcomes[:_MAX_OUTCOMES]),
+            placements_left_out=max(len(outcomes) - _MAX_OUTCOMES, 0),
             fits=self._fits,
             condition=next((each.message for each in conditions if each.type == INITIALLY_SCHEDULED), ""),
             remedies=tuple(self._remedies),
         )
 
-    def _member(self, uid: str, history: History, state: State) -> GroupMember:
-        pod = self._cluster.pods.get(uid)
-        if pod is not None:
-            return GroupMember(pod.key, state, pod.node_name)
-        waiting = self._engine.handlers.pending.get(uid)
-        if waiting is None:
-            return GroupMember(uid, state)
-        decisions = history.for_pod(uid).decisions
-        return GroupMember(waiting.key, state, message=decisions[-1].message if decisions else "")
+    def _list_members(self, state_of: Callable[[PodEngine, str], State], failed_first: str) -> tuple[AlikeMembers, ...]:
+        """List the pods by what they have in common, those first that failed by themselves, then the other waiting."""
+        alike: dict[tuple[State, str], list[tuple[str, str]]] = {}
+        for uid in (*self._members.assigned, *self._members.assumed, *self._members.unscheduled):
+            pod = self._cluster.pods.get(uid) or self._engine.handlers.pending.get(uid)
+            if pod is not None:
+                node, message = pod.node_name, "" if pod.node_name else self._last_message(pod.uid)
+                alike.setdefault((state_of(self._engine, uid), message), []).append((pod.key, node))
+        of_group = "" if self._decision is None else self._decision.message
+        members = [
+            AlikeMembers(
+                tuple(key for key, _ in sorted(pods)),
+                state,
+                tuple(node for _, node in sorted(pods) if node),
+                message,
+            )
+            for (state, message), pods in alike.items()
+        ]
+        members.sort(
+            key=lambda each: (
+                failed_first not in each.pods,
+                bool(each.nodes),
+                each.message == of_group,
+                -len(each.pods),
+                each.pods,
+            )
+        )
+        return tuple(members)
+
+    def _last_message(self, uid: str) -> str:
+        decisions = self._history.for_pod(uid).decisions
+        return decisions[-1].message if decisions else ""
 
 
-def _is_pinned(pod: PodInfo) -> bool:
-    """Return whether a pod is pinned to its node, as those of DaemonSets are: a new node has one of these too."""
-    affinity = pod.spec.affinity
-    node_affinity = None if affinity is None else affinity.node_affinity
-    required = None if node_affinity is None else node_affinity.required_during_scheduling_ignored_during_execution
-    return required is not None and any(term.match_fields for term in required.node_selector_terms)
+def _placement_outcomes(trials: Sequence[PlacementTrial]) -> list[PlacementOutcome]:
+    """List the placements that were tried, those with most pods first."""
+    outcomes = [
+        PlacementOutcome(
+            trial.name, trial.code is Code.SUCCESS, trial.placed, trial.message, trial.failed_first, trial.reason
+        )
+        for trial in trials
+    ]
+    return sorted(outcomes, key=lambda outcome: (not outcome.fits, -outcome.placed))

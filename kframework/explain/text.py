@@ -78,8 +78,8 @@ def indent(lines: Iterable[str], levels: int = 1) -> Iterator[str]:
     return (f"{'  ' * levels}{line}" for line in lines)
 
 
-#: The number of reasons, example nodes, best nodes, nodes with nominated pods, victims, remedies, wakers and
-#: pods of a group shown.
+#: The number of reasons, example nodes, best nodes and placements, nodes with nominated pods, victims, remedies, wakers
+#: and kinds of pods of a group shown.
 _REASONS, _EXAMPLES, _TOP, _NOMINATED, _VICTIMS, _REMEDIES, _WAKERS, _MEMBERS = 5, 2, 3, 2, 3, 5, 3, 8
 
 #: The participles of actions.
@@ -140,6 +140,8 @@ def _format_last_attempt(explanation: Explanation, last: Decision) -> str:
         ended = explanation.binding.message if explanation.binding is not None else ""
         return f"{when}: {_format_choice(last)}{f'; {ended}' if ended else ''}"
     assessment = explanation.assessment
+    if explanation.group is not None and last.message == explanation.group.condition != "":
+        return f"{when}, rejected with its group"
     if last.reasons and last.reasons == assessment.reasons and last.nodes == assessment.nodes:
         return f"{when}, with the same result as now"
     return f"{when}: {last.message}"
@@ -156,28 +158,66 @@ def _format_choice(decision: Decision) -> str:
 
 
 def _format_group(group: GroupExplanation, layout: Layout) -> Iterator[str]:
-    pods = format_count(len(group.members), "pod")
+    pods = format_count(group.pods, "pod")
     if not group.exists:
         yield f"GROUP {group.name}: WAITS FOR a PodGroup (scheduling.k8s.io) of this name; there is none. Its pods:"
     else:
         policy = "not a gang" if group.minimum is None else f"a gang of at least {group.minimum}"
-        waiting = len(group.members) - group.scheduled
+        domain = f", within one {group.domain}" if group.domain else ""
+        waiting = group.pods - group.scheduled
         room = "" if group.fits is None else f"; {group.fits} of {waiting} waiting find nodes together now"
-        absent = (group.minimum or 0) - len(group.members)
+        absent = (group.minimum or 0) - group.pods
         room = f"; it is not tried before {format_count(absent, 'more pod')} exist" if absent > 0 else room
-        yield f"GROUP {group.name}, {policy}: {group.scheduled} of {pods} scheduled{room}."
+        yield f"GROUP {group.name}, {policy}{domain}: {group.scheduled} of {pods} scheduled{room}."
         if group.condition:
             yield f"  Condition: {group.condition}"
-    rows = [
-        (each.pod.partition("/")[2], each.state.value, each.node or NONE, each.message)
-        for each in layout.first(group.members, _MEMBERS)
-    ]
-    yield from format_table(("POD", "STATE", "NODE", "MESSAGE"), rows)
-    if len(rows) < len(group.members):
-        yield f"  ... and {len(group.members) - len(rows)} more; -o wide shows them"
+    first = group.failed_first.partition("/")[2]
+    if first:
+        yield f"  {first} failed first: {group.reason}"
+    yield from _format_placements(group, layout)
+    rows = list(_member_rows(group, first, layout))
+    visible_rows = layout.first(rows, _MEMBERS)
+    yield from format_table(("PODS", "STATE", "NODE", "MESSAGE"), visible_rows) if rows else ()
+    if len(visible_rows) < len(rows):
+        yield f"  ... and {len(rows) - len(visible_rows)} more rows; -o wide shows them"
     if group.remedies:
         yield "WHAT WOULD HELP the group, each by itself:"
         yield from format_list(remedy.text for remedy in group.remedies)
+
+
+def _format_placements(group: GroupExplanation, layout: Layout) -> Iterator[str]:
+    tried = len(group.placements) + group.placements_left_out
+    rejected = [each for each in group.placements if not each.fits]
+    if group.placement:
+        yield f"  Placement: {group.placement}, of {tried} tried"
+    elif tried:
+        yield f"  None of {tried} placements fits:" if tried > 1 else "  The only placement does not fit:"
+    if not group.placement or layout.wide:
+        visible = layout.first(rejected, _TOP)
+        rows = [
+            (each.name, str(each.placed), each.failed_first.partition("/")[2] or NONE, each.reason or each.message)
+            for each in visible
+        ]
+        yield from format_table(("PLACEMENT", "PODS", "FAILED FIRST", "MESSAGE"), rows) if rows else ()
+        more = len(rejected) - len(visible) + group.placements_left_out
+        if rows and more:
+            yield f"  ... and {format_count(more, 'more placement')}{'' if layout.wide else '; -o wide shows more'}"
+
+
+def _member_rows(group: GroupExplanation, first: str, layout: Layout) -> Iterator[tuple[str, str, str, str]]:
+    """Yield a row for each kind of members, for each pod if it is wide; messages shown above are not repeated."""
+    shown = {group.condition: "as the group", group.reason: f"as {first}", "": ""}
+    for each in group.members:
+        if each.pods == (group.failed_first,) and each.message == group.reason and not layout.wide:
+            continue
+        names, message = [pod.partition("/")[2] for pod in each.pods], shown.get(each.message, each.message)
+        if layout.wide or len(names) == 1:
+            nodes = each.nodes or (NONE,) * len(names)
+            yield from ((name, each.state.value, node, message) for name, node in zip(names, nodes, strict=True))
+        else:
+            nodes = tuple(dict.fromkeys(each.nodes))
+            where = layout.names(nodes, _EXAMPLES) or NONE
+            yield f"{len(names)} pods", each.state.value, where, message
 
 
 def _format_assessment(explanation: Explanation, layout: Layout) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kframework.core.cycle.records import Binding, Decision, Observer
+from kframework.core.cycle.records import Binding, Decision, GroupDecision, GroupObserver, Observer
 
 R = TypeVar("R")
 
@@ -93,11 +93,12 @@ def _weigh_record(record: Decision | Binding) -> int:
     )
 
 
-class History(Observer):
-    """Keeps the last decisions and bindings, `kept` short ones of each, fewer longer ones."""
+class History(Observer, GroupObserver):
+    """Keeps the last decisions and bindings, `max_records` short ones of each, fewer longer ones."""
 
     def __init__(self, max_records: int = MAX_RECORDS) -> None:
         self.max_records = max_records
+        self._groups = RecordBuffer[GroupDecision](max_records, lambda decision: 1 + len(decision.trials))
         self._decisions = _PodRecords[Decision](max_records)
         self._bindings = _PodRecords[Binding](max_records)
 
@@ -106,6 +107,13 @@ class History(Observer):
 
     def on_binding(self, binding: Binding) -> None:
         self._bindings.add(binding)
+
+    def on_group_decision(self, decision: GroupDecision) -> None:
+        self._groups.add(decision)
+
+    def for_group(self, kind: str, name: str) -> GroupDecision | None:
+        """Return the last attempt to schedule a root of this kind, `namespace/name`; None if it is no longer kept."""
+        return next((each for each in self._groups if (each.kind, each.group) == (kind, name)), None)
 
     @property
     def last_attempt(self) -> int:

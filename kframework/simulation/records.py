@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar, overload
 import msgspec
 
 from kframework.clock import VIRTUAL_EPOCH, Clock, seconds_of
-from kframework.core.cycle.records import Binding, Decision, Observer, Record
+from kframework.core.cycle.records import Binding, Decision, GroupDecision, GroupObserver, Observer, Record
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
@@ -143,12 +143,13 @@ class LivelockError(KFrameworkError):
         )
 
 
-class Records(RunObserver, Observer):
+class Records(RunObserver, Observer, GroupObserver):
     """The records of a simulation.
 
     Attributes:
         decisions: the attempts, in order; only the last `limit` if that is given.
         bindings: the ended binding cycles, likewise.
+        groups: the attempts to schedule PodGroups, likewise.
         preemptions: the attempts that chose victims, likewise.
         moved_at: when an object was last created, deleted, bound or changed its phase, in seconds since 1970.
         on_attempt: called after each attempt.
@@ -160,6 +161,7 @@ class Records(RunObserver, Observer):
     ) -> None:
         self.decisions: RecordList[Decision] = RecordList(limit)
         self.bindings: RecordList[Binding] = RecordList(limit)
+        self.groups: deque[GroupDecision] = deque(maxlen=limit)
         self.preemptions: RecordList[Decision] = RecordList(limit)
         self.moved_at: float = clock.now()
         self.on_attempt: Callable[[Decision], None] = lambda decision: None
@@ -184,6 +186,9 @@ class Records(RunObserver, Observer):
         if self._attempts[decision.uid] == MAX_ATTEMPTS:
             self.on_livelock(LivelockError(decision))
         self.on_attempt(decision)
+
+    def on_group_decision(self, decision: GroupDecision) -> None:
+        self.groups.append(decision)
 
     def on_binding(self, binding: Binding) -> None:
         self.bindings.append(binding)
@@ -236,6 +241,8 @@ class Records(RunObserver, Observer):
         history = History()
         for decision in self.decisions:
             history.on_decision(decision)
+        for group in self.groups:
+            history.on_group_decision(group)
         for binding in self.bindings:
             history.on_binding(binding)
         return history

@@ -21,7 +21,7 @@ from tests.examples.clean_environment import ROOT
 from tests.extension_points.scripted import plugin
 from tests.scheduler.test_binding import Cycle
 from tests.support.extenders import accept_except, extender
-from tests.support.groups import PLACEMENTS, gang, in_one, members
+from tests.support.groups import TREES, below, gang, in_one, members, tree
 
 DOCUMENT = (ROOT / "docs/reference/traces.md").read_text()
 SPAN = re.compile(r"^\| `(?P<name>\w+)` \| (?:`(?P<parent>\w+)`)? ?\|", re.MULTILINE)
@@ -59,7 +59,8 @@ def bindings() -> Iterator[Binding]:
 
 
 #: A group that needs two nodes of one rack.
-GROUP = (in_one("rack", gang("g", 2)), *members("g", 2, cpu="3"))
+GROUP = in_one("rack", gang("g", 2))
+PODS = members("g", 2, cpu="3")
 
 
 @cache
@@ -73,9 +74,10 @@ def spans() -> tuple[Mapping[str, Any], ...]:
         if binding is not None:
             tracing.on_binding(replace(binding, attempt=decision.attempt, waited=1.0))
     tracing = Tracing.to_stream(stream)
-    for racks in ("aabb", "ab"):
+    for racks, above in (("aabb", []), ("ab", []), ("aa", [tree("t")])):
         nodes = [make_node(f"{rack}-{n}", cpu=4, labels={"rack": rack}) for n, rack in enumerate(racks)]
-        with Simulation([*nodes, *GROUP], config=PLACEMENTS, observers=[tracing]) as simulation:
+        group = below("t", GROUP) if above else GROUP
+        with Simulation([*nodes, *above, group, *PODS], config=TREES, observers=[tracing]) as simulation:
             simulation.run(1)
     lines = (json.loads(line)["resourceSpans"][0] for line in stream.getvalue().splitlines())
     return tuple(line["scopeSpans"][0]["spans"][0] for line in lines)

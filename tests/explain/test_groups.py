@@ -2,64 +2,41 @@
 
 from __future__ import annotations
 
-import pytest
-from msgspec.structs import replace
-
-from kframework.explain.explanation import Explanation, GroupExplanation, State
+from kframework.explain.explanation import State
 from kframework.explain.text import format_explanation
-from kframework.objects import ApiObject
-from kframework.objects.pod_groups import PodGroupSchedulingConstraints, TopologyConstraint
-from kframework.testing import make_node, make_pod
-from tests.support.groups import basic, gang, members, nodes, simulate
+from kframework.testing import make_pod
+from tests.explain.explained_groups import explain, group_of, rack
+from tests.support.groups import PLACEMENTS, TREES, below, gang, in_one, members, nodes, tree
 
 
-def explain(objects: list[ApiObject], pod: str) -> Explanation:
-    with simulate(objects) as simulation:
-        return simulation.explain(pod).explanation
-
-
-def group_of(objects: list[ApiObject], pod: str) -> GroupExplanation:
-    group = explain(objects, pod).group
-    assert group is not None
-    return group
-
-
-def test_group_says_which_member_failed_and_how_many_fit_together() -> None:
+def test_group_names_the_pod_that_failed_first_and_how_many_fit_together() -> None:
     group = group_of([*nodes(2, cpu=2), gang("blue", 3), *members("blue", 3, cpu="2")], "blue-0")
-    assert (group.name, group.minimum, group.scheduled, group.fits) == ("default/blue", 3, 0, 2)
-    assert [each.pod for each in group.members] == ["default/blue-0", "default/blue-1", "default/blue-2"]
-    failed = [each.message for each in group.members if each.message.startswith("0/2 nodes are available")]
-    assert failed == ["0/2 nodes are available: 2 Insufficient cpu."]
+    assert (group.name, group.minimum, group.scheduled, group.pods, group.fits) == ("default/blue", 3, 0, 3, 2)
+    assert (group.failed_first, group.reason) == ("default/blue-2", "0/2 nodes are available: 2 Insufficient cpu.")
     text = "pod group is unschedulable, minCount (3) cannot be satisfied: 2 scheduled, 0 remaining, "
     assert group.condition.startswith(text)
 
 
-@pytest.mark.parametrize(("minimum", "added"), [(3, 1), (4, 1), (5, 2), (6, 2)])
-def test_added_nodes_and_lower_minimum_let_the_gang_be_scheduled(minimum: int, added: int) -> None:
-    # Four cores hold two pods each; the busy node counts as a model without its pod.
-    busy = make_pod("busy", cpu=4, node_name="n1")
-    pods = members("blue", 6, cpu="2")
-    objects = [*nodes(2), busy, gang("blue", minimum), *pods]
-    group = group_of(objects, "blue-0")
-    assert group.fits == 2
-    by_nodes, by_minimum = group.remedies
-    assert by_nodes.text == f"add {added} node{'s' if added > 1 else ''} like n0"
-    assert by_minimum.text == "lower minCount of PodGroup default/blue to 2"
-
-    def bound(objects: list[ApiObject]) -> int:
-        with simulate(objects) as simulation:
-            return sum(each.node is not None and each.pod != "default/busy" for each in simulation.outcomes)
-
-    assert bound([*objects, *(make_node(f"new{number}", cpu=4) for number in range(added))]) >= minimum
-    assert bound([*objects, *(make_node(f"new{number}", cpu=4) for number in range(added - 1))]) == 0
-    assert bound([*nodes(2), busy, gang("blue", 2), *pods]) == 2
-
-
-def test_pod_that_is_on_its_node_keeps_its_room_in_the_what_if() -> None:
-    explanation = explain([*nodes(1, cpu=2), basic("tools"), *members("tools", 3, cpu="1")], "tools-0")
+def test_pods_with_the_same_message_are_told_once_those_that_failed_by_themselves_first() -> None:
+    pods = members("blue", 40, cpu="1")
+    explanation = explain([*nodes(1, cpu=4), gang("blue", 39), *pods], "blue-0")
     assert explanation.group is not None
-    assert (explanation.state, explanation.group.fits) == (State.BOUND, 0)
-    assert [remedy.text for remedy in explanation.group.remedies] == ["add 1 node like n0"]
+    first, others = explanation.group.members
+    assert (first.pods, first.message) == (("default/blue-4", "default/blue-5"), explanation.group.reason)
+    assert (len(others.pods), others.message) == (38, explanation.group.condition)
+    lines = format_explanation(explanation).splitlines()
+    assert "  blue-4 failed first: 0/1 nodes are available: 1 Insufficient cpu." in lines
+    assert "  2 pods   unschedulable  <none>  as blue-4" in lines
+    assert "  38 pods  unschedulable  <none>  as the group" in lines
+    wide = format_explanation(explanation, wide=True).splitlines()
+    assert sum(line.endswith("as the group") for line in wide) == 38
+
+
+def test_pods_on_nodes_are_told_with_their_nodes() -> None:
+    group = group_of([*nodes(2, cpu=2), gang("red", 2), *members("red", 2, cpu="2")], "red-0")
+    (members_on_nodes,) = group.members
+    assert (members_on_nodes.state, set(members_on_nodes.nodes)) == (State.BOUND, {"n0", "n1"})
+    assert members_on_nodes.pods == ("default/red-0", "default/red-1")
 
 
 def test_incomplete_pod_waits_for_its_group() -> None:
@@ -91,9 +68,39 @@ def test_pod_without_a_group_has_none() -> None:
     assert explain([*nodes(1), make_pod("alone")], "alone").group is None
 
 
-def test_group_with_a_topology_constraint_is_not_tried() -> None:
-    constraints = PodGroupSchedulingConstraints(topology=(TopologyConstraint(key="rack"),))
-    group = gang("racked", 2)
-    group = replace(group, spec=replace(group.spec, scheduling_constraints=constraints))
-    found = group_of([*nodes(1, cpu=1), group, *members("racked", 2)], "racked-0")
-    assert (found.fits, found.remedies) == (None, ())
+def test_group_in_one_domain_tells_which_placements_were_tried_and_why_each_was_rejected() -> None:
+    objects = [*rack("a", 2), *rack("b", 3), in_one("rack", gang("g", 4)), *members("g", 4, cpu="2")]
+    explanation = explain(objects, "g-0", PLACEMENTS)
+    group = explanation.group
+    assert group is not None
+    assert (group.domain, group.placement, group.fits) == ("rack", "", 3)
+    assert [(each.name, each.fits, each.placed, each.failed_first) for each in group.placements] == [
+        ("b", False, 3, "default/g-3"),
+        ("a", False, 2, "default/g-2"),
+    ]
+    assert group.placements[0].reason == "0/3 nodes are available: 3 Insufficient cpu."
+    text = format_explanation(explanation)
+    assert "a gang of at least 4, within one rack: 0 of 4 pods scheduled; 3 of 4 waiting find nodes" in text
+    assert "None of 2 placements fits:" in text
+
+
+def test_group_in_one_domain_tells_which_was_chosen() -> None:
+    objects = [*rack("a", 1), *rack("b", 2), in_one("rack", gang("g", 2)), *members("g", 2, cpu="2")]
+    explanation = explain(objects, "g-0", PLACEMENTS)
+    assert explanation.group is not None
+    assert explanation.group.placement == "b"
+    assert "  Placement: b, of 2 tried" in format_explanation(explanation).splitlines()
+
+
+def test_most_placements_are_left_out_and_counted() -> None:
+    racks = [node for number in range(14) for node in rack(f"r{number:02}", 1)]
+    objects = [*racks, in_one("rack", gang("g", 2)), *members("g", 2, cpu="2")]
+    group = group_of(objects, "g-0", PLACEMENTS)
+    assert (len(group.placements), group.placements_left_out) == (10, 4)
+
+
+def test_group_below_another_tells_its_own_first_failure_and_is_not_tried() -> None:
+    objects = [*nodes(2), tree("t", 2), below("t", gang("g", 1)), below("t", gang("h", 2)), *members("g", 1, cpu="3")]
+    group = group_of([*objects, *members("h", 2, cpu="3")], "h-0", TREES)
+    assert (group.failed_first, group.reason) == ("default/h-1", "0/2 nodes are available: 2 Insufficient cpu.")
+    assert (group.fits, group.remedies) == (None, ())

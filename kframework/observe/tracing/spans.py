@@ -252,6 +252,7 @@ def _attributes_of_group_outcome(decision: GroupDecision) -> _Attributes:
 
 def _attributes_of_trial(trial: PlacementTrial) -> _Attributes:
     optional: _Attributes = {
+        "kframework.group": trial.group,
         "kframework.placement": trial.name,
         "kframework.message": trial.message,
         "kframework.failed_first": trial.failed_first,

@@ -7,6 +7,7 @@ import pytest
 from kframework.simulation.simulation import Simulation, simulate
 from kframework.testing import make_node, make_pod
 from tests.observe.web.chromium import DESK, PHONE, Browser, Screen
+from tests.support.groups import PLACEMENTS, gang, in_one, members
 
 pytestmark = [pytest.mark.slow, pytest.mark.tool("chromium")]
 
@@ -26,6 +27,17 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     with file.open("w", encoding="utf-8") as page:
         with Simulation(objects, timed_share=1.0) as simulation:
             page.write(simulation.run().report("Simulation of a test"))
+    return file.as_uri()
+
+
+@pytest.fixture(scope="module")
+def group_address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Write the report of a simulation of a large group that no domain has room for; return its address."""
+    racks = [make_node(f"{rack}-0", cpu=4, labels={"rack": rack}) for rack in "ab"]
+    file = tmp_path_factory.mktemp("report") / "group.html"
+    with Simulation([*racks, in_one("rack", gang("g", 9)), *members("g", 40)], config=PLACEMENTS) as simulation:
+        simulation.run(5)
+        file.write_text(simulation.report(), encoding="utf-8")
     return file.as_uri()
 
 
@@ -66,6 +78,21 @@ async def test_report_explains_waiting_pods(browser: Browser, address: str) -> N
         assert "Insufficient cpu" in await tab.text("dialog .rejections")
         await tab.run("location.hash = 'pod/default%2Fsecond'")
         await tab.until("document.querySelector('dialog').innerText.includes('No explanation of this pod')")
+
+
+async def test_report_explains_a_group_in_a_few_lines(browser: Browser, group_address: str) -> None:
+    async with browser.open(f"{group_address}#pod/default%2Fg-0") as tab:
+        await tab.until("document.querySelector('dialog .help')")
+        assert "0/2 placements are available" not in await tab.text("dialog .pod-state")
+        assert "0/2 placements are available" in await tab.text("dialog section:first-of-type .message")
+        facts = await tab.texts("dialog section:first-of-type .facts > div")
+        assert [" ".join(fact.split()) for fact in facts] == [
+            "Failed first default/g-4: 0/1 nodes are available: 1 Insufficient cpu.",
+            "Placement a 4 pods placed; g-4: 0/1 nodes are available: 1 Insufficient cpu.",
+            "Placement b 4 pods placed; g-4: 0/1 nodes are available: 1 Insufficient cpu.",
+            "32 pods unschedulable: as g-4",
+            "8 pods unschedulable: as the group",
+        ]
 
 
 async def test_report_finds_nodes_and_pods(browser: Browser, address: str) -> None:

@@ -23,7 +23,7 @@ function part(title, ...content) {
 
 // -- its state --------------------------------------------------------------------------------------------------------
 
-function podState({ state, node, nominated, profile, priority, requests, claims, attempts, last_decision: last, binding, assessment, at }) {
+function podState({ state, node, nominated, profile, priority, requests, claims, attempts, last_decision: last, binding, assessment, group, at }) {
   const queue = state === "in flight" ? "active" : state === "waiting on permit" ? "binding" : state;
   const message = binding && binding.code !== 0 ? binding.message : node ? "" : assessment.message || last?.message || "";
   const requested = [...Object.entries(requests).map(([resource, amount]) => `${resource} ${amount}`), ...claims.map((name) => `claim ${name}`)];
@@ -45,7 +45,7 @@ function podState({ state, node, nominated, profile, priority, requests, claims,
       nominated ? [", nominated to ", nodeLink(nominated)] : null,
     ),
     h("p", { class: "quiet" }, facts.join(" · ")),
-    message ? h("p", { class: "message" }, message) : null,
+    message && message !== group?.condition ? h("p", { class: "message" }, message) : null,
   );
 }
 
@@ -57,16 +57,50 @@ function lateFailure(late) {
 
 // -- its group --------------------------------------------------------------------------------------------------------
 
-function groupPart({ name, exists, minimum, scheduled, members, fits, condition, remedies }) {
+const GROUP_PLACEMENTS = 5;
+const GROUP_NODES = 3;
+
+function groupPart(group) {
+  const { name, exists, minimum, domain, pods, scheduled, failed_first, reason, fits, condition, remedies } = group;
   const policy = minimum === null ? "not a gang" : `a gang of at least ${number(minimum)}`;
-  const facts = [policy, `${number(scheduled)} of ${plural(members.length, "pod")} scheduled`];
-  if (fits !== null) facts.push(`${number(fits)} of ${number(members.length - scheduled)} waiting find nodes together now`);
-  const missing = `There is no PodGroup (scheduling.k8s.io) of this name; ${plural(members.length, "pod")} waiting for it.`;
-  const states = members.map(({ pod, state, node, message }) => h("li", {}, `${pod} ${state}${node ? ` on ${node}` : ""}${message ? `: ${message}` : ""}`));
+  const facts = [policy, ...(domain ? [`within one ${domain}`] : []), `${number(scheduled)} of ${plural(pods, "pod")} scheduled`];
+  if (fits !== null) facts.push(`${number(fits)} of ${number(pods - scheduled)} waiting find nodes together now`);
+  const missing = `There is no PodGroup (scheduling.k8s.io) of this name; ${plural(pods, "pod")} waiting for it.`;
+  const first = failed_first ? [["Failed first", podLink(failed_first), `: ${reason}`]] : [];
+  const rows = [...first, ...placementFacts(group), ...memberFacts(group)];
   return [
-    part(`Group ${name}`, h("p", {}, exists ? facts.join(" · ") : missing), condition ? h("p", { class: "message" }, condition) : null, h("ul", {}, states)),
+    part(`Group ${name}`, h("p", {}, exists ? facts.join(" · ") : missing), condition ? h("p", { class: "message" }, condition) : null, h("dl", { class: "facts" }, rows.map(fact))),
     remedyList(remedies, "What would help the group"),
   ];
+}
+
+function placementFacts({ placement, placements, placements_left_out }) {
+  const tried = placements.length + placements_left_out;
+  if (placement) return [["Placement", `${placement}, of ${number(tried)} tried`]];
+  const shown = placements.slice(0, GROUP_PLACEMENTS);
+  const rejected = shown.map(({ name, placed, message, failed_first, reason }) => [
+    `Placement ${name}`,
+    `${plural(placed, "pod")} placed; ${failed_first ? `${shortName(failed_first)}: ` : ""}${reason || message}`,
+  ]);
+  const more = tried - shown.length;
+  return more > 0 ? [...rejected, ["", `and ${plural(more, "more placement")}`]] : rejected;
+}
+
+// One fact for all pods with the same state and message; what was said above is not repeated.
+function memberFacts({ members, condition, failed_first, reason }) {
+  const said = (message) => (message === condition ? "as the group" : message === reason ? `as ${shortName(failed_first)}` : message);
+  const others = members.filter(({ pods, message }) => pods.length > 1 || pods[0] !== failed_first || message !== reason);
+  return others.map(({ pods, state, nodes, message }) => {
+    const distinct = [...new Set(nodes)];
+    const more = distinct.length - GROUP_NODES;
+    const where = distinct.length ? ` on ${distinct.slice(0, GROUP_NODES).join(", ")}${more > 0 ? ` and ${number(more)} more` : ""}` : "";
+    const names = h("span", { title: pods.map(shortName).join(", ") }, pods.length === 1 ? shortName(pods[0]) : plural(pods.length, "pod"));
+    return [names, `${state}${where}${message ? `: ${said(message)}` : ""}`];
+  });
+}
+
+function shortName(pod) {
+  return pod.slice(pod.indexOf("/") + 1);
 }
 
 function remedyList(remedies, title) {

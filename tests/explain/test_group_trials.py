@@ -1,0 +1,83 @@
+"""What-ifs about groups: how many pods find nodes together, and whether the remedies hold."""
+
+from __future__ import annotations
+
+import pytest
+
+from kframework import Simulation
+from kframework.explain.explanation import State
+from kframework.testing import make_node, make_pod
+from tests.explain.explained_groups import bound, explain, group_of, rack
+from tests.support.groups import GROUPS, PLACEMENTS, basic, gang, in_one, members, nodes
+
+
+@pytest.mark.parametrize(("minimum", "added"), [(3, 1), (4, 1), (5, 2), (6, 2)])
+def test_added_nodes_and_lower_minimum_let_the_gang_be_scheduled(minimum: int, added: int) -> None:
+    # Four cores hold two pods each; the busy node counts as a model without its pod.
+    busy = make_pod("busy", cpu=4, node_name="n1")
+    pods = members("blue", 6, cpu="2")
+    objects = [*nodes(2), busy, gang("blue", minimum), *pods]
+    group = group_of(objects, "blue-0")
+    assert group.fits == 2
+    by_nodes, by_minimum = group.remedies
+    assert by_nodes.text == f"add {added} node{'s' if added > 1 else ''} like n0"
+    assert by_minimum.text == "lower minCount of PodGroup default/blue to 2"
+
+    assert bound([*objects, *(make_node(f"new{number}", cpu=4) for number in range(added))]) >= minimum
+    assert bound([*objects, *(make_node(f"new{number}", cpu=4) for number in range(added - 1))]) == 0
+    assert bound([*nodes(2), busy, gang("blue", 2), *pods]) == 2
+
+
+def test_pod_that_is_on_its_node_keeps_its_room_in_the_what_if() -> None:
+    explanation = explain([*nodes(1, cpu=2), basic("tools"), *members("tools", 3, cpu="1")], "tools-0")
+    assert explanation.group is not None
+    assert (explanation.state, explanation.group.fits) == (State.BOUND, 0)
+    assert [remedy.text for remedy in explanation.group.remedies] == ["add 1 node like n0"]
+
+
+def test_remedies_of_a_group_in_one_domain_hold() -> None:
+    constrained, anywhere = in_one("rack", gang("g", 4)), gang("g", 4)
+    cluster, pods = [*rack("a", 2), *rack("b", 3)], members("g", 4, cpu="2")
+    group = group_of([*cluster, constrained, *pods], "g-0", PLACEMENTS)
+    assert [remedy.text for remedy in group.remedies] == [
+        "add 1 node like b-0 in rack b",
+        "recreate PodGroup default/g without its constraint on rack",
+        "lower minCount of PodGroup default/g to 3",
+    ]
+    assert group.remedies[0].changes == ({"kind": "addNodes", "like": "b-0", "count": 1, "placement": "b"},)
+    assert bound([*cluster, constrained, *pods], PLACEMENTS) == 0
+    assert bound([*cluster, *rack("b", 4)[3:], constrained, *pods], PLACEMENTS) == 4
+    assert bound([*cluster, anywhere, *pods], PLACEMENTS) == 4
+    assert bound([*cluster, in_one("rack", gang("g", 3)), *pods], PLACEMENTS) == 3
+
+
+def test_removing_the_constraint_is_no_remedy_if_there_is_no_room_anywhere() -> None:
+    objects = [*rack("a", 1), *rack("b", 1), in_one("rack", gang("g", 3)), *members("g", 3, cpu="2")]
+    texts = [remedy.text for remedy in group_of(objects, "g-0", PLACEMENTS).remedies]
+    assert texts == ["add 2 nodes like a-0 in rack a", "lower minCount of PodGroup default/g to 1"]
+
+
+def test_groups_of_hundreds_of_pods_are_tried() -> None:
+    group = group_of([*nodes(50), gang("big", 300), *members("big", 300, cpu="1")], "big-0")
+    assert group.fits == 200
+    assert group.remedies[0].text == "add 25 nodes like n0"
+
+
+def test_nodes_are_counted_for_pods_of_different_sizes() -> None:
+    large, small = members("mix", 3, cpu="3"), members("mix", 6, cpu="1")[3:]
+    group = group_of([*nodes(1), gang("mix", 6), *large, *small], "mix-0")
+    assert group.fits == 2
+    assert group.remedies[0].text == "add 2 nodes like n0"
+    assert bound([*nodes(2), gang("mix", 6), *large, *small]) == 0
+    assert bound([*nodes(3), gang("mix", 6), *large, *small]) == 6
+
+
+def test_pods_that_wait_for_victims_do_not_keep_room_from_each_other() -> None:
+    """Each pod is nominated to a node of its own; only the large victim is in the way."""
+    victim = make_pod("victim", cpu=2, node_name="n0", priority=0, annotations={"kframework.dev/grace-seconds": "60"})
+    high = members("high", 3, cpu="2", priority=9)
+    with Simulation([*nodes(2, cpu=2), victim, gang("high", 2, priority=9), *high], config=GROUPS) as simulation:
+        simulation.run(0.001)
+        group = simulation.explain("high-0").explanation.group
+    assert group is not None
+    assert group.fits == 1
