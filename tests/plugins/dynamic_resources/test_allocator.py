@@ -194,6 +194,34 @@ def test_faults_that_1_37_corrects_are_not_repeated(
     assert got(world(slices, asked, used())) == expected
 
 
+@pytest.mark.parametrize(
+    ("slices", "capacity", "most"),
+    [
+        pytest.param(
+            gpus("a", "b", "c", consumesCounters=[{"counterSet": "all", "counters": {"parts": {"value": "5e18"}}}])
+            | {"sharedCounters": [{"name": "all", "counters": {"parts": {"value": "1e19"}}}]},
+            {},
+            2,
+            id="#140518: counters beyond 64 bits",
+        ),
+        pytest.param(
+            gpus("a", "b", "c", capacity={"memory": {"value": "1e19"}}),
+            {"requests": {"memory": "9999999999999999999.000000001"}},
+            3,
+            id="#140702: capacity beyond 64 bits, in nanos",
+        ),
+    ],
+)
+def test_large_amounts_are_the_same_in_the_next_search(
+    slices: Mapping[str, object], capacity: Mapping[str, object], most: int
+) -> None:
+    """kube-scheduler of 1.36 changed them in its cache while it calculated."""
+    enough = world([slices], claims(exactly(count=most, capacity=capacity)), used())
+    expected = [[f"r: p0/{name}" for name in "abc"[:most]]]
+    assert [got(enough), got(enough)] == [expected, expected]
+    assert got(world([slices], claims(exactly(count=most + 1, capacity=capacity)), used())) is None
+
+
 @pytest.mark.parametrize(("count", "fits"), [(3, True), (4, False)])
 def test_pools_of_one_name_have_counters_of_their_own_by_driver(count: int, fits: bool) -> None:
     """Kubernetes 1.36.2 mixes them up (#140435). There is room for one device here and for two there."""
