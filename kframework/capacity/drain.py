@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from kframework.client.transitions import has_ended
@@ -13,7 +13,7 @@ from kframework.in_memory.disruptions import DisruptionController, evict, find_b
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.recreation import Recreation
 from kframework.objects import ApiObject, Node, Pod, PodDisruptionBudget
-from kframework.objects.label_selectors import parse_label_selector
+from kframework.objects.label_selectors import Selector
 from kframework.simulation.controllers import Controller
 from kframework.simulation.simulation import Simulation
 
@@ -44,6 +44,10 @@ class Evictions(MemoryController):
         self._pods += pods
         self._wake.set()
 
+    def cancel(self) -> None:
+        """Evict no more pods."""
+        self._pods, self.blocked = [], {}
+
     def _receive(self, change: Change) -> None:
         self._wake.set()
 
@@ -73,12 +77,10 @@ class Evictions(MemoryController):
         return ""
 
 
-class Drain:
-    """Nodes to drain, and pods to evict by their labels, in a simulation that has its controllers."""
+class Drainer:
+    """Drains nodes and evicts pods in the simulation that runs its controllers."""
 
-    def __init__(self, nodes: Sequence[str], selector: str) -> None:
-        self._nodes = nodes
-        self._selects = None if not selector else parse_label_selector(selector)
+    def __init__(self) -> None:
         self._evictions: Evictions
 
     @property
@@ -94,28 +96,32 @@ class Drain:
         self._evictions = Evictions(cluster)
         return self._evictions
 
-    def begin(self, simulation: Simulation) -> None:
-        """Cordon the nodes, and evict the pods; InputError for an unknown node."""
+    def drain(self, simulation: Simulation, nodes: Collection[str]) -> None:
+        """Cordon nodes, and begin to evict their pods; InputError for an unknown node."""
         names = [node.metadata.name for node in simulation.objects(Node)]
-        for name in self._nodes:
+        for name in nodes:
             if name not in names:
                 raise InputError(f"there is no node {name!r} to drain", nearest=nearest_name(name, names))
             simulation.patch(Node, name, {"spec": {"unschedulable": True}})
-        self._evictions.begin(filter(self._displaces, simulation.objects(Pod)))
+        self._evictions.begin(pod for pod in simulation.objects(Pod) if pod.spec.node_name in nodes and is_movable(pod))
+
+    def evict(self, simulation: Simulation, selector: Selector) -> None:
+        """Begin to evict the pods on nodes that a selector selects."""
+        pods = (pod for pod in simulation.objects(Pod) if pod.spec.node_name and not has_ended(pod))
+        self._evictions.begin(pod for pod in pods if selector.matches(pod.metadata.labels))
+
+    def cancel(self) -> None:
+        """Evict no more pods."""
+        self._evictions.cancel()
 
     @property
     def blocked(self) -> Mapping[str, str]:
         """The pods that stay, by what forbids their eviction."""
         return self._evictions.blocked
 
-    def _displaces(self, pod: Pod) -> bool:
-        if not pod.spec.node_name or has_ended(pod):
-            return False
-        by_label = self._selects is not None and self._selects.matches(pod.metadata.labels)
-        return by_label or (pod.spec.node_name in self._nodes and not _belongs_to_node(pod))
 
-
-def _belongs_to_node(pod: Pod) -> bool:
-    """Return whether a drain leaves a pod alone, as it would be created again on the same node."""
+def is_movable(pod: Pod) -> bool:
+    """Return whether a drain evicts a pod: not if it has ended, or would be created again on the same node."""
     owners = pod.metadata.owner_references
-    return _MIRROR in pod.metadata.annotations or any(each.controller and each.kind == "DaemonSet" for each in owners)
+    belongs_to_node = any(each.controller and each.kind == "DaemonSet" for each in owners)
+    return not (has_ended(pod) or belongs_to_node or _MIRROR in pod.metadata.annotations)

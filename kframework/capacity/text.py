@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from kframework.capacity.fit import Copies, DisplacedPod, FitResult, Obstacle
+from kframework.capacity.nodes import NodePlan, RemovalPlan
 from kframework.explain.text import format_list, format_sections, format_table
 from kframework.observe.text_table import NONE, format_count
 
@@ -60,3 +61,39 @@ def _format_obstacle(obstacle: Obstacle) -> Iterator[str]:
     if obstacle.remedies:
         yield "WHAT WOULD HELP, each by itself:"
         yield from format_list(remedy.text for remedy in obstacle.remedies)
+
+
+def format_plan(plan: NodePlan, *, wide: bool = False) -> str:
+    """Write the nodes to add, and the pods that fit on none of them."""
+    rows = [(str(each.count), each.shape, f"{each.price:g}", str(each.pods)) for each in plan.added]
+    unplaced = [(each.pod, each.message) for each in plan.unplaced]
+    return format_sections(
+        (_plan_headline(plan),),
+        format_table(("COUNT", "SHAPE", "PRICE", "PODS"), rows) if rows else (),
+        ("THESE PODS FIT ON NO SHAPE:", *_rows(("POD", "MESSAGE"), unplaced, None if wide else _ROWS))
+        if unplaced
+        else (),
+    )
+
+
+def _plan_headline(plan: NodePlan) -> str:
+    if not plan.pending:
+        return "All pods have a node."
+    missing = f"{format_count(plan.pending, 'pod')} without a node"
+    count, fitting = sum(each.count for each in plan.added), plan.pending - len(plan.unplaced)
+    if not count:
+        return f"{missing}: no shape helps."
+    return f"{missing}: {fitting} of them fit with {format_count(count, 'more node')}, at a price of {plan.price:g}."
+
+
+def format_removal(plan: RemovalPlan, *, wide: bool = False) -> str:
+    """Write the nodes that can be emptied, and where their pods go."""
+    if not plan.nodes:
+        return format_sections(("No node can be emptied.",))
+    rows = None if wide else _ROWS
+    count, moved = format_count(len(plan.nodes), "node"), [(each.pod, each.node) for each in plan.moved]
+    return format_sections(
+        (f"{count} can be emptied, in this order; the price of all is {plan.price:g}.",),
+        _rows(("NODE",), [(name,) for name in plan.nodes], rows),
+        ("Their pods go to:", *_rows(("POD", "NODE"), moved, rows)) if moved else (),
+    )

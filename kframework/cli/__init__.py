@@ -41,6 +41,7 @@ class _Commands(OpenGroup):
         built_in("run", "kframework.cli.run:command", GoFlagsCommand),
         built_in("fake-api", "kframework.cli.fake_api:command"),
         built_in("fit", "kframework.cli.fit:command"),
+        built_in("nodes", "kframework.cli.nodes:command"),
         built_in("explain", "kframework.cli.explain:command"),
         built_in("replay", "kframework.cli.replay:command"),
         built_in("rbac", "kframework.cli.rbac:command"),

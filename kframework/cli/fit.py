@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.config import compile_profiles
+from kframework.cli.live_cluster import LiveCluster
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import STDIN, Config, Devices, Verbosity, VersionOptions, WideForm, expand_options
 from kframework.cli.printing import print_json
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
 
 if TYPE_CHECKING:
-    from kframework.config.configuration import Configuration
-    from kframework.framework.plugin import Plugin
     from kframework.objects import ApiObject
     from kframework.objects.manifest import Manifest
 
@@ -47,13 +44,7 @@ def command(
     ],
     plugin: PluginOption,
     *,
-    kubeconfig: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Read the cluster that this kubeconfig names, not files.")
-    ] = None,
-    kube_context: Annotated[
-        str | None,
-        typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; without it, the current one."),
-    ] = None,
+    live: LiveCluster,
     copies: Annotated[
         int | None,
         typer.Option(
@@ -85,17 +76,13 @@ def command(
     plugins = named_plugins(plugin)
     configuration = version.override(load_simulation_configuration(config, plugins))
     *cluster_files, workload_file = filenames
-    if kube_context is not None and kubeconfig is None:
-        raise typer.BadParameter("only with --kubeconfig", param_hint="'--context'")
-    if (kubeconfig is None) == (not cluster_files):
-        problem = "name the cluster with another -f before it, or with --kubeconfig"
-        raise typer.BadParameter(problem if not cluster_files else "give either files or a kubeconfig")
-    if kubeconfig is None:
+    live.require_either(cluster_files, "another -f before it")
+    if live.kubeconfig is None:
         manifest = read_cluster(filenames, configuration, plugins, devices=devices)
         report_groups(manifest, configuration.options.gates)
         cluster, workload = _split(manifest, workload_file)
     else:
-        cluster = _read_live(configuration, plugins, kubeconfig, kube_context)
+        cluster = live.read(configuration, plugins)
         workload = read([workload_file]).objects  # the classes that they name are in the cluster
     result = fit(cluster, workload, configuration, plugins=plugins, copies=copies or 1)
     if output is WideForm.JSON:
@@ -115,31 +102,3 @@ def _split(manifest: Manifest, workload_file: str) -> tuple[list[ApiObject], lis
         is_workload = name == "<stdin>" if workload_file == STDIN else path in (Path(name), *Path(name).parents)
         (workload if is_workload else cluster).append(subject)
     return cluster + manifest.objects[len(manifest.locations) :], workload
-
-
-def _read_live(
-    configuration: Configuration, plugins: Sequence[type[Plugin]], kubeconfig: str, context: str | None
-) -> list[ApiObject]:
-    """Read what a scheduler of this configuration would watch, and what decides which pods are admitted."""
-    import asyncio
-    from random import Random
-
-    from kframework.client.kube import ConnectionSettings, connect
-    from kframework.client.kube_cluster import KubeCluster, list_objects
-    from kframework.clock import SystemClock
-    from kframework.core.pod_engine import group_watches
-    from kframework.core.runtime.profiles import watched_kinds
-    from kframework.objects import LimitRange, PriorityClass, RuntimeClass
-
-    watched = watched_kinds(compile_profiles(configuration, plugins))
-    groups = (watch.kind for watch in group_watches(configuration.options.gates))
-    kinds: list[type[ApiObject]] = [*watched, *groups, PriorityClass, RuntimeClass, LimitRange]
-
-    async def read() -> list[ApiObject]:
-        transport = await connect(ConnectionSettings(kubeconfig=kubeconfig, context=context))
-        try:
-            return await list_objects(KubeCluster(transport, SystemClock(), random=Random()), dict.fromkeys(kinds))
-        finally:
-            await transport.close()
-
-    return asyncio.run(read())

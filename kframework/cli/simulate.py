@@ -37,11 +37,13 @@ from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 
 if TYPE_CHECKING:
-    from kframework.capacity.drain import Drain
+    from kframework.capacity.drain import Drainer
     from kframework.core.cycle.records import Observer
     from kframework.core.pod_engine import PodEngine
+    from kframework.objects.label_selectors import Selector
     from kframework.scheduler.scheduler import EngineFactory
     from kframework.simulation.records import PodOutcome
+    from kframework.simulation.simulation import Simulation
     from kframework.simulation.source_script import SourceFile
 
 #: The approximate number of attempts with timed plugins for a report.
@@ -78,13 +80,24 @@ class DrainOptions:
         str, typer.Option(metavar="SELECTOR", help="Evict the pods with these labels then; they are recreated.")
     ] = ""
 
-    def create(self) -> Drain | None:
-        """Return the drain; None if nothing is evicted."""
-        from kframework.capacity.drain import Drain
-        from kframework.objects.label_selectors import SelectorError
+    def create(self) -> Drainer | None:
+        """Return what drains; None if nothing is evicted."""
+        from kframework.capacity.drain import Drainer
+
+        self._selector()
+        return Drainer() if self.drain or self.evict else None
+
+    def begin(self, drainer: Drainer, simulation: Simulation) -> None:
+        """Begin to evict pods; InputError for an unknown node."""
+        drainer.drain(simulation, self.drain)
+        if self.evict:
+            drainer.evict(simulation, self._selector())
+
+    def _selector(self) -> Selector:
+        from kframework.objects.label_selectors import SelectorError, parse_label_selector
 
         try:
-            return Drain(self.drain, self.evict) if self.drain or self.evict else None
+            return parse_label_selector(self.evict)
         except SelectorError as error:
             raise typer.BadParameter(str(error), param_hint="'--evict'") from error
 
@@ -139,7 +152,7 @@ def command(
     sources = list(map(_source_file, source))
     read = [*filenames, *filter(None, (config, devices)), *(each.partition("=")[2] for each in source)]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record_options.record)
-    drain = drain_options.create()
+    drainer = drain_options.create()
     if watch:
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
@@ -173,7 +186,7 @@ def command(
                 controllers=[
                     *STANDARD_CONTROLLERS,
                     *(each.create_controller for each in sources),
-                    *(() if drain is None else drain.controllers),
+                    *(() if drainer is None else drainer.controllers),
                 ],
                 workload_controllers=controllers.split(","),
                 on_progress=closing.enter_context(progress(alone=is_alone)),
@@ -189,9 +202,9 @@ def command(
         before: dict[str, PodOutcome] = {}
         try:
             simulation.run(duration)
-            if drain is not None:
+            if drainer is not None:
                 before = {outcome.pod: outcome for outcome in simulation.outcomes}
-                drain.begin(simulation)
+                drain_options.begin(drainer, simulation)
                 simulation.run(duration)
             code = int(bool(rejected))
         except KeyboardInterrupt:
@@ -200,14 +213,14 @@ def command(
         if page is not None:
             page.write(simulation.report(f"Simulation of {', '.join(filenames)}"))
     report_notices(result, [profile.scheduler_name for profile in configuration.profiles])
-    if drain is not None and output is None:
+    if drainer is not None and output is None:
         now = {outcome.pod: outcome for outcome in result.outcomes}
         stay = {pod for pod in before if pod in now and before[pod].node == now[pod].node}
         print_moved(*({pod: each for pod, each in when.items() if pod not in stay} for when in (before, now)))
     else:
         print_outcomes(result, output)
-    if drain is not None:
-        report_blocked(drain.blocked)
+    if drainer is not None:
+        report_blocked(drainer.blocked)
     summarise(result)
     is_pending = any(outcome.node is None for outcome in result.outcomes)
     raise typer.Exit(code or int(fail_on_pending and is_pending))

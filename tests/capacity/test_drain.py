@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from kframework import InputError, Simulation
-from kframework.capacity.drain import Drain
+from kframework.capacity.drain import Drainer
 from kframework.objects import (
     ApiObject,
     LabelSelector,
@@ -17,17 +17,20 @@ from kframework.objects import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
 )
+from kframework.objects.label_selectors import parse_label_selector
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework.testing import make_node, make_pod
 
 NODES = [make_node("a"), make_node("b")]
 
 
-def drained(objects: Sequence[ApiObject], nodes: Sequence[str], selector: str = "") -> tuple[dict[str, str], Drain]:
+def drained(objects: Sequence[ApiObject], nodes: Sequence[str], selector: str = "") -> tuple[dict[str, str], Drainer]:
     """Return the nodes of the pods after a drain."""
-    drain = Drain(nodes, selector)
+    drain = Drainer()
     with Simulation(objects, controllers=(*STANDARD_CONTROLLERS, *drain.controllers)) as simulation:
-        drain.begin(simulation.run())
+        drain.drain(simulation.run(), nodes)
+        if selector:
+            drain.evict(simulation, parse_label_selector(selector))
         simulation.run()
         return {pod.metadata.name: pod.spec.node_name for pod in simulation.objects(Pod)}, drain
 

@@ -1,0 +1,63 @@
+"""The options of commands that read a cluster once, in place of its files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kframework.cli.config import compile_profiles
+
+if TYPE_CHECKING:
+    from kframework.config.configuration import Configuration
+    from kframework.framework.plugin import Plugin
+    from kframework.objects import ApiObject
+
+
+@dataclass(frozen=True, kw_only=True)
+class LiveCluster:
+    """A cluster that a kubeconfig names."""
+
+    kubeconfig: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Read the cluster that this kubeconfig names, not files.")
+    ] = None
+    kube_context: Annotated[
+        str | None,
+        typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; without it, the current one."),
+    ] = None
+
+    def require_either(self, files: Sequence[str], option: str) -> None:
+        """Refuse both files and a kubeconfig, and neither; `option` names the files."""
+        if self.kube_context is not None and self.kubeconfig is None:
+            raise typer.BadParameter("only with --kubeconfig", param_hint="'--context'")
+        if self.kubeconfig is None and not files:
+            raise typer.BadParameter(f"name the cluster with {option}, or with --kubeconfig")
+        if self.kubeconfig is not None and files:
+            raise typer.BadParameter("give either files or a kubeconfig")
+
+    def read(self, configuration: Configuration, plugins: Sequence[type[Plugin]]) -> list[ApiObject]:
+        """Read what a scheduler of this configuration would watch, and what decides which pods are admitted."""
+        import asyncio
+        from random import Random
+
+        from kframework.client.kube import ConnectionSettings, connect
+        from kframework.client.kube_cluster import KubeCluster, list_objects
+        from kframework.clock import SystemClock
+        from kframework.core.pod_engine import group_watches
+        from kframework.core.runtime.profiles import watched_kinds
+        from kframework.objects import LimitRange, PriorityClass, RuntimeClass
+
+        watched = watched_kinds(compile_profiles(configuration, plugins))
+        groups = (watch.kind for watch in group_watches(configuration.options.gates))
+        kinds: list[type[ApiObject]] = [*watched, *groups, PriorityClass, RuntimeClass, LimitRange]
+
+        async def read() -> list[ApiObject]:
+            transport = await connect(ConnectionSettings(kubeconfig=self.kubeconfig, context=self.kube_context))
+            try:
+                return await list_objects(KubeCluster(transport, SystemClock(), random=Random()), dict.fromkeys(kinds))
+            finally:
+                await transport.close()
+
+        return asyncio.run(read())
