@@ -94,9 +94,11 @@ class SimulationRun(Generic[E]):
     def run_to_end(self, limit: float | None = None) -> None:
         """Run until nothing changes any more, for `limit` seconds at most."""
         self._stops_at_end = True
+        check = self._loop.create_task(self._end_if_stuck())
         try:
             self.run_for(limit)
         finally:
+            check.cancel()
             self._stops_at_end = False
 
     def run_until(self, work: Coroutine[object, object, T]) -> T:
@@ -158,7 +160,6 @@ class SimulationRun(Generic[E]):
             for controller in self._controllers:
                 tasks.start_soon(self._run_controller, controller)
             tasks.start_soon(self._scheduler.run)
-            tasks.start_soon(self._end_if_stuck)
 
     def _stop(self, work: asyncio.Task[object]) -> None:
         self._loop.stop()
@@ -175,11 +176,12 @@ class SimulationRun(Generic[E]):
         now = self._scheduler.clock.now
         while True:
             still = now() - self._records.moved_at
-            if still >= IDLE_LIMIT and self._stops_at_end and all(each.idle for each in self._timed):
+            if still >= IDLE_LIMIT and all(each.idle for each in self._timed):
                 self.retrying = self._scheduler.engine.retried_pods()
                 self.stuck = {pod: where for pod in self.retrying if (where := self._describe_binding(pod))}
                 self._end()
-            await asyncio.sleep(max(IDLE_LIMIT - still, 1.0))
+            due = min((each.due for each in self._timed if each.due is not None), default=0.0)
+            await asyncio.sleep(min(max(IDLE_LIMIT - still, due - now(), 1.0), IDLE_LIMIT))
 
     def _break_off(self, error: LivelockError) -> None:
         self._livelock = error
@@ -253,6 +255,11 @@ class Script:
     def idle(self) -> bool:
         """Whether no action is left, and the scheduler has what they published."""
         return not self._actions and self._is_settled()
+
+    @property
+    def due(self) -> float | None:
+        """The time of the next action, in seconds since 1970; None if none is left."""
+        return self._began + self._actions[0][0] if self._actions else None
 
     async def run(self) -> None:
         """Run each action at its time."""

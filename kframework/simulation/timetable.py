@@ -101,7 +101,7 @@ def _read_failures(node: Node) -> list[tuple[float, str, bool]]:
     text, name = node.metadata.annotations[DOWN_SECONDS], node.metadata.name
     periods = [_PERIOD.fullmatch(each) for each in text.split(",")]
     times = [float(each or "inf") for period in periods if period is not None for each in period.groups()]
-    if not all(periods) or not all(earlier < later for earlier, later in pairwise(times)):
+    if not all(periods) or not all(earlier <= later for earlier, later in pairwise(times)):
         message = f"{DOWN_SECONDS} is {text!r}: write periods in ascending order, such as 600-1200,9000-"
         raise InputError(message, subject=reference(node))
     return [(seconds, name, index % 2 == 0) for index, seconds in enumerate(times) if seconds < math.inf]

@@ -57,7 +57,7 @@ def test_arrival_must_be_a_number_of_seconds(text: str) -> None:
         Simulation([annotated(make_pod("p"), arrives=text)])
 
 
-@pytest.mark.parametrize("text", ["", "600", "600-700,", "700-600", "5-5", "1-9,8-10", "1-,5-6", "-1-5", "a-b"])
+@pytest.mark.parametrize("text", ["", "600", "600-700,", "700-600", "1-9,8-10", "1-,5-6", "-1-5", "a-b"])
 def test_times_of_failures_must_be_ascending_periods(text: str) -> None:
     with pytest.raises(InputError, match=r"Node a: .*/down-seconds is .*: write periods in ascending order"):
         Simulation([failing("a", text)])

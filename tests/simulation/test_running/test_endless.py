@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 
 import pytest
 from msgspec.structs import replace
 
-from kframework import Plugin, Wait, hookimpl, unschedulable
+from kframework import Plugin, Wait, error, hookimpl, unschedulable
 from kframework.clock import VIRTUAL_EPOCH, rfc3339
 from kframework.in_memory.kubelet import RUN_SECONDS
 from kframework.objects import Namespace, ObjectMeta
 from kframework.simulation.records import LivelockError
 from kframework.simulation.simulation import Simulation
+from kframework.simulation.timetable import ARRIVES_SECONDS
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin
 
@@ -100,3 +102,26 @@ def test_interrupt_stops_a_simulation_between_two_attempts_and_it_can_go_on() ->
         simulation.run()
         assert [each.node for each in simulation.outcomes] == ["a"] * 6
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_long_pause_is_not_passed_second_by_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep, pauses = asyncio.sleep, list[float]()
+
+    async def note_pause(seconds: float) -> None:
+        pauses.append(seconds)
+        await sleep(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", note_pause)
+    late = make_pod("late", annotations={ARRIVES_SECONDS: "1000000"})
+    with Simulation([make_node("a"), make_pod("early"), late]) as simulation:
+        assert [each.node for each in simulation.run().outcomes] == ["a", "a"]
+    assert len(pauses) < 10_000
+
+
+def test_pod_that_is_retried_in_vain_ends_a_simulation_that_ran_for_hours_before() -> None:
+    retried = plugin("Failing", pre_bind=error("no"))
+    with Simulation([make_node("a"), make_pod("p")], plugins=[retried]) as simulation:
+        simulation.run(36_000.0)
+        assert not simulation.is_over
+        assert simulation.run().result.retrying == ("default/p",)
+        assert simulation.seconds < 36_000.0 + 60.0
