@@ -44,6 +44,7 @@ class _Commands(OpenGroup):
         built_in("nodes", "kframework.cli.nodes:command"),
         built_in("explain", "kframework.cli.explain:command"),
         built_in("replay", "kframework.cli.replay:command"),
+        built_in("import", "kframework.cli.import_trace:app"),
         built_in("rbac", "kframework.cli.rbac:command"),
         built_in("conformance", "kframework.cli.conformance:command"),
         built_in("bench", "kframework.cli.bench:command"),
