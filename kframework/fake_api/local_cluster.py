@@ -34,6 +34,7 @@ from kframework.in_memory.disruptions import DisruptionController
 from kframework.in_memory.garbage_collector import GarbageCollector
 from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.pod_admission import SYSTEM_CLASSES
+from kframework.in_memory.pod_group_protection import PodGroupProtectionController
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.in_memory.workloads.selection import CONTROLLERS, ControllerFactory, create_controllers
 from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_of
@@ -142,6 +143,7 @@ TERMINATION_SECONDS = 1.0
 #: All controllers that can be switched off.
 ALL_CONTROLLERS: Mapping[str, tuple[ControllerFactory, ...]] = {
     **CONTROLLERS,
+    "podgroup-protection-controller": (PodGroupProtectionController,),
     "resourceclaim-controller": (lambda cluster, clock: ClaimController(cluster),),
     "endpoints-controller": (EndpointsController,),
     "endpointslice-controller": (EndpointSliceController,),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import Key, MemoryController, key_of
+from kframework.in_memory.control_loop import Key, MemoryController, group_key_of, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
@@ -89,7 +89,7 @@ class ClaimController(MemoryController):
         self._wake.set()
 
     def _index_member(self, pod: Pod, *, is_gone: bool) -> None:
-        key, members = _group_key(pod), self._members
+        key, members = group_key_of(pod), self._members
         if key is None or not self._groups_have_claims:
             return
         members.setdefault(key, {})[Pod, key_of(pod)] = None
@@ -136,7 +136,7 @@ class ClaimController(MemoryController):
         self._cluster.replace(replace(group, status=replace(group.status, resource_claim_statuses=tuple(statuses))))
 
     def _sync_pod(self, pod: Pod) -> None:
-        key = _group_key(pod) if self._groups_have_claims else None
+        key = group_key_of(pod) if self._groups_have_claims else None
         group = None if key is None else self._cluster.find(PodGroup, key[1], key[0])
         if key is None or group is not None:  # else it may turn out that claims are those of the group
             self._reserve(self._create_claims(pod, group), group)
@@ -299,12 +299,6 @@ def _users(claim: ApiObject | None) -> set[str]:
         return set()
     owner, consumers = _owner(claim), {each.uid for each in claim.status.reserved_for}
     return consumers if owner is None else {owner.uid, *consumers}
-
-
-def _group_key(pod: Pod) -> Key | None:
-    """Return the namespace and the name of the group that a pod names."""
-    group = pod.spec.scheduling_group
-    return None if group is None or not group.pod_group_name else (pod.metadata.namespace, group.pod_group_name)
 
 
 def _claim_from_template(

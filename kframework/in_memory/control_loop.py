@@ -13,7 +13,7 @@ from kframework.clock import Clock
 from kframework.errors import ClusterError, InputError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
-from kframework.objects import ApiObject
+from kframework.objects import ApiObject, Pod
 
 #: Namespace and name.
 Key = tuple[str, str]
@@ -29,6 +29,12 @@ _log = logging.getLogger(__name__)
 
 def key_of(subject: ApiObject) -> Key:
     return subject.metadata.namespace, subject.metadata.name
+
+
+def group_key_of(pod: Pod) -> Key | None:
+    """Return the namespace and the name of the PodGroup that a pod names."""
+    group = pod.spec.scheduling_group
+    return None if group is None or not group.pod_group_name else (pod.metadata.namespace, group.pod_group_name)
 
 
 class WorkQueue:

@@ -9,6 +9,7 @@ from kframework.clock import Clock
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
+from kframework.in_memory.pod_group_protection import PodGroupProtectionController
 from kframework.in_memory.volume_controller import VolumeController
 from kframework.objects import (
     ApiObject,
@@ -69,6 +70,11 @@ def claim_controller(cluster: MemoryCluster, clock: Clock) -> ClaimController:
 
 #: The controllers of every cluster: kubelets, volumes and claims to devices.
 STANDARD_CONTROLLERS: tuple[ControllerFactory, ...] = (Kubelet, volume_controller, claim_controller)
+
+
+def create_group_controllers(cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:
+    """Create the controllers of PodGroups if their pods are scheduled together."""
+    return (PodGroupProtectionController(cluster, clock),) if cluster.feature_gates.has_pod_groups else ()
 
 
 def create_workload_controllers(

@@ -44,6 +44,7 @@ from kframework.simulation.controllers import (
     WORKLOADS,
     Controller,
     ControllerFactory,
+    create_group_controllers,
     create_workload_controllers,
 )
 from kframework.simulation.display import PodExplanation, Table, node_picture
@@ -121,6 +122,7 @@ class Simulation(Generic[E]):
             self._has_workload_controllers = bool(workloads)
             self.controllers: Sequence[Controller] = (
                 *(create(self.cluster, self.clock) for create in controllers),
+                *create_group_controllers(self.cluster, self.clock),
                 *workloads,
                 *timetable.create_controllers(self.cluster, self.clock),
             )

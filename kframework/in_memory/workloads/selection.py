@@ -19,9 +19,11 @@ from kframework.in_memory.workloads.stateful_set import StatefulSetController
 ControllerFactory = Callable[[MemoryCluster, Clock], MemoryController]
 
 #: By the names that kube-controller-manager has for them; without `-controller` it knows them too. Those without a
-#: factory are the fake API's choice: a simulation always has claims, and no scheduler reads what the others write.
+#: factory are the fake API's choice: a simulation always has claims and groups, and no scheduler reads what the others
+#: write.
 CONTROLLERS: Mapping[str, tuple[ControllerFactory, ...]] = {
     "resourceclaim-controller": (),
+    "podgroup-protection-controller": (),
     "deployment-controller": (DeploymentController,),
     "replicaset-controller": (ReplicaSetController,),
     "replicationcontroller-controller": (ReplicationControllerController,),

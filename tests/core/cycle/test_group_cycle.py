@@ -208,8 +208,17 @@ def test_gang_whose_minimum_falls_is_tried_again() -> None:
     assert sum(node is not None for node in places(simulation).values()) == 2
 
 
-def test_pods_of_a_group_that_is_deleted_wait_until_it_is_there_again() -> None:
+def test_deleted_group_is_scheduled_as_long_as_its_pods_keep_it() -> None:
     simulation = simulate([*nodes(2), gang("g", 3), *members("g", 3, cpu="3")])
+    simulation.delete(PodGroup, "g")
+    simulation.create(nodes(3)[2])
+    simulation.run(20)
+    assert all(places(simulation).values())
+
+
+def test_pods_of_a_group_that_is_gone_wait_until_it_is_there_again() -> None:
+    simulation = simulate([*nodes(2), gang("g", 3), *members("g", 3, cpu="3")])
+    simulation.patch(PodGroup, "g", {"metadata": {"finalizers": None}})
     simulation.delete(PodGroup, "g")
     simulation.create(nodes(3)[2])
     simulation.run(20)

@@ -60,7 +60,7 @@ async def test_simulation_accepts_controllers_of_the_fake_api() -> None:
     ("name", "remedy"),
     [
         ("-deploymnt", r'"deploymnt"; did you mean "deployment"\?'),
-        ("xyz", '"xyz"; known are resourceclaim, deployment, '),
+        ("xyz", '"xyz"; known are resourceclaim, podgroup-protection, deployment, '),
     ],
 )
 async def test_unknown_controller_is_an_error(name: str, remedy: str) -> None:
