@@ -14,6 +14,7 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import GenericPodGroup
+from kframework.state.group_trees import entity_key
 from kframework.state.node_order import Positions
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
@@ -122,7 +123,7 @@ class Eviction(msgspec.Struct, frozen=True):
     @property
     def kind(self) -> str:
         """The preemptor's kind, as texts name it."""
-        return "pod" if self.group is None else "podgroup"
+        return "pod" if self.group is None else entity_key(self.group)[0]
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -27,6 +27,7 @@ from kframework.framework.handle import DryRunResult, FindNodes, Preemption
 from kframework.objects import GenericPodGroup, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
+from kframework.state.group_trees import entity_key
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Code, Status
@@ -39,7 +40,7 @@ _NOT_HELPFUL = "Preemption is not helpful for scheduling"
 class PreemptionObserver:
     """A receiver of preemption's measurements, which this one ignores.
 
-    `preemptor` is `pod` or `podgroup`; durations are nanoseconds.
+    `preemptor` is `pod`, `podgroup` or `compositepodgroup`; durations are nanoseconds.
     """
 
     def on_evaluation(self, preemptor: str, code: Code, took: int) -> None:
@@ -111,7 +112,7 @@ class Evaluator(Preemption):
         found: PreemptForGroup | Status | None = preemption.blocked_reason(group, pods)
         if found is None:
             found = preemption.find(group, find_nodes)
-            self.observer.on_evaluation("podgroup", _code(found), perf_counter_ns() - started)
+            self.observer.on_evaluation(entity_key(group)[0], _code(found), perf_counter_ns() - started)
         self.observer.on_group_attempt(_code(found))
         return found
 

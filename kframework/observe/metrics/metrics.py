@@ -230,7 +230,7 @@ class PreemptionMetrics(PreemptionObserver):
         self._attempts[code] += 1
 
     def on_eviction(self, preemptor: str, victims: int, groups: int, violations: int) -> None:
-        if preemptor == "podgroup":  # those of pods are counted with their attempts
+        if preemptor != "pod":  # those of pods are counted with their attempts
             self._victims[()].observe(victims)
         if groups:
             self._disruptions[preemptor,].observe(groups)
