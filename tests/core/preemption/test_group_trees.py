@@ -11,7 +11,8 @@ from kframework.core.preemption.units import Units
 from kframework.objects import ApiObject, CompositePodGroup, Event, GenericPodGroup, Pod, PodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod
-from kframework.testing import cluster_state, make_node, make_pod
+from kframework.testing import make_node, make_pod
+from kframework.testing.builders import cluster_state
 from tests.core.preemption.test_groups import victims
 from tests.support.groups import TREES, below, gang, in_one, members, nodes, on_nodes, tree, whole
 

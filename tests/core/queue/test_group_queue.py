@@ -11,7 +11,7 @@ from kframework.state.group_trees import GroupTrees, entity_key
 from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.values.status import Code, Status
 from tests.core.queue.rig import NODE_ADD, START, Rig
-from tests.support.groups import gang, members
+from tests.support.groups import below, gang, members, tree
 
 SUCCESS, REJECTED, ERROR = Status(Code.SUCCESS), Status(Code.UNSCHEDULABLE, ("no",)), Status(Code.ERROR, ("broken",))
 
@@ -307,3 +307,103 @@ def test_group_stays_in_its_queue_when_its_first_pod_is_deleted() -> None:
         rig.finish(queued, status, "g-0", "g-1")
         rig.queue.delete(queued.pod.uid)
         assert rig.queue.count_by_queue()[queue] == 1
+
+
+# -- trees -----------------------------------------------------------------------------------------------------------
+
+
+ROOT, LEFT = tree("root", 2), below("root", gang("left", 1))
+RIGHT = below("root", gang("right", 1))
+
+
+def rig_of_tree(*groups: GenericPodGroup) -> GroupRig:
+    rig = GroupRig()
+    for group in groups or (ROOT, LEFT, RIGHT):
+        rig.put(group)
+    return rig
+
+
+def test_root_is_popped_with_the_pods_of_all_its_groups() -> None:
+    rig = rig_of_tree()
+    rig.add("left", 0)
+    rig.add("right", 0, 1)
+    queued = rig.pop()
+    assert queued.root == ROOT and sorted(names(queued)) == ["left-0", "right-0", "right-1"]
+    assert rig.queue.pop() is None
+
+
+def test_pods_are_incomplete_until_the_last_group_above_them_is_known() -> None:
+    rig = rig_of_tree(below("root", tree("middle")), below("middle", gang("left", 1)))
+    (pod,) = rig.add("left", 0)
+    waiting = next(rig.queue.pods_in("incomplete"))
+    assert waiting.pod is pod
+    assert waiting.gate_message == "waiting for CompositePodGroup default/root: there is none"
+    rig.put(ROOT)
+    assert names(rig.pop()) == ["left-0"]
+
+
+def test_pods_below_a_deleted_group_are_incomplete_and_the_others_stay() -> None:
+    rig = rig_of_tree(ROOT, below("root", tree("middle")), below("middle", gang("left", 1)), RIGHT)
+    rig.add("left", 0)
+    rig.add("right", 0)
+    rig.change(below("root", tree("middle")), None)
+    counts = rig.queue.count_by_queue()
+    assert (counts["active"], counts["incomplete"]) == (1, 1)
+    assert names(rig.pop()) == ["right-0"]
+
+
+def test_pods_of_the_tree_of_a_deleted_root_are_incomplete() -> None:
+    rig = rig_of_tree()
+    rig.add("left", 0)
+    rig.add("right", 0)
+    rig.change(ROOT, None)
+    assert rig.queue.count_by_queue()["incomplete"] == 2 and rig.queue.pop() is None
+    rig.put(ROOT)
+    assert len(rig.pop().members) == 2
+
+
+def test_pod_of_another_group_that_comes_during_the_cycle_of_its_root_is_pending() -> None:
+    rig = rig_of_tree()
+    rig.add("left", 0)
+    queued = rig.pop()
+    (late,) = rig.add("right", 0)
+    assert rig.queue.queue_of(late.uid) == "pending"
+    rig.finish(queued, REJECTED, "left-0")
+    assert sorted(queued.pod.name for queued in rig.queue.pods_in("unschedulable")) == ["left-0", "right-0"]
+
+
+def test_pods_whose_group_left_its_tree_during_the_cycle_are_incomplete() -> None:
+    rig = rig_of_tree()
+    rig.add("left", 0)
+    rig.add("right", 0)
+    queued = rig.pop()
+    rig.change(LEFT, None)
+    rig.finish(queued, REJECTED, "left-0", "right-0")
+    counts = rig.queue.count_by_queue()
+    assert (counts["incomplete"], counts["unschedulable"]) == (1, 1)
+
+
+def test_group_that_is_made_again_below_another_root_takes_its_pods_along() -> None:
+    rig = rig_of_tree(ROOT, LEFT, tree("other"))
+    rig.add("left", 0)
+    rig.change(LEFT, below("other", gang("left", 1)))
+    assert rig.pop().root == tree("other") and rig.queue.pop() is None
+
+
+def test_event_for_one_pod_requeues_its_whole_root() -> None:
+    rig = rig_of_tree()
+    rig.add("left", 0)
+    (pod,) = rig.add("right", 0)
+    rig.finish(rig.pop(), REJECTED, "left-0", "right-0")
+    rig.queue.activate(pod.uid)
+    assert rig.queue.count_by_queue()["active"] == 2
+
+
+def test_entities_are_counted_by_type() -> None:
+    rig = rig_of_tree(ROOT, LEFT, RIGHT, gang("alone", 1))
+    rig.add("left", 0)
+    rig.add("right", 0)
+    rig.add("alone", 0)
+    counts = rig.queue.count_entities()
+    assert [counts["active", kind] for kind in ("pod", "podgroup", "compositepodgroup")] == [0, 1, 1]
+    assert {kind for _, _, kind in rig.queue.incoming_groups} == {"podgroup", "compositepodgroup"}
