@@ -352,9 +352,9 @@ class PodEngine(PodOutcomes):
                 self.queue.put_back_group(queued, _SUCCESS)
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
-            nodes, ties = self.cluster.nodes, self._ties
-            begin = partial(self._begin_cycle, group=trace)
-            cycle = GroupCycle(root, groups, profile, pods, begin, nodes, ties, self.search, trace)
+            begin, nodes = partial(self._begin_cycle, group=trace), self.cluster.nodes
+            start, searching = (self._ties, self.rotation), (self._sign, self.search)
+            cycle = GroupCycle(root, groups, profile, pods, begin, nodes, *start, *searching, trace)
             members = [*(each.pod for each in pods), *scheduled]
             problem = mixed_members(root, members, self.cluster.feature_gates)
             outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)

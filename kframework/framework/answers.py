@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -40,11 +41,20 @@ class GroupPlacement(msgspec.Struct, frozen=True, eq=False):
     rows: NDArray[np.int64]
 
 
-class PlacedGroup(msgspec.Struct, frozen=True, eq=False):
-    """A placement in which a PodGroup can be scheduled, and the nodes there that its waiting pods would get."""
+class PlacedGroup(msgspec.Struct, frozen=True, eq=False, dict=True):
+    """A placement in which a group can be scheduled, with the waiting pods that would get nodes there.
+
+    `find_nodes` pairs them with the names of these nodes.
+    """
 
     placement: GroupPlacement
-    nodes: tuple[tuple[PendingPod, str], ...]
+    pods: tuple[PendingPod, ...]
+    find_nodes: Callable[[], tuple[tuple[PendingPod, str], ...]]
+
+    @cached_property
+    def nodes(self) -> tuple[tuple[PendingPod, str], ...]:
+        """The pods with their nodes, which may take a search for each: prefer `pods` if these are enough."""
+        return self.find_nodes()
 
 
 class Nothing(Enum):

@@ -9,10 +9,12 @@ import pluggy
 
 if TYPE_CHECKING:
     from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup, PreemptForGroup, RejectedPod
+    from kframework.framework.cycle_state import CycleState
     from kframework.framework.handle import FindNodes
     from kframework.objects import GenericPodGroup
     from kframework.state.nodes import NodeTable
     from kframework.state.pods import PendingPod
+    from kframework.values.scores import Rows, Scores
     from kframework.values.status import Status
 
 hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
@@ -21,6 +23,20 @@ hookspec: pluggy.HookspecMarker = pluggy.HookspecMarker("kframework")
 def not_implemented() -> NoReturn:
     """Raise NotImplementedError; the body of every hook, as a docstring alone would make it abstract for mypy."""
     raise NotImplementedError("a hook without @hookimpl is not called")
+
+
+@runtime_checkable
+class FilterMorePlugin(Protocol):
+    """The form of `filter_nodes` for several like pods, so that a PodGroup need not try each pod on each node."""
+
+    @hookspec
+    def filter_more(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores) -> Scores:
+        """Answer as `filter_nodes` would with `added` more pods on each node, all with the signature of this one.
+
+        A node that rejects a pod must also reject it with more of them. If a plugin with `reads = "pods"` filters the
+        pods of a group and lacks this hook, a node is found for each of them in each placement, before one is chosen.
+        """
+        not_implemented()
 
 
 @runtime_checkable

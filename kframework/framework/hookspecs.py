@@ -26,6 +26,7 @@ from collections.abc import Awaitable, Hashable, Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from kframework.framework.group_hookspecs import (
+    FilterMorePlugin,
     PlacementFeasiblePlugin,
     PlacementGeneratePlugin,
     PlacementScorePlugin,
@@ -51,6 +52,7 @@ __all__ = [
     "EnqueueExtensions",
     "ExplainPlugin",
     "FilterDomainsPlugin",
+    "FilterMorePlugin",
     "FilterNodesPlugin",
     "FilterPlugin",
     "FilterStatusPlugin",
@@ -447,6 +449,7 @@ class Hooks(
     FilterNodesPlugin,
     FilterDomainsPlugin,
     FilterStatusPlugin,
+    FilterMorePlugin,
     ExplainPlugin,
     SuggestPlugin,
     SuggestNodesPlugin,

@@ -22,8 +22,9 @@ class PodGroupPodsCount(Plugin):
         self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable
     ) -> list[int] | Status:
         scheduled = sum(members.scheduled for members in self.handle.pod_groups.members_below(group))
-        counts = [scheduled + len(each.nodes) for each in placed]
+        counts = [scheduled + len(each.pods) for each in placed]
         if not any(counts):
             text = "no pods from pod group are assigned to any of the candidate placements"
             return Status(Code.ERROR, (text,))
-        return [count * MAX_SCORE // max(counts) for count in counts]
+        most = max(counts)
+        return [count * MAX_SCORE // most for count in counts]

@@ -24,6 +24,7 @@ BESIDE = {
     "add_pod",
     "events_to_register",
     "explain",
+    "filter_more",
     "filter_status",
     "normalize_score",
     "placement_feasible",

@@ -16,9 +16,7 @@ def test_score_is_the_share_of_the_largest_number_with_the_scheduled_pods() -> N
     handle.pod_groups.add("before", ("default", "g"))
     handle.pod_groups.assign("before", ("default", "g"))
     pods = [PendingPod(pod, TemplateInterner()) for pod in members("g", 5)]
-    placed = [
-        PlacedGroup(GroupPlacement("", np.zeros(0, dtype=np.int64)), tuple((pod, "n") for pod in pods[:count]))
-        for count in (5, 1, 3)
-    ]
+    placement = GroupPlacement("", np.zeros(0, dtype=np.int64))
+    placed = [PlacedGroup(placement, tuple(pods[:count]), lambda: ()) for count in (5, 1, 3)]
     plugin = PodGroupPodsCount(PodGroupPodsCount.Args(), handle)
     assert plugin.placement_score(gang("g", 1), placed, handle.nodes) == [100, 33, 66]

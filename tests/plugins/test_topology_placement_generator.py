@@ -40,6 +40,24 @@ def test_label_that_no_node_has_makes_no_placement() -> None:
     assert generate(key="zone") == {}
 
 
+def test_domains_follow_the_nodes() -> None:
+    handle = stub_handle(nodes=[make_node(name, labels={"rack": "a"}) for name in ("n0", "n1")])
+    plugin = TopologyPlacementGenerator(TopologyPlacementGenerator.Args(), handle)
+
+    def racks(key: str = "rack") -> dict[str, list[str]]:
+        answer = plugin.placement_generate(in_one(key, gang("g", 1)), handle.nodes)
+        assert isinstance(answer, Sequence)
+        return {each.name: [handle.nodes[row].name for row in each.rows.tolist()] for each in answer}
+
+    assert racks() == racks() == {"a": ["n0", "n1"]} and racks("zone") == {}
+    handle.nodes.put(make_node("n0", labels={"rack": "b"}))
+    assert racks() == {"a": ["n1"], "b": ["n0"]}
+    handle.nodes.put(make_node("n2", labels={"rack": "b"}))
+    assert racks() == {"a": ["n1"], "b": ["n0", "n2"]}
+    handle.nodes.remove("n1")
+    assert racks() == {"b": ["n0", "n2"]}
+
+
 def test_scheduled_pods_pin_the_domain() -> None:
     assert generate(["n3", "n0"]) == {"b": ["n0", "n3"]}
 

@@ -16,19 +16,21 @@ from numpy.typing import NDArray
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.group_walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
+from kframework.core.cycle.placement_room import CountedWalk, Judge, measure_room
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
+from kframework.core.cycle.rotation import Rotation, WalkStart
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, Suspendable, run_sync
 from kframework.core.runtime.placement_steps import PlacementSteps
 from kframework.core.runtime.points import run_pod_group_post_filter
-from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import GroupPlacement, PlacedGroup, PreemptForGroup, RejectedPod
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
 from kframework.state.nodes import NodeTable
 from kframework.state.pod_groups import PodGroups
-from kframework.state.pods import PodInfo, QueuedPod
+from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.values.feature_gates import FeatureGates
 from kframework.values.status import Code, Status
 
@@ -67,6 +69,8 @@ class GroupCycle:
         begin: Callable[[QueuedPod], Attempt],
         nodes: NodeTable,
         random: Random,
+        rotation: Rotation,
+        sign: Callable[[Attempt], Signature],
         search: Callable[[Attempt], Search],
         trace: GroupTrace,
     ) -> None:
@@ -83,6 +87,8 @@ class GroupCycle:
         self._state = CycleState()
         self._nodes = nodes
         self._random = random
+        self._rotation = rotation
+        self._sign = sign
         self._search = search
         self._steps = 0
 
@@ -175,7 +181,7 @@ class GroupCycle:
             attempt.trace = AttemptTrace(attempt.pod, attempt.trace.attempt)
         walk = run_sync(self._schedule_root(find_node))
         if walk.status.code == Code.SUCCESS:
-            walk.undo()
+            run_sync(walk.undo())
         self._trace = trace
         for attempt, own in zip(attempts, traces, strict=True):
             attempt.trace = own
@@ -186,65 +192,130 @@ class GroupCycle:
     # -- placements --------------------------------------------------------------------------------------------------
 
     def _schedule(self, group: GenericPodGroup, available: Rows, find_node: FindNode) -> Suspendable[Walk]:
-        """Walk over a group within each placement; return the best walk that succeeded, else the first one.
+        """Walk over a group within its placements; return the best walk that succeeded, else the first one.
 
         The pods of a walk that succeeded have their nodes.
         """
-        steps, name = self._profile.placements, "" if group is self._root else group.metadata.name
+        steps = self._profile.placements
         if steps is None:
-            walk = self._walk(group, available)
-            yield from walk.run(find_node)
-            self._trace.add_trial(walk.trial(name, ""))
-            return walk
+            return (yield from self._try(group, "", available, find_node))
         placements = steps.generate(group, self._nodes, available)
+        self._trace.end_phase("placement_generate", placements if isinstance(placements, Status) else None)
         if isinstance(placements, Status):
-            self._trace.end_phase("placement_generate", placements)
             return self._failed(group, available, placements)
-        self._trace.end_phase("placement_generate")
-        first, fitting = None, []
-        for placement in placements:
-            walk = self._walk(group, placement.rows)
-            yield from walk.run(find_node)
-            self._trace.add_trial(walk.trial(name, placement.name))
-            if walk.status.code == Code.SUCCESS:
-                walk.undo()
-                fitting.append((walk, placement))
-            elif not walk.status.is_rejected:
-                return walk
-            if first is None:
-                first = walk
-            first.add_rejectors(walk)
-        if fitting:
-            return self._choose(group, available, steps, fitting)
-        assert first is not None
-        text = f"0/{len(placements)} placements are available, first placement status: {first.status.message}"
-        first.status = Status(Code.UNSCHEDULABLE, (text,), first.status.plugin)
-        return first
+        if len(placements) == 1:
+            walk = yield from self._try(group, placements[0].name, placements[0].rows, find_node)
+            self._set_placement(group, placements[0].name, walk)
+        else:
+            walk = yield from self._choose(group, available, steps, placements, find_node)
+        if walk.status.is_rejected:
+            text = f"0/{len(placements)} placements are available, first placement status: {walk.status.message}"
+            walk.status = Status(Code.UNSCHEDULABLE, (text,), walk.status.plugin)
+        return walk
+
+    def _try(self, group: GenericPodGroup, placement: str, rows: Rows, find_node: FindNode) -> Suspendable[Walk]:
+        """Walk over a group within one placement."""
+        walk = self._walk(group, rows)
+        yield from walk.run(find_node)
+        walk.end_index = self._rotation.next_start_index
+        self._trace.add_trial(walk.trial(self._name(group), placement))
+        return walk
 
     def _choose(
         self,
         group: GenericPodGroup,
         available: Rows,
         steps: PlacementSteps,
-        fitting: Sequence[tuple[Walk, GroupPlacement]],
-    ) -> Walk:
-        """Take the nodes again of the walk in the best placement, drawn among equal ones."""
-        best = [walk for walk, _ in fitting]
+        placements: Sequence[GroupPlacement],
+        find_node: FindNode,
+    ) -> Suspendable[Walk]:
+        """Walk within each placement, or count the pods that fit there; take the best one, drawn among equal ones."""
+        start = WalkStart(self._random, self._rotation)
+        walks: list[Walk | CountedWalk] = []
+        counted = yield from self._count(group, placements, start)
+        for placement, count in zip(placements, counted, strict=True):
+            if count is not None:
+                self._trace.add_trial(count.trial(self._name(group), placement.name))
+                walks.append(count)
+                continue
+            start.restore()
+            walk = yield from self._try(group, placement.name, placement.rows, find_node)
+            if walk.status.code == Code.SUCCESS:
+                yield from walk.undo()
+            elif not walk.status.is_rejected:
+                return walk
+            walks.append(walk)
+        tried = [*zip(placements, walks, strict=True)]
+        fitting = [(placement, walk) for placement, walk in tried if walk.status.code == Code.SUCCESS]
+        best = fitting or tried[:1]
         if len(best) > 1:
-            placed = [PlacedGroup(placement, walk.nodes()) for walk, placement in fitting]
+            placed = [PlacedGroup(at, walk.placed_pods, partial(self._nodes_of, walk, find_node)) for at, walk in best]
             scores = steps.scores(group, placed, self._nodes)
             self._trace.end_phase("placement_score", scores if isinstance(scores, Status) else None)
             if isinstance(scores, Status):
                 return self._failed(group, available, scores)
-            best = [walk for walk, score in zip(best, scores, strict=True) if score == max(scores)]
-        walk = best[self._random.randrange(len(best)) if len(best) > 1 else 0]
-        if group is self._root:
-            self._trace.placement = next(placement.name for each, placement in fitting if each is walk)
-        problem = walk.repeat()
+            top = max(scores)
+            best = [each for each, score in zip(best, scores, strict=True) if score == top]
+        placement, chosen = start.draw(best)
+        taken = yield from self._take(chosen, find_node)
+        start.end(taken.end_index)
+        self._set_placement(group, placement.name, taken)
+        if not fitting:
+            for each in walks:
+                each.add_rejectors_to(taken)
+        return taken
+
+    def _take(self, walk: Walk | CountedWalk, find_node: FindNode) -> Suspendable[Walk]:
+        """Take the nodes of a walk again, or do it if it was only counted."""
+        if isinstance(walk, CountedWalk):
+            walk = walk.begin()
+            yield from walk.run(find_node)
+            walk.end_index = self._rotation.next_start_index
+            self._trace.end_phase("placement_walk", walk.status)
+            return walk
+        problem = yield from walk.repeat()
         if problem is not None and isinstance(self._root, CompositePodGroup):
             walk.status = Status(Code.ERROR, (f"failed to assume the subtree: {problem.message}",))
-            walk.undo()
+            yield from walk.undo()
         return walk
+
+    def _nodes_of(self, walk: Walk | CountedWalk, find_node: FindNode) -> tuple[tuple[PendingPod, str], ...]:
+        """List the pods with a node in a walk that was undone or counted."""
+        if isinstance(walk, CountedWalk):
+            walk = run_sync(self._take(walk, find_node))
+            run_sync(walk.undo())
+        return walk.nodes()
+
+    def _count(
+        self, group: GenericPodGroup, placements: Sequence[GroupPlacement], start: WalkStart
+    ) -> Suspendable[Sequence[CountedWalk | None]]:
+        """Count the pods of a PodGroup that fit into each placement; None where only a walk tells."""
+        unknown = [None] * len(placements)
+        if not isinstance(group, PodGroup):
+            return unknown
+        attempts: list[Attempt] = []
+        for begin_attempt in self._attempts.get(group.metadata.name, ()):
+            attempts.append(begin_attempt())
+            yield from self._turn()
+        room = yield from measure_room(attempts, self._nodes, self._sign, self._search, self._turn)
+        if room is None:
+            return unknown
+
+        def begin(rows: Rows) -> Walk:
+            start.restore()
+            return self._walk(group, rows)
+
+        pods, walks = [attempt.pod for attempt in attempts], list[CountedWalk | None]()
+        judge = Judge(pods, self._walk(group, None).ask_feasibility)
+        for placement, count in zip(placements, room.count(placements), strict=True):
+            verdict = None if count is None else (yield from judge.verdict(count, self._turn))
+            if verdict is None or not (verdict.status.code == Code.SUCCESS or verdict.status.is_rejected):
+                walks.append(None)
+            else:
+                full = room.explain(placement) if len(verdict.placed) < verdict.tried else None
+                walks.append(CountedWalk(verdict, pods, full, partial(begin, placement.rows)))
+            yield from self._turn()
+        return walks
 
     def _walk(self, group: GenericPodGroup, rows: Rows) -> Walk:
         """Return a walk over a group within these nodes that has not begun."""
@@ -260,6 +331,14 @@ class GroupCycle:
         pods = [WalkedPod(begin, scope) for begin in self._attempts.get(group.metadata.name, ())]
         running = self._groups.members(group.metadata.namespace, group.metadata.name).running
         return Walk(group, self._profile, running, pods, self._turn)
+
+    def _name(self, group: GenericPodGroup) -> str:
+        """Return the name of a group below the root, "" for the root."""
+        return "" if group is self._root else group.metadata.name
+
+    def _set_placement(self, group: GenericPodGroup, placement: str, walk: Walk) -> None:
+        if group is self._root and walk.status.code == Code.SUCCESS:
+            self._trace.placement = placement
 
     def _failed(self, group: GenericPodGroup, rows: Rows, status: Status) -> Walk:
         """Return a walk that has not begun, with this Status."""

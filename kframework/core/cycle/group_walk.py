@@ -202,15 +202,13 @@ class WalkedGroup:
         self.walk = yield from self._find_placement(find_node)
         return None
 
-    def undo(self) -> None:
-        self.walk.undo()
-
 
 class Walk:
     """A walk over the parts of a group within one placement: the pods of a PodGroup, or the groups below another.
 
     Attributes:
         status: the group's Status: Success, a rejection or an error.
+        end_index: the start index of the next search after the walk, if several placements are tried.
     """
 
     def __init__(
@@ -227,6 +225,7 @@ class Walk:
         self._parts = parts
         self._turn = turn
         self.status: Status = _SUCCESS
+        self.end_index: int = 0
 
     def pods(self) -> Iterator[WalkedPod]:
         """Yield all pods, also those that the walk does not reach."""
@@ -258,28 +257,35 @@ class Walk:
         """List the pods with a node."""
         return tuple([(pod.attempt.pod, pod.node) for pod in self.placed()])
 
+    @property
+    def placed_pods(self) -> tuple[PendingPod, ...]:
+        """The pods with a node."""
+        return tuple([pod.attempt.pod for pod in self.placed()])
+
     def run(self, find_node: FindNode) -> Suspendable[None]:
         """Find nodes, and take them unless the group is rejected."""
         self.status = yield from self._schedule_parts(find_node)
         if self.status.code != Code.SUCCESS:
-            self.undo()
+            yield from self.undo()
 
-    def undo(self) -> None:
+    def undo(self) -> Suspendable[None]:
         """Give back the nodes that were taken, the last one first."""
-        for part in reversed(self._parts):
-            part.undo()
+        for pod in reversed([*self.pods()]):
+            pod.undo()
+            yield from self._turn()
 
-    def repeat(self) -> Status | None:
+    def repeat(self) -> Suspendable[Status | None]:
         """Take the nodes again that were found; return why the first pod failed, if one does."""
         pods = [*self.placed()]
         for pod in pods:
             pod.attempt.trace.resume()
             pod.take_node()
+            yield from self._turn()
         return next((pod.failure for pod in pods if pod.failure is not None), None)
 
-    def add_rejectors(self, other: Walk) -> None:
-        """Let the pods wait also for what the plugins that rejected them in another walk wait for."""
-        for pod, again in zip(self.pods(), other.pods(), strict=True):
+    def add_rejectors_to(self, walk: Walk) -> None:
+        """Let the pods of another walk wait also for what the plugins that rejected them in this one wait for."""
+        for pod, again in zip(walk.pods(), self.pods(), strict=True):
             pod.rejectors |= again.rejectors
             pod.pending |= again.pending
 
@@ -317,7 +323,7 @@ class Walk:
     def _schedule_parts(self, find_node: FindNode) -> Suspendable[Status]:
         """Place one part after another, until it is clear what becomes of the group."""
         placed, last = 0, None
-        answer = self._ask_feasibility(placed, len(self._parts))
+        answer = self.ask_feasibility(placed, len(self._parts))
         for index, part in enumerate(self._parts):
             if answer is not None and answer.code != Code.WAIT:
                 break
@@ -327,16 +333,22 @@ class Walk:
                 return Status(Code.ERROR, (f"{what}: {part.error.message}",))
             placed += part.is_placed
             yield from self._turn()
-            answer = self._ask_feasibility(placed, len(self._parts) - index - 1)
-        if answer is None:
-            return _SUCCESS
-        if not answer.is_rejected and answer.code != Code.WAIT:
-            return answer
-        return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE, *answer.reasons), answer.plugin)
+            answer = self.ask_feasibility(placed, len(self._parts) - index - 1)
+        return group_status(answer)
 
-    def _ask_feasibility(self, placed: int, remaining: int) -> Status | None:
+    def ask_feasibility(self, placed: int, remaining: int) -> Status | None:
+        """Ask whether the group can be scheduled with these numbers of placed parts and of those not tried yet."""
         progress = GroupProgress(self._scheduled + placed, remaining)
         return run_placement_feasible(self._profile.placement_feasible, self.group, progress)
+
+
+def group_status(answer: Status | None) -> Status:
+    """Return the Status of a group by the last answer of PlacementFeasible."""
+    if answer is None:
+        return _SUCCESS
+    if not answer.is_rejected and answer.code != Code.WAIT:
+        return answer
+    return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE, *answer.reasons), answer.plugin)
 
 
 class FoundNode(PlacedPod):

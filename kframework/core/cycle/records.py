@@ -161,8 +161,9 @@ class GroupDecision(Record, frozen=True, kw_only=True):
     tried, none if the attempt failed before; `placement` names the chosen one. `rejector` is the plugin that rejected
     the group. `preempts`: the group waits for a preemption, which is unschedulable.
 
-    `timings` are contiguous from `started` on: `placement_generate`, a `placement` for each trial, `placement_score`
-    and `pod_group_post_filter`, as far as they took place. `took` is the whole duration, in nanoseconds.
+    `timings` are contiguous from `started` on: `placement_generate`, a `placement` for each trial, `placement_score`,
+    `placement_walk` if the pods of the chosen one had only been counted, and `pod_group_post_filter`, as far as they
+    took place. `took` is the whole duration, in nanoseconds.
     """
 
     group: str

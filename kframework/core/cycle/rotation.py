@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -10,11 +12,38 @@ from numpy.typing import NDArray
 
 from kframework.state.node_order import Positions
 
+T = TypeVar("T")
+
 
 class Rotation(msgspec.Struct, eq=False):
     """The start of the next search in node order; shared by all profiles."""
 
     next_start_index: int = 0
+
+
+class WalkStart:
+    """The state in which each of several walks over a group begins, so that none depends on those before."""
+
+    def __init__(self, random: Random, rotation: Rotation) -> None:
+        self._random = random
+        self._rotation = rotation
+        self._index = rotation.next_start_index
+        self._choice = random.random()
+        self._seed = random.getrandbits(64)
+
+    def restore(self) -> None:
+        """Begin a walk."""
+        self._random.seed(self._seed)
+        self._rotation.next_start_index = self._index
+
+    def draw(self, options: Sequence[T]) -> T:
+        """Draw one of the best walks."""
+        return options[int(self._choice * len(options))]
+
+    def end(self, index: int) -> None:
+        """Go on after the chosen walk, which left this start index."""
+        self._random.seed(self._seed + 1)
+        self._rotation.next_start_index = index
 
 
 def nodes_to_find(nodes: int, percentage: int) -> int:

@@ -30,6 +30,7 @@ from kframework.values.status import REJECTIONS, Code, Skip, Status
 Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
 FilterDomains = Callable[[CycleState, PendingPod, NodeTable], Sequence[DomainLimit]]
 FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]
+FilterMore = Callable[[CycleState, PendingPod, NodeTable, Rows, Scores], Scores]
 Score = Callable[[CycleState, PendingPod, NodeInfo], int | Status]
 ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
 Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]
@@ -153,12 +154,13 @@ class FilterStep:
 
     `run` always works, in the scalar form if the plugin has one (`scalar`), else through the columnar one, and never
     raises; `call` is the same unchecked, for loops that cannot afford the extra call. `run_rows` is None for a plugin
-    without the columnar form and the one by domain, `limits` for one without the latter; both may raise. `add_pod` and
-    `remove_pod` are None if `pre_filter` stores nothing that a what-if changes.
+    without the columnar form and the one by domain, `limits` for one without the latter, `more` for one that does not
+    count like pods; all may raise. `add_pod` and `remove_pod` are None if `pre_filter` stores nothing that a what-if
+    changes.
     """
 
     __slots__ = (
-        *("_explain", "_hook", "_running", "add_pod", "call", "fault_status", "limits"),
+        *("_explain", "_hook", "_running", "add_pod", "call", "fault_status", "limits", "more"),
         *("name", "order", "plugin", "remove_pod", "run", "run_rows", "scalar"),
     )
 
@@ -176,6 +178,7 @@ class FilterStep:
             if self.limits is None
             else self._reject_by_domain
         )
+        self.more: FilterMore | None = cast("FilterMore | None", find_hook(plugin, "filter_more"))
         self._explain = cast("Callable[[PendingPod, int], object]", find_hook(plugin, "filter_status"))
         scalar = find_hook(plugin, "filter")
         self.scalar: bool = scalar is not None

@@ -104,10 +104,21 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        bits = _FULL * (nodes.requested("pods")[rows] >= nodes.allocatable("pods")[rows])
-        for offered, requested, amount, bit, backed in state[_CHECKED]:
+        return self._shortages(state, nodes, rows, (0,) * (1 + len(state[_CHECKED])))
+
+    @hookimpl
+    def filter_more(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores) -> Scores:
+        used = dict(pod.on_node)
+        amounts = (used.get(resource, 0) for resource, _, _ in self._checked_requests(pod))
+        return self._shortages(state, nodes, rows, [added, *(amount * added for amount in amounts)])
+
+    def _shortages(self, state: CycleState, nodes: NodeTable, rows: Rows, more: Sequence[Scores | int]) -> Scores:
+        """Return the reason bits of nodes with `more` pods, which use this much of the checked resources."""
+        checked, (pods, *uses) = state[_CHECKED], more
+        bits = _FULL * (nodes.requested("pods")[rows] + pods >= nodes.allocatable("pods")[rows])
+        for (offered, requested, amount, bit, backed), use in zip(checked, uses, strict=True):
             room = offered.values[rows]
-            short = amount > room - requested.values[rows]
+            short = amount > room - requested.values[rows] - use
             if backed:
                 short &= room > 0
             if np.count_nonzero(short):  # most nodes have room, and otherwise no node is too small
@@ -229,23 +240,26 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
         Resources that a device class backs do not count.
         """
-        return [self._utilization(each, nodes) for each in placed]
-
-    def _utilization(self, placed: PlacedGroup, nodes: NodeTable) -> int:
-        rows = placed.placement.rows
-        total = weights = 0
+        rows = np.concatenate([each.placement.rows for each in placed])
+        bounds = np.cumsum([0, *(len(each.placement.rows) for each in placed)])
+        totals, weights = [0] * len(placed), [0] * len(placed)
+        # Placements where the same pods are placed share them.
+        distinct = {id(each.pods): each.pods for each in placed}
         for resource in self._resources:
             name = resource.name
-            amount = sum(pod.template.scoring.get(name, 0) for pod, _ in placed.nodes)
-            if name not in _NATIVE and (not amount or not is_scalar(name) or self._backed.class_for(name) is not None):
+            amounts = {key: sum(pod.template.scoring.get(name, 0) for pod in pods) for key, pods in distinct.items()}
+            is_native = name in _NATIVE
+            if not is_native and (not is_scalar(name) or self._backed.class_for(name) is not None):
                 continue
-            offered, requested = self._columns_for_scoring(nodes, name)
-            room = int(offered.values[rows].sum())
-            if room:
-                taken = min(int(requested.values[rows].sum()) + amount, room)
-                total += taken * MAX_SCORE // room * resource.weight
-                weights += resource.weight
-        return total // weights if weights else 0
+            offered, requested = (
+                _sums(column.values[rows], bounds) for column in self._columns_for_scoring(nodes, name)
+            )
+            for index, (room, used) in enumerate(zip(offered, requested, strict=True)):
+                amount = amounts[id(placed[index].pods)]
+                if room and (amount or is_native):
+                    totals[index] += min(used + amount, room) * MAX_SCORE // room * resource.weight
+                    weights[index] += resource.weight
+        return [total // weight if weight else 0 for total, weight in zip(totals, weights, strict=True)]
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
@@ -277,6 +291,12 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def _may_be_devices(self, resource: str, offered: int) -> bool:
         return not offered and self._backed.class_for(resource) is not None
+
+
+def _sums(values: NDArray[np.int64], bounds: NDArray[np.int64]) -> list[int]:
+    """Return the sums of the values between these bounds."""
+    sums: list[int] = np.diff(np.concatenate(([0], np.cumsum(values)))[bounds]).tolist()
+    return sums
 
 
 def _signature(template: PodTemplate) -> tuple[Hashable, tuple[str, ...]]:

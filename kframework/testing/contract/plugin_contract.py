@@ -61,6 +61,10 @@ class PluginContract:
         """The columnar forms answer like the scalar ones."""
         self._check("test_scalar_and_columnar_forms_agree")
 
+    def test_added_pods_count_like_pods_on_the_node(self) -> None:
+        """`filter_more` answers for added pods as `filter` does once they are on the node."""
+        self._check("test_added_pods_count_like_pods_on_the_node")
+
     def test_cached_answers_stay_valid(self) -> None:
         """What `sign` and `reads` leave out changes no answer."""
         self._check("test_cached_answers_stay_valid")

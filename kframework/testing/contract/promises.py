@@ -107,6 +107,25 @@ def check_columnar_forms(probe: PluginProbe) -> None:
                     probe.fail_hook(hook, pod, result, remedy, row=row)
 
 
+def check_filter_more(probe: PluginProbe) -> None:
+    """Expect `filter_more` to answer like `filter` does once a like pod is on the node."""
+    if probe.filter is None or probe.filter.more is None:
+        return
+    for pod, twin in zip(probe.pods[::2], probe.pods[1::2], strict=True):
+        answers = probe.answers(pod)
+        state = probe.prepare_state(pod, probe.nodes, as_rows(answers.scores))
+        for row in answers.passing_rows(answers.statuses):
+            arguments = state, pod, probe.nodes, np.array([row]), np.ones(1, dtype=np.int64)
+            bits = probe.call_function("filter_more", pod, probe.filter.more, *arguments)
+            ((_, answer),) = probe.pair_rows("filter_more", pod, np.array([row]), bits)
+            with probe.cluster.state.statement() as what_if:
+                what_if.add(twin, probe.nodes[row].name)
+                expected = probe.call_filter(state, pod, row)
+            if (status := probe.decode_status(pod, answer)) != expected:
+                result = f"answers {status} with 1 more pod, filter answers {expected} once it is there"
+                probe.fail_hook("filter_more", pod, result, "count the added pods as those on the node", row=row)
+
+
 def check_score_range(probe: PluginProbe) -> None:
     """Expect final scores from 0 to 100, and that the raw ones are not changed."""
     step = probe.score
@@ -239,6 +258,9 @@ PROMISES: Mapping[str, Promise] = {
     "test_scalar_and_columnar_forms_agree": Promise(
         frozenset({"filter_nodes", "filter_domains", "score_nodes"}), partial(run_check, check=check_columnar_forms)
     ),
+    "test_added_pods_count_like_pods_on_the_node": Promise(
+        frozenset({"filter_more"}), partial(run_check, check=check_filter_more)
+    ),
     "test_cached_answers_stay_valid": Promise(_NODE_HOOKS, _check_cache),
     "test_scores_are_in_range": Promise(
         frozenset({"score", "score_nodes"}), partial(run_check, check=check_score_range)
@@ -296,7 +318,7 @@ def check_plugin(
     )
     cache_check = CacheCheck()
     guarded = without_side_effects(
-        _combine_checks(check_columnar_forms, check_score_range, cache_check, call_all_hooks)
+        _combine_checks(check_columnar_forms, check_filter_more, check_score_range, cache_check, call_all_hooks)
     )
     reversals = [check_unreserve] * PROMISES["test_unreserve_undoes_reserve"].applies_to(plugin)
     reversals += [check_remove_pod] * PROMISES["test_remove_pod_undoes_add_pod"].applies_to(plugin)

@@ -81,7 +81,10 @@ def test_group_tells_each_placement_that_it_tried_and_the_chosen_one() -> None:
         ("placement", Code.SUCCESS),
         ("placement", Code.UNSCHEDULABLE),
         ("placement_score", Code.SUCCESS),
+        ("placement_walk", Code.SUCCESS),
     ]
+    assert decision.trials[2].failed_first == "default/g-1"
+    assert decision.trials[2].reason == "0/1 nodes are available: 1 Insufficient cpu."
 
 
 def test_group_that_waits_for_victims_says_so() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from kframework import Code, CycleState, NodeInfo, PendingPod, Plugin, Simulation, Status, hookimpl, unschedulable
 from kframework.config.load import parse
-from kframework.objects import ApiObject, Node
+from kframework.objects import ApiObject, Node, PodGroup
 from kframework.testing import make_node, make_pod
 from tests.core.cycle.test_group_cycle import NO_VICTIMS, condition, messages, places
 from tests.support.groups import GROUPS, TREES, basic, below, gang, in_one, members, nodes, tree
@@ -250,7 +250,10 @@ def test_error_of_one_group_is_the_error_of_the_tree() -> None:
 
 
 def test_tree_whose_pods_cannot_be_reserved_again_fails() -> None:
-    simulation = rejecting(tree("root"), *groups_of("root", "r"))
+    racks = [make_node(f"{rack}-{number}", cpu=4, labels={"rack": rack}) for rack in "abc" for number in range(2)]
+    group, *pods = groups_of("root", "r")
+    assert isinstance(group, PodGroup)
+    simulation = rejecting(*racks, tree("root"), in_one("rack", group), *pods)
     assert bound(simulation) == set()
     text = "failed to assume the subtree: 0/1 nodes are available: 1 not again."
     assert condition(simulation, "r") == ("False", "SchedulerError", text)

@@ -18,7 +18,7 @@ from tests.support.groups import gang
 
 GROUP = gang("g", 1)
 PLACEMENT = GroupPlacement("a", np.zeros(1, dtype=np.int64))
-PLACED = [PlacedGroup(PLACEMENT, ()), PlacedGroup(PLACEMENT, ())]
+PLACED = [PlacedGroup(PLACEMENT, (), lambda: ()), PlacedGroup(PLACEMENT, (), lambda: ())]
 
 
 def fault(plugin: str, hook: str, error: BaseException | str) -> Status:

@@ -48,7 +48,13 @@ def test_attempts_of_the_pods_are_children_of_the_attempt_of_the_group() -> None
     assert root.parent is None
     below = ["scheduling_attempt", "scheduling_attempt", "queue_wait", "group_cycle"]
     assert sorted(names_below(spans, root)) == sorted(below)
-    assert names_below(spans, cycle) == ["placement_generate", "placement", "placement", "placement_score"]
+    assert names_below(spans, cycle) == [
+        "placement_generate",
+        "placement",
+        "placement",
+        "placement_score",
+        "placement_walk",
+    ]
     for attempt in spans.with_name("scheduling_attempt"):
         assert sorted(names_below(spans, attempt)) == ["binding_cycle", "queue_wait", "scheduling_cycle"]
 

@@ -277,6 +277,12 @@ class ManyBits(Slots):
         return (nodes.requested("pods")[rows] >= 3).astype(np.int64) << 32
 
 
+class ForgetsAddedPods(Slots):
+    @hookimpl
+    def filter_more(self, state, pod, nodes, rows, added):
+        return self.filter_nodes(state, pod, nodes, rows)
+
+
 class WrongWords(Slots):
     @hookimpl
     def filter_status(self, pod, bits):
@@ -478,6 +484,12 @@ class FailsSoftly(Slots):
         (ShortTwin, "score_nodes of pod", "not one integer for each of", "integer array as long as"),
         (FloatTwin, "filter_nodes of pod", "not one integer for each of", "integer array as long as"),
         (ManyBits, "filter_nodes of pod", "answers 4294967296, which is more than 32 bits", "lowest 32 bits"),
+        (
+            ForgetsAddedPods,
+            "filter_more of pod .*, node node-",
+            "answers None with 1 more pod, filter answers .*no place left.* once it is there",
+            "as those on the node",
+        ),
         (WrongWords, "filter_nodes of pod .*, node node-", "answers .*full.*, filter answers .*no place left", "agree"),
         (WrongCode, "filter_status of pod", "which is no rejection", "a rejection"),
         (CoarseSignature, "sign, which equals that of pod .*, and then all hooks of pod", ", not ", "`sign` include"),
