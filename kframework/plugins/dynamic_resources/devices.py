@@ -14,7 +14,7 @@ from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.allocator import Allocations, DeviceSearch
 from kframework.plugins.dynamic_resources.capacities import StepRules, fractional_steps, whole_steps
 from kframework.plugins.dynamic_resources.errors import AllocationError
-from kframework.plugins.dynamic_resources.holders import DeviceHolder, DeviceHolders
+from kframework.plugins.dynamic_resources.holders import DeviceHolder, DeviceHolders, holder_of
 from kframework.plugins.dynamic_resources.inventory import Inventory
 from kframework.plugins.dynamic_resources.pools import Pool
 from kframework.plugins.dynamic_resources.requests import ClaimsOptions, RequestOption
@@ -148,11 +148,14 @@ def node_devices(stores: Stores, node: NodeInfo) -> list[NodeDevice]:
 
 def _devices_on_node(pool: Pool, node: NodeInfo, holders: DeviceHolders) -> Iterator[PoolDevice]:
     pods = {pod.uid for pod in node.pods}
+    groups = {f"{pod.namespace}/{pod.group}" for pod in node.pods if pod.group}
     for device in pool.devices:
         if device.access.node_name:
             if device.access.node_name == node.name:
                 yield device
             continue
-        users = (user.uid for claim in holders.claims_with(device.id) for user in claim.status.reserved_for)
-        if not pods.isdisjoint(users):
+        claims = holders.claims_with(device.id)
+        users = (user.uid for claim in claims for user in claim.status.reserved_for)
+        of_groups = (group for claim in claims for group in holder_of(claim).groups)
+        if not (pods.isdisjoint(users) and groups.isdisjoint(of_groups)):
             yield device

@@ -1,4 +1,4 @@
-"""The holders of devices: the claims, and the pods that these are reserved for."""
+"""The holders of devices: the claims, and the pods and PodGroups that these are reserved for."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ K = TypeVar("K")
 
 
 class DeviceHolder(msgspec.Struct, frozen=True):
-    """A claim that has a device, and the pods that may use it, as `namespace/name`; none while these are written."""
+    """A claim that has a device, and the pods and PodGroups that may use it; none while these are written.
+
+    All are named as `namespace/name`.
+    """
 
     claim: str
     pods: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:
-        """The pods, or else the claim, that hold the device."""
-        return ", ".join(self.pods) or f"claim {self.claim}"
+        """The pods and groups, or else the claim, that hold the device."""
+        return ", ".join((*self.pods, *(f"PodGroup {group}" for group in self.groups))) or f"claim {self.claim}"
 
 
 class DeviceHolders:
@@ -72,8 +76,10 @@ class DeviceHolders:
 
 
 def holder_of(claim: ResourceClaim) -> DeviceHolder:
-    namespace = claim.metadata.namespace
-    return DeviceHolder(claim_key(claim), tuple(f"{namespace}/{user.name}" for user in claim.status.reserved_for))
+    names: dict[str, list[str]] = {}
+    for user in claim.status.reserved_for:
+        names.setdefault(user.resource, []).append(f"{claim.metadata.namespace}/{user.name}")
+    return DeviceHolder(claim_key(claim), tuple(names.get("pods", ())), tuple(names.get("podgroups", ())))
 
 
 def _devices(claim: ResourceClaim) -> Iterator[DeviceId]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from kframework.objects import ResourceClaim
+from kframework.objects import ResourceClaim, ResourceClaimConsumerReference
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.holders import DeviceHolder, DeviceHolders
 from kframework.plugins.dynamic_resources.slices import DeviceId
@@ -43,6 +43,13 @@ def test_holders_are_kept_current() -> None:
     assert holders.holders_of(GPU) == []
     assert list(holders.claims_with(GPU)) == []
     assert holders.without_users({"x", "z"}) == []
+
+
+def test_group_that_a_claim_is_reserved_for_holds_its_devices() -> None:
+    held = claim("a", "x")
+    group = ResourceClaimConsumerReference(api_group="scheduling.k8s.io", resource="podgroups", name="g", uid="g")
+    held = replace(held, status=replace(held.status, reserved_for=(*held.status.reserved_for, group)))
+    assert [each.text for each in store(held).index(DeviceHolders).holders_of(GPU)] == ["default/x, PodGroup default/g"]
 
 
 def test_admin_access_does_not_hold_the_device() -> None:

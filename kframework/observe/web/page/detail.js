@@ -141,8 +141,9 @@ function deviceOnNode({ driver, pool, device, held_by, taints, wrong }) {
   );
 }
 
-function holder({ claim, pods }) {
-  const links = pods.flatMap((pod, index) => [index ? ", " : null, podLink(pod)]);
+function holder({ claim, pods, groups }) {
+  const users = [...pods.map(podLink), ...groups.map((group) => `PodGroup ${group}`)];
+  const links = users.flatMap((user, index) => [index ? ", " : null, user]);
   return h("div", {}, links, h("span", { class: "quiet" }, ` claim ${claim}`));
 }
 

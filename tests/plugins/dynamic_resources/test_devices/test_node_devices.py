@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from kframework.objects import ApiObject
+from kframework.objects.claims import group_consumer
 from kframework.plugins.dynamic_resources.devices import NodeDevice, node_devices
 from kframework.plugins.dynamic_resources.holders import DeviceHolder
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node, make_pod
 from tests.support.device_objects import DRIVER, resource_slice
+from tests.support.groups import basic, members
 from tests.support.missing_devices import WORN, give_devices, gpu, slice_of_n1
 
 
@@ -15,7 +19,9 @@ def shown(*objects: ApiObject) -> list[NodeDevice]:
     cluster = ClusterState()
     for name in ("n1", "n2"):
         cluster.put_node(make_node(name))
-    cluster.put_pod(make_pod("holder", node_name="n1"))
+    (member,) = members("g", 1)
+    for pod in (make_pod("holder"), member):
+        cluster.put_pod(replace(pod, spec=replace(pod.spec, node_name="n1")))
     for each in objects:
         cluster.objects(type(each)).put(each.metadata, each)
     node = cluster.nodes.find("n1")
@@ -39,6 +45,18 @@ def test_devices_of_other_nodes_are_left_out_and_network_devices_without_pods_to
     ]
     taken = [give_devices("x", pool="network"), give_devices("y", by="elsewhere", pool="network")]
     assert [each.device for each in shown(*slices, *taken)] == ["p", "x"]
+
+
+def test_network_device_of_a_group_with_a_pod_on_the_node_is_shown() -> None:
+    network = resource_slice("network", {"x": "a", "y": "a"}, allNodes=True)
+    own, other = give_devices("x", pool="network"), give_devices("y", by="elsewhere", pool="network")
+    groups = [replace(group_consumer(basic(name)), uid=name) for name in ("g", "h")]
+    claims = [
+        replace(each, status=replace(each.status, reserved_for=(group,)))
+        for each, group in zip((own, other), groups, strict=True)
+    ]
+    (device,) = shown(network, *claims)
+    assert (device.device, device.held_by[0].groups) == ("x", ("default/g",))
 
 
 def test_problem_of_a_pool_is_shown() -> None:
