@@ -11,7 +11,7 @@ from kframework.client import api_errors
 from kframework.in_memory.pod_admission import AdmissionError, resolve_priority_class, was_admitted
 from kframework.objects import CompositePodGroup, DisruptionMode, PodGroup, PriorityClass, Workload
 from kframework.objects.kinds import T
-from kframework.objects.pod_group_rules import group_change_problems
+from kframework.objects.pod_group_rules import group_change_problems, group_status_problems
 from kframework.objects.pod_groups import CHOSEN
 
 Group = PodGroup | CompositePodGroup
@@ -64,6 +64,8 @@ def admit_update(old: T, new: T) -> T:
 
 def _check_changes(old: Group | Workload, new: Group | Workload) -> None:
     problems = [problem.with_prefix(("spec",)) for problem in group_change_problems(old, new)]
+    if isinstance(new, PodGroup):
+        problems += [problem.with_prefix(("status",)) for problem in group_status_problems(new)]
     if problems:
         raise api_errors.invalid_fields(type(old), old.metadata.name, problems)
 

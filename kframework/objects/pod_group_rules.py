@@ -175,6 +175,15 @@ def _too_many(path: FieldPath, values: Sequence[object], most: int) -> Problems:
         yield Problem(path, f"Too many: {len(values)}: must have at most {most} items")
 
 
+def group_status_problems(group: PodGroup) -> Problems:
+    """Yield the problems of the status of a group; paths begin below `status`."""
+    names = {each.name for each in group.spec.resource_claims}
+    for index, status in enumerate(group.status.resource_claim_statuses):
+        if status.name not in names:
+            path = ("resourceClaimStatuses", index, "name")
+            yield invalid(path, status.name, "must match the name of an entry in `spec.resourceClaims`")
+
+
 # --- changes ----------------------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import pytest
+from msgspec.structs import replace
 
 from kframework.errors import ClusterError
 from kframework.in_memory.group_admission import PROTECTION, Group, admit_update, set_defaults
@@ -20,6 +21,7 @@ from kframework.objects import (
     convert,
     kind_of,
 )
+from kframework.objects.pod_groups import PodGroupResourceClaimStatus, PodGroupStatus
 
 K = TypeVar("K", bound=ApiObject)
 
@@ -115,6 +117,18 @@ def test_update_of_fixed_fields_is_refused_with_all_causes() -> None:
     assert refused.value.status == 422
     assert [cause["field"] for cause in refused.value.causes] == ["spec.disruptionMode", "spec.priority"]
     assert all(cause["message"] == "Invalid value: null: field is immutable" for cause in refused.value.causes)
+
+
+def test_status_names_claims_of_the_group() -> None:
+    old = group(resourceClaims=[{"name": "gpu", "resourceClaimTemplateName": "t"}])
+    created = [PodGroupResourceClaimStatus(name=name, resource_claim_name="c") for name in ("gpu", "nic")]
+    right = replace(old, status=PodGroupStatus(resource_claim_statuses=(created[0],)))
+    assert admit_update(old, right) == right
+    with pytest.raises(ClusterError) as refused:
+        admit_update(old, replace(old, status=PodGroupStatus(resource_claim_statuses=tuple(created))))
+    (cause,) = refused.value.causes
+    assert cause["field"] == "status.resourceClaimStatuses[1].name"
+    assert cause["message"] == 'Invalid value: "nic": must match the name of an entry in `spec.resourceClaims`'
 
 
 def test_templates_of_a_workload_cannot_be_added() -> None:
