@@ -41,14 +41,21 @@ def peaceful(pod: Pod) -> Pod:
 class World:
     """Objects that come and go by chance, under a scheduler whose bindings are refused by chance."""
 
+    config = GROUPS
+
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.minimum: dict[str, int] = {}
         #: The pods that were bound, by group, whether or not they were deleted since.
         self.bound: dict[str, set[str]] = {}
-        self.simulation = Simulation(nodes(self.random.randint(2, 5)), config=GROUPS, seed=seed)
+        there = [*nodes(self.random.randint(2, 5)), *self.objects()]
+        self.simulation = Simulation(there, config=self.config, seed=seed)
         self.simulation.cluster.faults.append(self.fault)
         self.singles = 0
+
+    def objects(self) -> list[ApiObject]:
+        """Return what is there from the start besides nodes."""
+        return []
 
     def fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         if method == "bind" and self.simulation.seconds < TROUBLE and self.random.random() < 0.3:
@@ -73,12 +80,16 @@ class World:
         if group.spec.scheduling_policy.gang is None:
             self.minimum[name] = 1
         pods = [self.with_rules(pod) for pod in members(name, size, cpu=self.random.choice(("1", "2", "3")))]
+        group, pods = self.with_claims(group, pods)
         created: list[Pod | PodGroup] = [*pods]
         created.insert(self.random.randint(0, size), group)
         for subject in created:
             self.simulation.create(subject)
             if self.random.random() < 0.1:
                 self.simulation.run(0.5)
+
+    def with_claims(self, group: PodGroup, pods: list[Pod]) -> tuple[PodGroup, list[Pod]]:
+        return group, pods
 
     def new_single(self) -> None:
         self.singles += 1

@@ -10,10 +10,14 @@ from kframework import ClusterError, InputError, Simulation
 from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.runtime.registry import Registry
 from kframework.in_memory.cluster import Fault
+from kframework.objects import Pod, ResourceClaim
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import follow, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.testing import make_pod
+from tests.plugins.dynamic_resources.claiming import GPUS, gpus
+from tests.plugins.dynamic_resources.groups import CLAIMS, owning, team
+from tests.support.devices import claim
 from tests.support.groups import GROUPS, basic, gang, members, nodes
 
 
@@ -54,6 +58,33 @@ def test_cycle_of_a_large_group_is_recorded_and_replayed_whole(tmp_path: Path) -
     recorder.close()
     result = replay(tmp_path / "recording", Registry.from_installed())
     assert result.difference is None and result.attempts == size == len(simulation.bindings)
+
+
+def test_groups_that_share_claims_are_replayed_alike(tmp_path: Path) -> None:
+    """The first pod that writes a claim is refused, and a group gives its claim up for another node."""
+    pods = team(3)
+    objects = [GPUS, *nodes(3), gpus("n1", "x"), claim(), owning(gang("g", 2), pods), *pods]
+    recorder = Recorder(tmp_path / "recording")
+    factory = recording_pod_engine_factory(recorder)
+    simulation = Simulation(objects, config=CLAIMS, engine=factory, observers=[recorder])
+    refused = [Fault(error=ClusterError("refused", status=403))]
+    simulation.cluster.faults.append(
+        lambda method, kind, *_: refused.pop() if refused and (method, kind) == ("patch", ResourceClaim) else None
+    )
+    simulation.run(60)
+    assert len(simulation.bindings) == 4
+    for pod in pods:
+        simulation.delete(Pod, pod.metadata.name)
+    simulation.run(60)
+    simulation.create(make_pod("big", cpu="4", node_name="n1"))
+    simulation.create(gpus("n2", "y"))
+    for pod in pods:
+        simulation.create(pod)
+    simulation.run(60)
+    recorder.close()
+    assert len(simulation.bindings) == 7
+    result = replay(tmp_path / "recording", Registry.from_installed())
+    assert result.difference is None and result.attempts > 9
 
 
 def test_groups_are_not_followed_and_the_error_says_so(recording: Path) -> None:
