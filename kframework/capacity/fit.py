@@ -6,14 +6,12 @@ again all runs to its end: what the scheduler does then is the answer. No time p
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
 from kframework.capacity.workload import Origins, Workload, at_rest
-from kframework.core.cycle.records import Binding, Decision, Observer
-from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.explain.explanation import Explanation
@@ -21,7 +19,7 @@ from kframework.explain.remedies.remedies import Remedy
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.recreation import Recreation
-from kframework.objects import ApiObject, Pod
+from kframework.objects import ApiObject
 from kframework.simulation.controllers import STANDARD_CONTROLLERS, Controller
 from kframework.simulation.simulation import Simulation
 
@@ -95,75 +93,46 @@ def fit(
     Copies evict no pods: the first one that would evict some does not fit. Raises ClusterError for objects that
     the cluster refuses.
     """
-    failure = FirstFailure()
-    with Simulation(
-        at_rest(cluster), config, plugins=plugins, observers=[failure], controllers=(*STANDARD_CONTROLLERS, _recreation)
-    ) as simulation:
-        return _FitTrial(simulation, Workload(workload), failure).run(copies)
+    controllers = (*STANDARD_CONTROLLERS, _recreation)
+    with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
+        return _FitTrial(simulation, Workload(workload)).run(copies)
 
 
 def _recreation(cluster: MemoryCluster, clock: object) -> Controller:
     return Recreation(cluster)
 
 
-class FirstFailure(RunObserver, Observer):
-    """Stops a simulation at the first attempt that finds no node for a pod, while `counts` says so of its uid."""
-
-    def __init__(self) -> None:
-        self.counts: Callable[[str], bool] = lambda uid: False
-        self.decision: Decision | None = None
-
-    def on_decision(self, decision: Decision) -> None:
-        if self.decision is None and not decision.node and self.counts(decision.uid):
-            self.decision = decision
-            asyncio.get_running_loop().stop()
-
-    def on_binding(self, binding: Binding) -> None:
-        pass
-
-    def on_run(self, run: Run) -> None:
-        pass
-
-    def on_run_binding(self, bound: RunBinding) -> None:
-        pass
-
-
 class _FitTrial:
     """A workload that is scheduled in a simulation."""
 
-    def __init__(self, simulation: Simulation[PodEngine], workload: Workload, failure: FirstFailure) -> None:
+    def __init__(self, simulation: Simulation[PodEngine], workload: Workload) -> None:
         self._simulation = simulation
         self._workload = workload
-        self._failure = failure
         self._origins = Origins()
 
     def run(self, copies: int) -> FitResult:
         simulation = self._simulation.run()
-        before = {pod.metadata.uid for pod in simulation.objects(Pod)}
         preempted = len(simulation.result.preemptions)
         self._origins.add(self._workload.create(simulation), 1)
-        simulation.run()
-        pods = tuple(self._places())
-        fits = bool(pods) and all(each.node for each in pods)
+        pods = tuple(self._places(simulation.run()))
         stuck = next((each for each in pods if not each.node), None)
-        result = FitResult(
+        fits = bool(pods) and stuck is None
+        return FitResult(
             workload=self._workload.names,
             fits=fits,
             pods=pods,
-            evicted=tuple(self._evicted(preempted, before)),
-            obstacle=None if stuck is None else self._obstacle(stuck.pod, stuck.message),
+            evicted=tuple(self._evicted(preempted)),
+            obstacle=None if stuck is None else self._obstacle(stuck),
+            copies=self._count_copies(copies, len(pods)) if fits and copies > 1 else None,
         )
-        if copies > 1 and fits:
-            result = msgspec.structs.replace(result, copies=self._count_copies(copies, len(pods)))
-        return result
 
-    def _places(self) -> Iterator[PodPlace]:
-        messages = {outcome.pod: outcome.message for outcome in self._simulation.outcomes}
-        for _, pod in self._origins.pods(self._simulation):
+    def _places(self, simulation: Simulation[PodEngine]) -> Iterator[PodPlace]:
+        messages = {outcome.pod: outcome.message for outcome in simulation.outcomes}
+        for _, pod in self._origins.pods(simulation):
             key = f"{pod.metadata.namespace}/{pod.metadata.name}"
             yield PodPlace(key, pod.spec.node_name, messages[key])
 
-    def _evicted(self, preempted: int, before: set[str]) -> Iterator[DisplacedPod]:
+    def _evicted(self, preempted: int) -> Iterator[DisplacedPod]:
         """Yield the victims of the attempts after the first `preempted` ones that had any."""
         outcomes = {outcome.pod: outcome for outcome in self._simulation.outcomes}
         for decision in self._simulation.result.preemptions[preempted:]:
@@ -177,33 +146,30 @@ class _FitTrial:
                     message="" if again is None else again.message,
                 )
 
-    def _obstacle(self, pod: str, message: str) -> Obstacle:
-        explanation: Explanation = self._simulation.explain(pod).explanation
+    def _obstacle(self, stuck: PodPlace) -> Obstacle:
+        explanation: Explanation = self._simulation.explain(stuck.pod).explanation
         group = explanation.group
-        remedies = explanation.remedies if group is None else group.remedies
         return Obstacle(
-            pod=pod,
-            message=message or explanation.assessment.message,
+            pod=stuck.pod,
+            message=stuck.message or explanation.assessment.message,
             reasons=dict(explanation.assessment.reasons),
-            remedies=remedies,
+            remedies=explanation.remedies if group is None else group.remedies,
         )
 
     def _count_copies(self, copies: int, pods: int) -> Copies:
         """Create copies, each of that many pods, until one has a pod without a node."""
-        known = {pod.metadata.uid for pod in self._simulation.objects(Pod)}
-        self._failure.counts = lambda uid: uid not in known
-        tried = 1
-        while tried < copies and self._failure.decision is None:
+        tried, whole = 1, 1
+        while whole == tried < copies:
             batch = range(tried + 1, min(tried + _BATCH, copies) + 1)
             for number in batch:
                 self._origins.add(self._workload.create_copy(self._simulation, number), number)
             tried = batch[-1]
             self._simulation.run()
-        bound = [0] * (tried + 1)
-        for copy, pod in self._origins.pods(self._simulation):
-            bound[copy] += bool(pod.spec.node_name)
-        whole = next((copy for copy in range(1, tried + 1) if bound[copy] < pods), tried + 1) - 1
-        failed = self._failure.decision
-        if failed is None:
+            bound = Counter(copy for copy, pod in self._origins.pods(self._simulation) if pod.spec.node_name)
+            whole = next((copy - 1 for copy in range(whole, tried + 1) if bound[copy] < pods), tried)
+        if whole == tried:
             return Copies(fit=whole, tried=tried)
-        return Copies(fit=whole, tried=tried, message=failed.message, reasons=dict(failed.reasons))
+        stuck = next(each for each in self._places(self._simulation) if not each.node)
+        assessment = self._simulation.explain(stuck.pod).explanation.assessment
+        message = assessment.message or stuck.message
+        return Copies(fit=whole, tried=tried, message=message, reasons=dict(assessment.reasons))

@@ -51,7 +51,7 @@ def _format_copies(copies: Copies) -> Iterator[str]:
     if copies.fit == copies.tried:
         yield f"COPIES: all {copies.tried} that were tried fit, this one included."
     else:
-        yield f"COPIES: {copies.fit} fit, this one included. The next one does not, or evicts other pods:"
+        yield f"COPIES: {copies.fit} fit, this one included. The next one does not, unless it evicts pods:"
         yield f"  {copies.message}"
 
 

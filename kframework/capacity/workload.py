@@ -55,16 +55,23 @@ class Workload:
         yield from (simulation.create(each).metadata.uid for each in self._copied)
 
     def create_copy(self, simulation: Simulation, number: int) -> Iterator[str]:
-        """Create them again under other names, for the copy of a number."""
+        """Create them again under other names, for the copy of a number; copies evict no pods."""
         renamed = {each.metadata.name: f"{each.metadata.name}-copy-{number}" for each in self._copied}
         yield from (simulation.create(_renamed(each, renamed)).metadata.uid for each in self._copied)
 
 
 def _renamed(subject: T, names: Mapping[str, str]) -> T:
+    """Return a copy of an object under another name, whose pods evict no others."""
     metadata = replace(subject.metadata, name=names[subject.metadata.name], uid="", resource_version="")
-    if isinstance(subject, Pod) and _group_of(subject) in names:
-        group = PodSchedulingGroup(pod_group_name=names[_group_of(subject)])
-        subject = replace(subject, spec=replace(subject.spec, scheduling_group=group))
+    if isinstance(subject, Pod):
+        spec = replace(subject.spec, preemption_policy="Never")
+        if _group_of(subject) in names:
+            spec = replace(spec, scheduling_group=PodSchedulingGroup(pod_group_name=names[_group_of(subject)]))
+        subject = replace(subject, spec=spec)
+    elif isinstance(subject, WORKLOADS):
+        template = subject.spec.template
+        template = replace(template, spec={**template.spec, "preemptionPolicy": "Never"})
+        subject = replace(subject, spec=replace(subject.spec, template=template))
     return replace(subject, metadata=metadata)
 
 

@@ -22,12 +22,17 @@ from kframework.objects import (
     Pod,
     PodAffinityTerm,
     PodAntiAffinity,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
     TopologySpreadConstraint,
 )
 from kframework.objects.workloads import WorkloadPodTemplate
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework.testing import make_node, make_pod
+from tests.support.device_objects import device_class, resource_slice
+from tests.support.devices import template, with_claim
 from tests.support.groups import GROUPS, gang, members
+from tests.support.storage import ephemeral, label_affinity, storage_class, volume
 
 NODES = [make_node("a", cpu=4), make_node("b", cpu=4)]
 
@@ -123,19 +128,6 @@ def test_a_refused_object_is_an_error() -> None:
 
 
 SIZES = st.integers(1, 4)
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> Sequence[ApiObject]:
-    nodes = [make_node(f"n{n}", cpu=draw(SIZES) * 2, zone=draw(st.sampled_from("xyz"))) for n in range(draw(SIZES))]
-    names = st.sampled_from([node.metadata.name for node in nodes])
-    running = [
-        make_pod(f"r{n}", cpu=1, node_name=draw(names), priority=draw(st.sampled_from([0, 5])), labels={"app": "web"})
-        for n in range(draw(st.integers(0, 4)))
-    ]
-    return [*nodes, *running]
-
-
 WEB = LabelSelector(match_labels={"app": "web"})
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 SPREAD = TopologySpreadConstraint(max_skew=1, topology_key=ZONE, when_unsatisfiable="DoNotSchedule", label_selector=WEB)
@@ -144,46 +136,112 @@ APART = Affinity(
         required_during_scheduling_ignored_during_execution=(PodAffinityTerm(topology_key=HOST, label_selector=WEB),)
     )
 )
+BUDGET = PodDisruptionBudget(
+    metadata=ObjectMeta(name="keep", namespace="default"),
+    spec=PodDisruptionBudgetSpec(min_available=1, selector=WEB),
+)
+#: The classes, and a template of a claim to one device of a node; volumes are on the nodes `n0` and `n1`.
+CLASSES = [storage_class(), device_class(), template()]
+MOST_COPIES = 30
 
 
 @st.composite
-def workloads(draw: st.DrawFn) -> Pod:
+def clusters(draw: st.DrawFn) -> Sequence[ApiObject]:
+    """Draw nodes, some with devices and volumes, and pods that run on them, perhaps within a budget."""
+    nodes = [make_node(f"n{n}", cpu=draw(SIZES) * 2, zone=draw(st.sampled_from("xyz"))) for n in range(draw(SIZES))]
+    names = [node.metadata.name for node in nodes]
+    running = [
+        make_pod(
+            f"r{n}",
+            cpu=1,
+            node_name=draw(st.sampled_from(names)),
+            priority=draw(st.sampled_from([0, 5])),
+            labels={"app": "web"},
+        )
+        for n in range(draw(st.integers(0, 4)))
+    ]
+    devices = [
+        resource_slice(name, {f"gpu-{n}": "a" for n in range(draw(st.integers(1, 3)))}, nodeName=name)
+        for name in names
+        if draw(st.booleans())
+    ]
+    volumes = [
+        volume(f"disk-{n}", on=label_affinity(HOST, draw(st.sampled_from(names))))
+        for n in range(draw(st.integers(0, 3)))
+    ]
+    budgets = [BUDGET] if draw(st.booleans()) else []
+    return [*CLASSES, *nodes, *running, *devices, *volumes, *budgets]
+
+
+@st.composite
+def workloads(draw: st.DrawFn) -> Sequence[ApiObject]:
+    """Draw a pod with rules, devices or a volume, or a gang."""
+    size, priority = draw(SIZES), draw(st.sampled_from([0, 9]))
+    if draw(st.integers(0, 3)) == 0:
+        return [gang("g", 2, priority), *members("g", 2, cpu=str(size), priority=priority)]
     pod = make_pod(
         "new",
-        cpu=draw(SIZES),
+        cpu=size,
         labels={"app": "web"},
-        priority=draw(st.sampled_from([0, 9])),
+        priority=priority,
         topology_spread=draw(st.sampled_from([(), (SPREAD,)])),
         affinity=draw(st.sampled_from([None, APART])),
+        volumes=draw(st.sampled_from([(), (ephemeral("scratch"),)])),
     )
-    return replace(pod, metadata=replace(pod.metadata, uid=""))
+    return [with_claim(pod, template="one-gpu") if draw(st.booleans()) else pod]
 
 
-def bound(simulation: Simulation) -> dict[str, str]:
-    return {pod.metadata.name: pod.spec.node_name for pod in simulation.objects(Pod) if pod.spec.node_name}
+class Reality:
+    """A scheduler with the state that `fit` was asked about, whose controllers recreate evicted pods."""
+
+    def __init__(self, cluster: Sequence[ApiObject], seed: int) -> None:
+        gates = GROUPS.options.feature_gates
+        document = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "seed": seed}
+        controllers = (*STANDARD_CONTROLLERS, lambda cluster, clock: Recreation(cluster))
+        self.simulation = Simulation(cluster, document | {"featureGates": gates}, controllers=controllers).run()
+
+    def submit(self, workload: Sequence[ApiObject]) -> tuple[list[str], set[str]]:
+        """Create a workload; return the nodes of its pods, and the pods that were evicted."""
+        before = len(self.simulation.result.preemptions)
+        for each in workload:
+            self.simulation.create(each)
+        preemptions = self.simulation.run().result.preemptions[before:]
+        pods = [self.simulation.cluster.read(Pod, *_key(each)) for each in workload if isinstance(each, Pod)]
+        return [pod.spec.node_name for pod in pods], {victim for decision in preemptions for victim in decision.victims}
+
+
+def _key(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.name, pod.metadata.namespace
+
+
+def copied(workload: Sequence[ApiObject], number: int) -> list[ApiObject]:
+    """Return a workload under other names."""
+    copies: list[ApiObject] = []
+    for each in workload:
+        copy = replace(each, metadata=replace(each.metadata, name=f"{each.metadata.name}-again-{number}", uid=""))
+        if isinstance(copy, Pod) and copy.spec.scheduling_group is not None:
+            group = replace(copy.spec.scheduling_group, pod_group_name=f"g-again-{number}")
+            copy = replace(copy, spec=replace(copy.spec, scheduling_group=group))
+        copies.append(copy)
+    return copies
 
 
 @given(clusters(), workloads(), st.integers(0, 5))
-def test_what_fit_says_is_what_then_happens(cluster: Sequence[ApiObject], pod: Pod, seed: int) -> None:
-    document = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "seed": seed}
-    result = fit(cluster, [pod], document, copies=30)
-    # In a real cluster the controllers of the evicted pods create them anew.
-    controllers = (*STANDARD_CONTROLLERS, lambda cluster, clock: Recreation(cluster))
-    with Simulation(cluster, document, controllers=controllers) as simulation:
-        simulation.run().create(pod)
-        evicted = {victim for decision in simulation.run().result.preemptions for victim in decision.victims}
-        assert places(result) == [bound(simulation).get("new", "")]
-        assert {each.pod for each in result.evicted} == evicted
+def test_what_fit_says_is_what_then_happens(
+    cluster: Sequence[ApiObject], workload: Sequence[ApiObject], seed: int
+) -> None:
+    reality = Reality(cluster, seed)
+    with reality.simulation:
+        document = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "seed": seed}
+        gates = GROUPS.options.feature_gates
+        result = fit(cluster, workload, document | {"featureGates": gates}, copies=MOST_COPIES)
+        assert reality.submit(workload) == (places(result), {each.pod for each in result.evicted})
+        assert result.fits == all(places(result)) == (result.copies is not None)
         if result.copies is None:
-            assert not result.fits
             return
-        names = [f"copy-{number}" for number in range(result.copies.fit)]
-        for name in names[1:]:
-            simulation.create(replace(pod, metadata=replace(pod.metadata, name=name)))
-        simulation.run()
-        preemptions = len(simulation.result.preemptions)
-        assert bound(simulation).keys() >= set(names[1:])
-        if result.copies.fit < 30:
-            simulation.create(replace(pod, metadata=replace(pod.metadata, name="one-more")))
-            simulation.run()
-            assert "one-more" not in bound(simulation) or len(simulation.result.preemptions) > preemptions
+        for number in range(1, result.copies.fit):
+            nodes, evicted = reality.submit(copied(workload, number))
+            assert all(nodes) and not evicted, number
+        if result.copies.fit < MOST_COPIES:
+            nodes, evicted = reality.submit(copied(workload, result.copies.fit))
+            assert evicted or not all(nodes)

@@ -39,9 +39,8 @@ def test_a_workload_that_fits(run: Command, cluster: Path, workload: Path) -> No
     assert result.out == (
         "pod/web fits: 1 of 1 pod found a node.\n\n"
         "  POD          NODE\n  default/web  a\n\n"
-        "COPIES: 2 fit, this one included. The next one does not, or evicts other pods:\n"
-        "  0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: "
-        "1 No preemption victims found for incoming pod.\n"
+        "COPIES: 2 fit, this one included. The next one does not, unless it evicts pods:\n"
+        "  0/1 nodes are available: 1 Insufficient cpu.\n"
     )
 
 
