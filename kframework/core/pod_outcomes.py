@@ -101,7 +101,7 @@ class PodOutcomes(Engine):
         key = entity_key(root)
         bindings = self._group_bindings.get(key)
         if bindings is None:
-            if not any(each.profile.pre_bind or each.reserved.verdict is None for _, each in reservations):
+            if not any(each.profile.permit or each.profile.pre_bind for _, each in reservations):
                 return
             bindings = GroupBindings(
                 root, self.cluster.groups, partial(run_placement_feasible, profile.placement_feasible)
@@ -196,6 +196,7 @@ class PodOutcomes(Engine):
 
         def refused(error: ClusterError) -> None:
             _log.warning("cannot write the condition of PodGroup %s/%s: %s", metadata.namespace, metadata.name, error)
+            store.restore(metadata)  # the next cycle writes it again
 
         self.host.write(f"PodGroup {metadata.namespace}/{metadata.name}", write, refused)
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 import pytest
 
 from kframework import Code, CycleState, PendingPod, Plugin, Simulation, Status, Wait, hookimpl, unschedulable
+from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.objects import ApiObject, GenericPodGroup, Pod, PodGroup
@@ -161,15 +162,32 @@ class Prepares(Plugin):
         return answer
 
 
-CONFIG = parse("""
+class Refuses(Plugin):
+    """Refuses one pod in Permit, once."""
+
+    name = "Refuses"
+    refused: ClassVar[set[str]] = set()
+
+    @hookimpl
+    def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+        if pod.name not in self.refused:
+            return None
+        self.refused.remove(pod.name)
+        return unschedulable("not now")
+
+
+def with_plugin(plugin: type[Plugin]) -> Configuration:
+    return parse(f"""
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-profiles: [{plugins: {multiPoint: {enabled: [{name: Prepares}]}}}]
+profiles: [{{plugins: {{multiPoint: {{enabled: [{{name: {plugin.name}}}]}}}}}}]
 ---
 apiVersion: kframework.dev/v1
 kind: KFrameworkConfiguration
-featureGates: {GenericWorkload: true, TopologyAwareWorkloadScheduling: true, CompositePodGroup: true}
+featureGates: {{GenericWorkload: true, TopologyAwareWorkloadScheduling: true, CompositePodGroup: true}}
 """)
+
+
 BROKEN = Status(Code.ERROR, ("broken",))
 
 
@@ -179,7 +197,7 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Simulation]:
 
     def begin(script: dict[tuple[str, str], Status | Wait | float], *objects: ApiObject) -> Simulation:
         monkeypatch.setattr(Prepares, "script", dict(script))
-        simulation = Simulation([*nodes(3), *objects], config=CONFIG, plugins=[Prepares])
+        simulation = Simulation([*nodes(3), *objects], config=with_plugin(Prepares), plugins=[Prepares])
         simulation.run(1)
         return simulation
 
@@ -225,6 +243,17 @@ def test_no_gang_of_a_tree_is_bound_if_another_one_that_it_needs_fails(run: Call
         assert bound(simulation) in ([], ["a-0", "a-1", "b-0", "b-1"])
         simulation.run(1)
     assert bound(simulation)
+
+
+def test_gang_is_not_bound_in_part_if_permit_refuses_a_pod_and_nothing_is_prepared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Refuses, "refused", {"g-2"})
+    simulation = Simulation([*nodes(3), *GANG], config=with_plugin(Refuses), plugins=[Refuses])
+    simulation.run(1)
+    assert [binding.code for binding in simulation.bindings[:2]] == [Code.ERROR] * 2
+    simulation.run(30)
+    assert bound(simulation) == ALL
 
 
 def test_pods_wait_until_the_slowest_of_their_gang_is_ready(run: Callable[..., Simulation]) -> None:
