@@ -12,6 +12,7 @@ import msgspec
 from kframework.client.cluster import Cluster
 from kframework.client.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
+from kframework.core.queue.group_queue import QueuedGroup
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Event, Node, Pod
@@ -20,7 +21,7 @@ from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Message, Nominated
-from kframework.state.pods import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from tests.faults.disruptive_plugins import RandomPermit, SecondPermit
 from tests.properties.expected_tables import ClusterObjects, expected_facts, node_facts, pod_facts
@@ -113,7 +114,8 @@ class EngineChecker:
         def counted_pop() -> QueuedPod | None:
             queued = pop()
             if queued is not None:
-                self._begin("popped", self.popped, queued.pod.uid)
+                for each in queued.in_order() if isinstance(queued, QueuedGroup) else (queued,):
+                    self._begin("popped", self.popped, each.pod.uid)
             return queued
 
         def counted_done(uid: str) -> bool:
@@ -185,7 +187,8 @@ def pods_not_woken(engine: PodEngine) -> Iterator[str]:
     A pod that was rejected on Permit waits for any event: it is not known which would help it.
     """
     for queued in list(engine.queue):
-        if not queued.rejectors & {plugin.name for plugin in (RandomPermit, SecondPermit)}:
+        is_group = isinstance(queued, QueuedGroup)  # each pod may fit, but not all
+        if not is_group and not queued.rejectors & {plugin.name for plugin in (RandomPermit, SecondPermit)}:
             evaluation = run_to_end(evaluate(engine, queued.pod))
             if len(evaluation.feasible):
                 names = [evaluation.nodes[row].name for row in evaluation.feasible.tolist()]
@@ -230,7 +233,7 @@ def _of_nodes(state: ClusterState, nodes: list[Node], assigned: list[Pod]) -> It
 
 def _of_pending(engine: PodEngine, pending: dict[str, Pod], by_plugins: Mapping[str, str]) -> Iterator[str]:
     yield from _differences("pending pod", {uid: pod.object for uid, pod in engine.handlers.pending.items()}, pending)
-    queued = {queued.pod.uid: queued.pod.object for queued in engine.queue}
+    queued = {pod.uid: pod.object for pod in _waiting(engine)}
     yield from _differences("pod in the queue", queued, pending)
     nominator = engine.cluster.nominator
     nominated = {uid: nominator.nominated_node(uid) for uid in pending}
@@ -241,6 +244,11 @@ def _of_pending(engine: PodEngine, pending: dict[str, Pod], by_plugins: Mapping[
     yield from _differences("nomination", nominated, wanted)
     if len(nominator) != sum(map(bool, nominated.values())):
         yield f"pods are nominated that are pending no more: {nominator!r}"
+
+
+def _waiting(engine: PodEngine) -> Iterator[PendingPod]:
+    queue = engine.queue
+    return (queued.pod for name in queue.count_by_queue() for queued in queue.pods_in(name))
 
 
 def _differences(what: str, known: Mapping[K, object], true: Mapping[K, object]) -> Iterator[str]:

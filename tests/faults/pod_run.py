@@ -14,6 +14,7 @@ from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.writer import Recorder
 from tests.faults.device_invariants import DeviceChecker
 from tests.faults.disruptive_plugins import RandomErrors
+from tests.faults.groups import GroupChecker
 from tests.faults.invariants import EngineChecker, leftovers, pods_not_woken, state_differences
 from tests.faults.run import FaultyRun, Report, Runnable
 from tests.faults.run import run as run_world
@@ -21,6 +22,7 @@ from tests.faults.run_settings import PLUGINS, RunSettings, configuration
 from tests.faults.scheduler_run import SchedulerRun
 from tests.faults.unreliable_extender import UnreliableExtender
 from tests.faults.world import World
+from tests.support.faulty_transport import Rates
 
 __all__ = ["PLUGINS", "Report", "RunSettings", "configuration", "run"]
 
@@ -44,6 +46,8 @@ class PodRun(FaultyRun[PodEngine]):
 
     def world(self) -> Runnable:
         self._device_books = DeviceChecker(self.store, self.scheduler_runs)
+        patience = math.inf if self.shape.rates != Rates() else 1.0  # a bind that fails is tried again
+        self._group_books = GroupChecker(self.store, self.clock, patience)
         self._extender = UnreliableExtender(self.random("extender"), self.clock, self.troubles)
         return World(self.store, self.clock, self.random("world"), self.shape, self.deleted, self.troubles)
 
@@ -66,6 +70,7 @@ class PodRun(FaultyRun[PodEngine]):
             extender=self._extender,
         )
         self._books.append(EngineChecker(life.scheduler.engine))
+        self._group_books.begin_scheduler()
         return life
 
     def end_faults(self) -> None:
@@ -81,6 +86,7 @@ class PodRun(FaultyRun[PodEngine]):
             *(problem for books in self._books for problem in books.problems),
             *leftovers(life.scheduler, self._books[-1]),
             *pods_not_woken(life.scheduler.engine),
+            *self._group_books.problems(),
             *self._device_books.problems,
             *self._device_books.leftovers(life.scheduler),
             *await state_differences(life.scheduler, life.client, self._books[-1]),

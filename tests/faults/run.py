@@ -23,7 +23,7 @@ from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from tests.faults.invariants import ApiChecker
-from tests.faults.run_settings import RunSettings
+from tests.faults.run_settings import RunSettings, feature_gates
 from tests.faults.scheduler_run import SchedulerRun, Termination
 from tests.support.faulty_transport import FaultyTransport, Rates
 
@@ -130,7 +130,7 @@ class FaultyRun(ABC, Generic[E]):
         # What the collector closes is closed at any time: then the same seed need not tell the same story.
         sys.set_asyncgen_hooks(finalizer=lambda generator: abandoned.append(repr(generator)))
         self.clock = LoopClock(asyncio.get_running_loop())
-        self.store = MemoryCluster(self.clock)
+        self.store = MemoryCluster(self.clock, feature_gates=feature_gates(self.shape))
         books = ApiChecker(self.store)
         api = InProcessTransport(ApiServer(self.store, self.clock))
         self.faulty = FaultyTransport(api, self.random("faults"), self.shape.rates, self.clock)

@@ -10,10 +10,11 @@ import msgspec
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.runtime.registry import Registry
+from kframework.values.feature_gates import FeatureGates
 from tests.faults.disruptive_plugins import RandomErrors, RandomPermit, SecondPermit
 from tests.support.faulty_transport import Rates
 
-__all__ = ["EXTENDED", "PLUGINS", "RATES", "RunSettings", "configuration", "random_settings"]
+__all__ = ["EXTENDED", "PLUGINS", "RATES", "RunSettings", "configuration", "feature_gates", "random_settings"]
 
 #: The plugins that are not in the default profile.
 PLUGINS: Registry = Registry.with_plugins(RandomPermit, SecondPermit, RandomErrors)
@@ -42,6 +43,7 @@ apiVersion: kframework.dev/v1
 kind: KFrameworkConfiguration
 podMaxInUnschedulablePodsDuration: 10h
 seed: {seed}
+featureGates: {gates}
 """
 
 _EXTENDER = """{urlPrefix: "http://extender", filterVerb: filter, prioritizeVerb: prioritize, preemptVerb: preempt,
@@ -72,8 +74,8 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How large a run is, how many seconds pass between two pods for one node, and what befalls it.
 
     A scheduler lives for `lifetime` seconds on average until another one follows. There may be an extender that fails,
-    budgets in the way of preemption, plugins that raise, moments at which the whole process halts, and devices
-    that pods claim.
+    budgets in the way of preemption, plugins that raise, moments at which the whole process halts, devices that pods
+    claim, and groups of pods.
     """
 
     nodes: int = 4
@@ -86,6 +88,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     plugin_errors: bool = False
     standstills: bool = False
     devices: bool = False
+    groups: bool = False
 
 
 #: A small run of one scheduler.
@@ -108,7 +111,13 @@ def random_settings(seed: int, pods: int) -> RunSettings:
         plugin_errors=random.random() < 0.5,
         standstills=random.random() < 0.5,
         devices=random.random() < 0.3,
+        groups=random.random() < 0.3,
     )
+
+
+def feature_gates(shape: RunSettings) -> FeatureGates:
+    """Return the gates of the API server and of the schedulers."""
+    return configuration(0, shape).options.gates
 
 
 def configuration(seed: int, shape: RunSettings = PLAIN, life: int = 0) -> Configuration:
@@ -120,5 +129,6 @@ def configuration(seed: int, shape: RunSettings = PLAIN, life: int = 0) -> Confi
             percentage=50 if life % 2 else 0,
             extenders=_EXTENDER % EXTENDED if shape.extender else "",
             random_errors="{name: RandomErrors}" if shape.plugin_errors else "",
+            gates="{GenericWorkload: true, TopologyAwareWorkloadScheduling: true}" if shape.groups else "{}",
         )
     )

@@ -30,6 +30,7 @@ from kframework.objects import (
 )
 from kframework.testing import make_node, make_pod
 from tests.faults.devices import DeviceWorld
+from tests.faults.groups import GroupWorld
 from tests.faults.run_settings import EXTENDED, RunSettings
 from tests.support.storage import claim, claim_volumes, storage_class
 
@@ -73,6 +74,7 @@ class World:
         self._made = 0
         self._deleted = deleted
         self._troubles = troubles
+        self._groups = GroupWorld(cluster, random, self._pod, troubles) if shape.groups else None
         for node in self._nodes:
             cluster.add(node)
         cluster.add(storage_class("made", "example.com/csi"))
@@ -103,6 +105,7 @@ class World:
             (self._change_node, 0.02),
             (self._change_pod, 0.03),
             *(self._devices.changes if self._devices is not None else ()),
+            *(self._groups.changes if self._groups is not None else ()),
         ]
         (change,) = self._random.choices(*zip(*changes, strict=True))
         change()
@@ -113,7 +116,10 @@ class World:
 
     def _make_pod(self) -> None:
         self._made += 1
-        random, name = self._random, f"pod-{self._made}"
+        self._cluster.add(self._pod(f"pod-{self._made}"))
+
+    def _pod(self, name: str) -> Pod:
+        random = self._random
         shape = random.random()
         app = random.choice(APPS)
         pod = make_pod(
@@ -125,7 +131,7 @@ class World:
             annotations={
                 RUN_SECONDS: str(random.randint(60, 200) if random.random() < 0.08 else random.randint(1, 30))
             },
-            volumes=claim_volumes(f"claim-{self._made}") if shape < 0.05 else (),
+            volumes=claim_volumes(name.replace("pod-", "claim-")) if shape < 0.05 else (),
             topology_spread=[_spread(app)] if 0.05 < shape < 0.1 else (),
             affinity=_anti_affinity(app) if 0.1 < shape < 0.13 else None,
             host_ports=[8080] if 0.13 < shape < 0.16 else (),
@@ -133,10 +139,10 @@ class World:
         )
         if shape < 0.05:
             self._troubles["pods with volumes"] += 1
-            self._cluster.add(_unclaimed(f"claim-{self._made}"))
+            self._cluster.add(_unclaimed(name.replace("pod-", "claim-")))
         if self._devices is not None:
             pod = self._devices.with_claims(pod)
-        self._cluster.add(replace(pod, metadata=replace(pod.metadata, uid="")))
+        return replace(pod, metadata=replace(pod.metadata, uid=""))
 
     def _delete_pod(self) -> None:
         pods = self._cluster.objects(Pod)

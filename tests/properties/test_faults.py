@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import update_wrapper
 from pathlib import Path
 
 import pytest
 
 from kframework.client.reflector import Reflector
+from kframework.core.cycle.group_walk import WalkedPod
 from kframework.core.cycle.results import Reservation
 from kframework.core.pod_engine import PodEngine
+from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.framework.answers import GroupProgress
+from kframework.objects import PodGroup
 from kframework.observe.recording.replay import replay
+from kframework.plugins.gang_scheduling import GangScheduling
 from kframework.state.cluster import ClusterState
+from kframework.values.status import Status
 from tests.faults.pod_run import PLUGINS, Report, RunSettings, run
 from tests.support.faulty_transport import Rates
 from tests.support.scale import seeds
+
+#: A run with groups; their bindings fail, too, and schedulers follow each other.
+GROUPS = RunSettings(groups=True, pods=40, lifetime=100.0, plugin_errors=True)
+#: The same without faults of the API, so that no gang is bound in part for a moment.
+STRICT = RunSettings(groups=True, pods=40, rates=Rates(), plugin_errors=True)
 
 
 @pytest.mark.parametrize("seed", seeds(5))
@@ -23,6 +35,16 @@ def test_invariants_hold_under_api_faults(seed: int, tmp_path: Path) -> None:
     report = run(seed, RunSettings(), tmp_path)
     assert not report.problems, str(report)
     assert report.faults.total() > 10 and report.bindings > 40
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+@pytest.mark.parametrize("shape", [GROUPS, STRICT], ids=["faults", "strict"])
+def test_invariants_hold_for_groups(seed: int, shape: RunSettings, tmp_path: Path) -> None:
+    report = run(seed, shape, tmp_path)
+    assert not report.problems, str(report)
+    assert report.troubles["pods of groups"]
+    for recording in report.recordings:
+        assert replay(recording, PLUGINS).difference is None
 
 
 def test_run_without_fault_rates_has_no_faults(tmp_path: Path) -> None:
@@ -82,6 +104,46 @@ def test_planted_fault_is_detected_and_its_run_replays(
     assert report is not None, "nobody noticed"
     assert f"seed {report.seed} fails; its inbox is in {report.recording}" in str(report)
     assert replay(report.recording, PLUGINS).difference is None
+
+
+def alone(self: PodEngine, group: object, profile: object, results: object) -> None: ...
+
+
+def lost(self: GroupQueue, key: object, member: object) -> None: ...
+
+
+def kept(self: WalkedPod) -> None: ...
+
+
+def always(self: GangScheduling, group: PodGroup, progress: GroupProgress) -> Status | None:
+    return None
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("owner", "name", "planted", "problem"),
+    [
+        (PodEngine, "_bind_together", alone, "which needs"),
+        (
+            GangScheduling,
+            "placement_feasible",
+            update_wrapper(always, GangScheduling.placement_feasible),
+            "which needs",
+        ),
+        (GroupQueue, "_put_back_unbound", lost, "pod in the queue"),
+        (WalkedPod, "undo", kept, "is assumed and neither confirmed nor forgotten"),
+    ],
+)
+def test_fault_planted_into_groups_is_detected(
+    owner: type,
+    name: str,
+    planted: Callable[..., object],
+    problem: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(owner, name, planted)
+    assert any(problem in str(run(seed, STRICT, tmp_path)) for seed in range(20))
 
 
 def runs(folder: Path) -> Iterator[Report]:
