@@ -193,16 +193,21 @@ class PlacementOutcome(msgspec.Struct, frozen=True):
 class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """The PodGroup of a pod, which may not exist, and its pods.
 
-    `minimum` is the minCount of a gang, None if the group is none; `domain` is the label whose value all nodes of its
-    pods share. `pods` counts its pods, and `members` lists them, those first that failed by themselves. `failed_first`
-    is the pod that failed first in the last cycle, `reason` its message. `placement` is the chosen one; `placements`
-    are the best that were tried, and `placements_left_out` counts the others. `fits` is how many of its waiting pods
-    find nodes now if they are placed one after another; None if that was not tried. `condition` says how the last cycle
-    ended. `remedies` would let a gang reach its minimum, or place all pods of another group.
+    `tree` is the CompositePodGroup at the root of its tree, "" if it is scheduled alone; `failed_groups` has the other
+    groups of the tree that failed in its last cycle, and why. `lacks` says which group above is missing. `minimum` is
+    the minCount of a gang, None if the group is none; `domain` is the label whose value all nodes of its pods share.
+    `pods` counts its pods, and `members` lists them, those first that failed by themselves. `failed_first` is the pod
+    that failed first in the last cycle, `reason` its message. `placement` is the chosen one; `placements` are the best
+    that were tried, and `placements_left_out` counts the others. `fits` is how many of its waiting pods find nodes now
+    if they are placed one after another; None if that was not tried. `condition` says how the last cycle ended.
+    `remedies` would let a gang reach its minimum, or place all pods of another group.
     """
 
     name: str
     exists: bool
+    tree: str = ""
+    failed_groups: Mapping[str, str] = {}
+    lacks: str = ""
     minimum: int | None = None
     domain: str = ""
     pods: int = 0

@@ -46,6 +46,9 @@ class GroupExplainer:
         self._members = self._cluster.groups.members(namespace, name)
         root = self._cluster.groups.trees.root((POD_GROUP, namespace, name))
         self._is_root = root is not None and root is self._group
+        self._tree = "" if root is None or self._is_root else f"{namespace}/{root.metadata.name}"
+        lacks_parent = root is None and self._group is not None
+        self._lacks = self._cluster.groups.trees.obstacle((POD_GROUP, namespace, name)) if lacks_parent else ""
         #: The last cycle of the root, and how this group fared in it.
         self._decision: GroupDecision | None = None
         if root is not None:
@@ -53,6 +56,10 @@ class GroupExplainer:
             self._decision = history.for_group(kind, "/".join(names))
         trials = () if self._decision is None else self._decision.trials
         self._trials = [trial for trial in trials if trial.group == ("" if self._is_root else name)]
+        self._failed_groups: dict[str, str] = {}
+        for trial in trials if self._tree else ():
+            if trial.code != Code.SUCCESS and trial.group not in ("", name):
+                self._failed_groups.setdefault(trial.group, trial.reason or trial.message)
         gang = None if self._group is None else self._group.spec.scheduling_policy.gang
         self._minimum: int | None = None if gang is None else gang.min_count
         pending = engine.handlers.pending
@@ -142,6 +149,9 @@ class GroupExplainer:
         return GroupExplanation(
             name=self._name,
             exists=self._group is not None,
+            tree=self._tree,
+            failed_groups=self._failed_groups,
+            lacks=self._lacks,
             minimum=self._minimum,
             domain=self._domain,
             pods=len(self._members),

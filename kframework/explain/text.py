@@ -164,11 +164,15 @@ def _format_group(group: GroupExplanation, layout: Layout) -> Iterator[str]:
     else:
         policy = "not a gang" if group.minimum is None else f"a gang of at least {group.minimum}"
         domain = f", within one {group.domain}" if group.domain else ""
+        tree = f", below CompositePodGroup {group.tree}" if group.tree else ""
         waiting = group.pods - group.scheduled
         room = "" if group.fits is None else f"; {group.fits} of {waiting} waiting find nodes together now"
         absent = (group.minimum or 0) - group.pods
         room = f"; it is not tried before {format_count(absent, 'more pod')} exist" if absent > 0 else room
-        yield f"GROUP {group.name}, {policy}{domain}: {group.scheduled} of {pods} scheduled{room}."
+        yield f"GROUP {group.name}, {policy}{tree}{domain}: {group.scheduled} of {pods} scheduled{room}."
+        yield from (f"  Group {name} of the tree failed: {why}" for name, why in group.failed_groups.items())
+        if group.lacks:
+            yield f"  WAITS FOR {group.lacks}."
         if group.condition:
             yield f"  Condition: {group.condition}"
     first = group.failed_first.partition("/")[2]

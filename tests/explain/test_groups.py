@@ -104,3 +104,22 @@ def test_group_below_another_tells_its_own_first_failure_and_is_not_tried() -> N
     group = group_of([*objects, *members("h", 2, cpu="3")], "h-0", TREES)
     assert (group.failed_first, group.reason) == ("default/h-1", "0/2 nodes are available: 2 Insufficient cpu.")
     assert (group.fits, group.remedies) == (None, ())
+
+
+def test_group_of_a_tree_names_its_root_and_the_groups_that_failed() -> None:
+    leaves = [below("root", gang("a", 1)), below("root", gang("b", 1))]
+    pods = [*members("a", 1, cpu="1"), *members("b", 1, cpu="9")]
+    explanation = explain([*nodes(1), tree("root", 2), *leaves, *pods], "a-0", config=TREES)
+    assert explanation.group is not None
+    assert explanation.group.tree == "default/root"
+    assert explanation.group.failed_groups == {"b": "0/1 nodes are available: 1 Insufficient cpu."}
+    lines = format_explanation(explanation).splitlines()
+    head = "GROUP default/a, a gang of at least 1, below CompositePodGroup default/root: 0 of 1 pod scheduled."
+    assert head in lines
+    assert "  Group b of the tree failed: 0/1 nodes are available: 1 Insufficient cpu." in lines
+
+
+def test_group_says_which_group_above_it_is_missing() -> None:
+    explanation = explain([*nodes(1), below("lost", gang("a", 1)), *members("a", 1)], "a-0", config=TREES)
+    assert explanation.state is State.INCOMPLETE
+    assert "  WAITS FOR CompositePodGroup default/lost: there is none." in format_explanation(explanation).splitlines()

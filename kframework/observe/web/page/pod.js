@@ -61,13 +61,15 @@ const GROUP_PLACEMENTS = 5;
 const GROUP_NODES = 3;
 
 function groupPart(group) {
-  const { name, exists, minimum, domain, pods, scheduled, failed_first, reason, fits, condition, remedies } = group;
+  const { name, exists, tree, failed_groups, lacks, minimum, domain, pods, scheduled, failed_first, reason, fits, condition, remedies } = group;
   const policy = minimum === null ? "not a gang" : `a gang of at least ${number(minimum)}`;
-  const facts = [policy, ...(domain ? [`within one ${domain}`] : []), `${number(scheduled)} of ${plural(pods, "pod")} scheduled`];
+  const facts = [policy, ...(tree ? [`below CompositePodGroup ${tree}`] : []), ...(domain ? [`within one ${domain}`] : []), `${number(scheduled)} of ${plural(pods, "pod")} scheduled`];
   if (fits !== null) facts.push(`${number(fits)} of ${number(pods - scheduled)} waiting find nodes together now`);
   const missing = `There is no PodGroup (scheduling.k8s.io) of this name; ${plural(pods, "pod")} waiting for it.`;
   const first = failed_first ? [["Failed first", podLink(failed_first), `: ${reason}`]] : [];
-  const rows = [...first, ...placementFacts(group), ...memberFacts(group)];
+  const others = Object.entries(failed_groups).map(([group, why]) => [`Group ${group} of the tree`, why]);
+  const waits = lacks ? [["Waits for", lacks]] : [];
+  const rows = [...waits, ...others, ...first, ...placementFacts(group), ...memberFacts(group)];
   return [
     part(`Group ${name}`, h("p", {}, exists ? facts.join(" · ") : missing), condition ? h("p", { class: "message" }, condition) : null, h("dl", { class: "facts" }, rows.map(fact))),
     remedyList(remedies, "What would help the group"),
