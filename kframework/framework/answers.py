@@ -24,8 +24,9 @@ NodeNames = frozenset[str] | set[str]
 
 
 class GroupProgress(msgspec.Struct, frozen=True):
-    """How far the cycle of a PodGroup is: its pods with a node, from this cycle or before, and those not tried yet.
+    """How far the cycle of a group is: its parts that can be scheduled, and those not tried yet.
 
+    The parts are the pods of a PodGroup, from this cycle or before, or the groups below a CompositePodGroup.
     Terminating pods are not counted. While pods are being bound, `scheduled` are those that can be bound or are, and
     `remaining` those in Permit or PreBind.
     """
@@ -35,7 +36,7 @@ class GroupProgress(msgspec.Struct, frozen=True):
 
 
 class GroupPlacement(msgspec.Struct, frozen=True, eq=False):
-    """A set of nodes for all pods of a PodGroup, by their rows."""
+    """A set of nodes for all pods of a group, by their rows."""
 
     name: str
     rows: NDArray[np.int64]

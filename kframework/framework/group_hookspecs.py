@@ -41,22 +41,23 @@ class FilterMorePlugin(Protocol):
 
 @runtime_checkable
 class PlacementFeasiblePlugin(Protocol):
-    """Decide whether enough pods of a PodGroup can be scheduled together."""
+    """Decide whether enough parts of a group can be scheduled together: pods, or groups below a CompositePodGroup."""
 
     @hookspec
     def placement_feasible(self, group: GenericPodGroup, progress: GroupProgress) -> Status | None:
         """Return whether the group can be scheduled with the nodes that its pods have so far.
 
-        Called before the first pod of a group's cycle and after each one. Unschedulable: it never can, and the cycle
-        ends. Wait: not yet. With no answer but Success at the end, the placed pods are bound; else none is. Called
-        again while Permit or PreBind may still reject pods: ready ones wait before Bind for as long as it says Wait.
+        Called before the first pod of a PodGroup, or the first group below a CompositePodGroup, is tried and after
+        each one. Unschedulable: it never can, and the cycle of the group ends. Wait: not yet. With no answer but
+        Success at the end, the placed pods are bound, unless a group above fails; else none is. Called again while
+        Permit or PreBind may still reject pods: ready ones wait before Bind for as long as it says Wait.
         """
         not_implemented()
 
 
 @runtime_checkable
 class PlacementGeneratePlugin(Protocol):
-    """List sets of nodes, so that all pods of a PodGroup run on nodes of the same set."""
+    """List sets of nodes, so that all pods of a group, or below it, run on nodes of the same set."""
 
     @hookspec
     def placement_generate(self, group: GenericPodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
@@ -64,14 +65,15 @@ class PlacementGeneratePlugin(Protocol):
 
         Only with the gate TopologyAwareWorkloadScheduling; at most one plugin of a profile. Its pods are looked at with
         the nodes of one placement after the other, and get theirs from the best one in which the group can be
-        scheduled. Without placements, or with a rejection, the group waits.
+        scheduled. Without placements, or with a rejection, the group waits. Of the placements of a group below another,
+        the nodes that the one above may not use are left out.
         """
         not_implemented()
 
 
 @runtime_checkable
 class PlacementScorePlugin(Protocol):
-    """Rank the placements in which a PodGroup can be scheduled."""
+    """Rank the placements in which a group can be scheduled."""
 
     @hookspec
     def placement_score(
@@ -87,7 +89,7 @@ class PlacementScorePlugin(Protocol):
 
 @runtime_checkable
 class PodGroupPostFilterPlugin(Protocol):
-    """A hook that runs if a PodGroup is unschedulable, for preemption for instance."""
+    """A hook that runs if the root of a tree of groups is unschedulable, for preemption for instance."""
 
     @hookspec
     def pod_group_post_filter(
@@ -99,10 +101,11 @@ class PodGroupPostFilterPlugin(Protocol):
     ) -> PreemptForGroup | Status | None:
         """Propose what would make the group schedulable; change nothing here.
 
-        Only if the group's Status is Unschedulable. `pods` are those that wait, in order; `rejected` those of them for
-        which no node was feasible. `find_nodes` looks for the nodes of all of them again, for example in a what-if
-        without some pods, and does not ask extenders. PreemptForGroup: the engine nominates and evicts. Success: wait,
-        and keep nominations. Success and UnschedulableAndUnresolvable end it, Unschedulable lets the next plugin try,
-        all else is an error of the group. Its Status ends with the reasons given here.
+        Only if the Status of the group, which is a root, is Unschedulable. `pods` are those of its tree that wait, in
+        order; `rejected` those of them for which no node was feasible. `find_nodes` looks for the nodes of all of them
+        again, for example in a what-if without some pods, and does not ask extenders. PreemptForGroup: the engine
+        nominates and evicts. Success: wait, and keep nominations. Success and UnschedulableAndUnresolvable end it,
+        Unschedulable lets the next plugin try, all else is an error of the group. Its Status ends with the reasons
+        given here.
         """
         not_implemented()
