@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Self
@@ -18,7 +18,7 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, mixed_members
+from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, mixed_members
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCache
@@ -43,7 +43,7 @@ from kframework.core.sources import Sources, SourceUpdate
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, ObservedEvent
 from kframework.framework.plugin import Watch
-from kframework.objects import CompositePodGroup, Pod, PodGroup
+from kframework.objects import CompositePodGroup, GenericPodGroup, Pod, PodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     ActivateRequested,
@@ -338,36 +338,47 @@ class PodEngine(PodOutcomes):
     def _group_cycle(self, queued: QueuedGroup) -> Suspendable[None]:
         """Schedule the pods of a popped group that still wait, together."""
         assert isinstance(self.queue, GroupQueue)
-        root, groups, placed = queued.root, self.cluster.groups, self.cluster.pods
+        root, placed = queued.root, self.cluster.pods
         pods = [each for each in queued.in_order() if not each.pod.terminating and each.pod.uid not in placed]
-        scheduled = [placed[uid] for uid in groups.scheduled(root)]
         key, trace = "/".join(queued.key[1:]), GroupTrace(self.attempts + 1, self.draw(), self.clock.now())
         _log.log(V3, "Attempting to schedule pod group", extra={"podGroup": key, "pods": len(pods)})
         try:
-            waiting = {each.pod.uid for each in pods}
-            for uid in queued.members:
-                if uid not in waiting:
-                    self.queue.done(uid)
+            for uid in queued.members.keys() - {each.pod.uid for each in pods}:
+                self.queue.done(uid)
             if not pods:
                 self.queue.put_back_group(queued, _SUCCESS)
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
-            begin, nodes = partial(self._begin_cycle, group=trace), self.cluster.nodes
-            start, searching = (self._ties, self.rotation), (self._sign, self.search)
-            cycle = GroupCycle(root, groups, profile, pods, begin, nodes, *start, *searching, trace)
-            members = [*(each.pod for each in pods), *scheduled]
-            problem = mixed_members(root, members, self.cluster.feature_gates)
-            outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)
+            begin = partial(self._begin_cycle, group=trace)
+            status, outcomes = yield from self.decide_group(root, pods, begin, trace)
             self._bind_together(root, profile, outcomes)
             for each, result in [each for outcome in outcomes for each in outcome.results]:
                 self._apply_result(each, result)
-            self.queue.put_back_group(queued, cycle.status)
+            self.queue.put_back_group(queued, status)
             for outcome in outcomes:
                 self._report_group(outcome.group, outcome.status)
-            decision = trace.decision(queued.key, profile.name, len(pods), queued.timestamp, cycle.status)
+            decision = trace.decision(queued.key, profile.name, len(pods), queued.timestamp, status)
             self.host.report_group_decision(decision)
         finally:
             self._end_of_cycle()
+
+    def decide_group(
+        self,
+        root: GenericPodGroup,
+        pods: Sequence[QueuedPod],
+        begin: Callable[[QueuedPod], Attempt],
+        trace: GroupTrace,
+        preferred: str = "",
+    ) -> Suspendable[tuple[Status, list[GroupOutcome]]]:
+        """Find nodes for the pods of a tree of groups, in the `preferred` placement if it is one of the best."""
+        groups, placed = self.cluster.groups, self.cluster.pods
+        profile = self.profiles[pods[0].pod.scheduler_name]
+        start, searching = (self._ties, self.rotation), (self._sign, self.search)
+        cycle = GroupCycle(root, groups, profile, pods, begin, self.cluster.nodes, *start, *searching, trace, preferred)
+        members = [*(each.pod for each in pods), *(placed[uid] for uid in groups.scheduled(root))]
+        problem = mixed_members(root, members, self.cluster.feature_gates)
+        outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)
+        return cycle.status, outcomes
 
     @property
     def can_place_runs(self) -> bool:

@@ -73,9 +73,12 @@ class GroupCycle:
         sign: Callable[[Attempt], Signature],
         search: Callable[[Attempt], Search],
         trace: GroupTrace,
+        preferred: str = "",
     ) -> None:
         self.status: Status = _SUCCESS
         self._trace = trace
+        #: The placement to choose among equal ones.
+        self._preferred = preferred
         self._root = root
         self._groups = groups
         self._profile = profile
@@ -256,7 +259,8 @@ class GroupCycle:
                 return self._failed(group, available, scores)
             top = max(scores)
             best = [each for each, score in zip(best, scores, strict=True) if score == top]
-        placement, chosen = start.draw(best)
+        preferred = [each for each in best if each[0].name == self._preferred]
+        placement, chosen = start.draw(preferred or best)
         taken = yield from self._take(chosen, find_node)
         start.end(taken.end_index)
         self._set_placement(group, placement.name, taken)

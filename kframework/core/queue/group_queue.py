@@ -248,12 +248,24 @@ class GroupQueue(SchedulingQueue):
     def pop(self) -> QueuedPod | None:
         queued = super().pop()
         if isinstance(queued, QueuedGroup):
-            del self._queued[queued.key]
-            self._pending[queued.key] = {}
-            for uid, member in queued.members.items():
-                member.attempts += 1
-                self.in_flight.pop(uid)
+            self._begin_cycle(queued)
         return queued
+
+    def take(self, key: EntityKey) -> QueuedGroup | None:
+        """Return a root as `pop` does, wherever it waits; None if it does not wait."""
+        queued = self._queued.get(key)
+        if queued is not None:
+            super().delete(queued.pod.uid)
+            queued.attempts += 1
+            self._begin_cycle(queued)
+        return queued
+
+    def _begin_cycle(self, queued: QueuedGroup) -> None:
+        del self._queued[queued.key]
+        self._pending[queued.key] = {}
+        for uid, member in queued.members.items():
+            member.attempts += 1
+            self.in_flight.pop(uid)
 
     def put_back(self, queued: QueuedPod) -> None:
         """Requeue a pod; a member waits for the end of its root's cycle, or enters with its root if that is over."""

@@ -20,7 +20,7 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from kframework.core.cycle.records import Decision
+from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import encode
 from kframework.observe.recording.annotations import KEPT_ANNOTATIONS, keep_matcher, without_values
@@ -196,7 +196,7 @@ class RecordingFile:
 
 
 class LineEncoder:
-    """A writer of lines that keeps the last of every object and the last decision on every waiting pod."""
+    """A writer of lines that keeps the last of every object, and the last decision on every waiting pod and group."""
 
     def __init__(self, annotations: Sequence[str] = KEPT_ANNOTATIONS) -> None:
         self._is_kept = keep_matcher(annotations)
@@ -205,6 +205,7 @@ class LineEncoder:
         self._nodes: dict[str, bytes] = {}
         self._objects: dict[str, bytes] = {}
         self._decisions: dict[str, bytes] = {}
+        self._group_decisions: dict[str, bytes] = {}
 
     def line(self, entry: Entry) -> bytes:
         moment, what = entry
@@ -218,6 +219,8 @@ class LineEncoder:
         line = _line(moment, name, _encode(what))
         if isinstance(what, Decision):
             self._decisions[what.uid] = line
+        elif isinstance(what, GroupDecision):
+            self._group_decisions[f"{what.kind} {what.group}"] = line
         elif isinstance(what, BindingEnded) and what.status is not None:
             self._decisions.pop(what.uid, None)
         return line
@@ -231,6 +234,7 @@ class LineEncoder:
             lines[key] = line
         else:
             lines.pop(key, None)
+            self._group_decisions.pop(f"{type(obj).__name__.lower()} {metadata.namespace}/{metadata.name}", None)
         if isinstance(obj, Pod) and (isinstance(what, Deleted) or obj.spec.node_name):
             self._decisions.pop(metadata.uid, None)
 
@@ -241,6 +245,7 @@ class LineEncoder:
         yield from self._objects.values()
         yield from (self.line(entry) for entry in part_start.before)
         yield from self._decisions.values()
+        yield from self._group_decisions.values()
         yield from (self.line(entry) for entry in part_start.after)
 
     def _encode_object(self, obj: ApiObject) -> bytes:

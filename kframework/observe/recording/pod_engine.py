@@ -12,6 +12,7 @@ nominations, and {"what": "PartState"} with the rest.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
@@ -20,14 +21,20 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.show import effective_yaml
-from kframework.core.cycle.records import Decision, Result
-from kframework.core.cycle.results import Outcome, Reservation, ScheduleError, ScheduleResult
+from kframework.core.cycle.attempt import Attempt, AttemptResult
+from kframework.core.cycle.group_trace import GroupTrace
+from kframework.core.cycle.records import Decision, GroupDecision, Result
+from kframework.core.cycle.results import Eviction, Failure, Outcome, Reservation, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
+from kframework.core.cycle.suspendable import run_sync
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import EvictedPod
+from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
 from kframework.core.runtime.registry import Registry, load_in_tree_args
+from kframework.framework.cycle_state import CycleState
+from kframework.objects import GenericPodGroup
 from kframework.observe.recording.engines import EngineKind
 from kframework.observe.recording.file import PartStart
 from kframework.observe.recording.reader import RecordingReader
@@ -36,7 +43,7 @@ from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import EngineFactory
 from kframework.state.inbox import ActivateRequested, Message, Nominated, SourceChanged, SourceFailed, Synced
 from kframework.state.pods import QueuedPod
-from kframework.values.status import Status
+from kframework.values.status import Code, Status
 
 
 class PermitAllowed(msgspec.Struct, frozen=True):
@@ -159,6 +166,67 @@ class FollowingEngine(PodEngine):
             self._attempt(queued)
             self._recorded = None
 
+    def follow_group(self, decisions: Mapping[str, Decision], group: GroupDecision) -> None:
+        """Let the cycle of a group end as recorded; `decisions` are those on its pods, by uid."""
+        queued = self._take_root(group)
+        if queued is not None:
+            for uid in queued.members:
+                if uid not in decisions:
+                    self.queue.done(uid)
+            self._follow_members(queued, decisions, group)
+
+    def restore_group(self, decisions: Mapping[str, Decision], group: GroupDecision) -> None:
+        """Requeue what waits of a group as after its last cycle of the previous part; others' decisions are ignored."""
+        queued = self._take_root(group)
+        if queued is None:
+            return
+        before: dict[str, Decision] = {}
+        for uid, member in queued.members.items():
+            if uid in decisions:
+                # Nominations and evictions may have changed since; the part has lines of its own for them.
+                before[uid] = msgspec.structs.replace(decisions[uid], nominated=None, victims=())
+            else:  # it has come since
+                member.attempts -= 1
+                self.queue.put_back(member)
+        self._follow_members(queued, before, group)
+
+    def _take_root(self, group: GroupDecision) -> QueuedGroup | None:
+        assert isinstance(self.queue, GroupQueue)
+        namespace, _, name = group.group.partition("/")
+        return self.queue.take((group.kind, namespace, name))
+
+    def _follow_members(self, queued: QueuedGroup, decisions: Mapping[str, Decision], group: GroupDecision) -> None:
+        assert isinstance(self.queue, GroupQueue)
+        trace, state = GroupTrace(group.attempt, group.sample_value, self.clock.now()), CycleState()
+        for member in queued.in_order():
+            decision = self._recorded = decisions.get(member.pod.uid)
+            if decision is not None:
+                member.attempts, self.attempts = decision.pod_attempts, decision.attempt - 1
+                attempt = self._begin_cycle(member, trace)
+                attempt.group_state = state
+                self._apply_result(member, self._follow_member(attempt, decision, queued.root))
+        self._recorded = None
+        self._end_of_cycle()
+        status = Status(group.code, (group.message,), group.rejector) if decisions else Status(Code.SUCCESS)
+        self.queue.put_back_group(queued, status)
+
+    def _follow_member(self, attempt: Attempt, decision: Decision, root: GenericPodGroup) -> AttemptResult:
+        """Take the recorded node, or fail as recorded."""
+        status = Status(decision.code, (decision.message,))
+        if decision.result is Result.SCHEDULED:
+            search = self.search(attempt)
+            run_sync(search.steps())  # for the cycle state
+            return attempt.take_node(search, _recorded_result(decision))
+        eviction = self._eviction(attempt, decision, root) if decision.victims else None
+        return attempt.fail(Failure(status, decision.nominated, eviction, decision.victims), ScheduleError(status))
+
+    def _eviction(self, attempt: Attempt, decision: Decision, root: GenericPodGroup) -> Eviction | None:
+        """Return the recorded preemption of a group, None if no victim is alive."""
+        keys = frozenset(decision.victims)
+        victims = tuple(pod for pod in self.cluster.pods.values() if pod.key in keys and not pod.terminating)
+        args = decision.attempt, attempt.profile.name, "", attempt.pod, "", victims, ()
+        return Eviction(*args, group=root) if victims else None
+
     def restore_pod(self, decision: Decision) -> None:
         """Requeue the pod as after its last attempt of the previous part."""
         self.apply_messages()
@@ -186,9 +254,7 @@ class FollowingEngine(PodEngine):
         if recorded is None:
             return outcome
         if recorded.result is Result.SCHEDULED:
-            return ScheduleResult(
-                recorded.node, recorded.score, recorded.ties, recorded.evaluated, recorded.feasible, recorded.best_nodes
-            )
+            return _recorded_result(recorded)
         if isinstance(outcome, ScheduleResult) and not recorded.feasible:
             return ScheduleError(Status(recorded.code, (recorded.message,)))
         return outcome
@@ -200,3 +266,9 @@ class FollowingEngine(PodEngine):
             queued.unschedulable_plugins = frozenset(recorded.rejectors) - queued.pending_plugins
             status, nominated = Status(recorded.code, (recorded.message,)), recorded.nominated
         super().failed(queued, status, nominated)
+
+
+def _recorded_result(recorded: Decision) -> ScheduleResult:
+    return ScheduleResult(
+        recorded.node, recorded.score, recorded.ties, recorded.evaluated, recorded.feasible, recorded.best_nodes
+    )

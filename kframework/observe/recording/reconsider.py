@@ -3,11 +3,16 @@
 Only the choice of a node is made again: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
 on the state, so they are not called, and neither are PreEnqueue and QueueSort: the order of the pods is as recorded.
 Random ties make no difference: where the recorded choice is among the best, it is the choice.
+
+A group is decided again as a whole: its pods are assumed one after the other and taken back in the end. Reserve is not
+called for them either, so claims of one pod do not count for the next.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from random import Random
 
 import msgspec
 
@@ -15,19 +20,22 @@ from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import parse
 from kframework.core.cycle.attempt import Attempt, AttemptResult
-from kframework.core.cycle.records import Decision
+from kframework.core.cycle.group_trace import GroupTrace
+from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.results import Failure, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import run_sync
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
+from kframework.core.queue.group_queue import QueuedGroup
 from kframework.core.runtime.points import PostFilterAnswer
-from kframework.core.runtime.profile import Profile
+from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import ConfigError
 from kframework.framework.answers import Preempt
+from kframework.framework.cycle_state import CycleState
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated
 from kframework.observe.recording.pod_engine import FollowingEngine
 from kframework.observe.recording.replay import follow
@@ -49,13 +57,22 @@ def reconsider(
     differences: list[DecisionDiff] = []
     late_rejections: list[int] = []
     earlier_pods: list[int] = []
+    members: list[Decision] = []
     for recorded in replay:
+        if isinstance(recorded, GroupDecision):
+            differences += reconsiderer.diff_group(recorded, members)
+            if any(map(_is_late_rejection, members)):
+                late_rejections += [member.attempt for member in members]
+            members = []
+            continue
         assert isinstance(recorded, Decision)
         if replay.engine.queue.get(recorded.uid) is None:
             earlier_pods.append(recorded.attempt)
+        elif recorded.group_attempt:
+            members.append(recorded)
         elif (diff := reconsiderer.diff(recorded)) is not None:
             differences.append(diff)
-        elif not recorded.node and any(phase in _UNCALLED_POINTS for phase, _, _ in recorded.timings):
+        elif _is_late_rejection(recorded):
             late_rejections.append(recorded.attempt)
     gated = tuple(queued.pod.key for queued in replay.engine.queue.pods_in("gated"))
     unrepeated = Unrepeated(tuple(late_rejections), tuple(earlier_pods), gated, reconsiderer.uncalled_hooks())
@@ -76,7 +93,7 @@ class Reconsiderer:
             remedy = f"set them to {recorded.minor!r} and {dict(recorded.settings)} in the --config"
             raise ConfigError(f"emulatedVersion and featureGates must be those of the recording: {remedy}")
         host = Host()
-        engine = self._engine = PodEngine(
+        engine = self._engine = _DryEngine(
             followed.cluster,
             followed.clock,
             host,
@@ -99,6 +116,20 @@ class Reconsiderer:
         kind = _kind(recorded, now)
         return DecisionDiff.from_attempt(kind, recorded, now) if kind else None
 
+    def diff_group(self, group: GroupDecision, recorded: Sequence[Decision]) -> list[DecisionDiff]:
+        """Return the different outcomes of the next cycle of a group, whose pods are queued; none if all are the same.
+
+        None, too, if Reserve or Permit rejected a pod: what became of the others depended on it.
+        """
+        if not recorded or any(map(_is_late_rejection, recorded)):
+            return []
+        profile = self._engine.profiles.get(recorded[0].profile)
+        if profile is None:
+            return [DecisionDiff.from_attempt("no profile", each, None) for each in recorded]
+        now = self._decide_group(profile, group, recorded)
+        kinds = [(_member_kind(each, now[each.uid]), each) for each in recorded]
+        return [DecisionDiff.from_attempt(kind, each, now[each.uid]) for kind, each in kinds if kind]
+
     def uncalled_hooks(self) -> tuple[str, ...]:
         """List the hooks that decide but are not called again, of plugins that are not built in."""
         return tuple(
@@ -113,15 +144,50 @@ class Reconsiderer:
             )
         )
 
-    def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
+    def _catch_up(self) -> PodEngine:
+        """Return the engine in the state of the recorded one."""
         engine = self._engine
         for update in engine.sources.copy_from(self._followed.sources):
             engine.on_source_update(update)
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
+        return engine
+
+    def _begin(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> _DryAttempt:
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.pod_attempts, queued.initial_attempt
-        clock, trace = engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.sample_value)
-        attempt = _DryAttempt(engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
+        clock, trace = self._engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.sample_value)
+        return _DryAttempt(self._engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
+
+    def _decide_group(
+        self, profile: Profile, group: GroupDecision, recorded: Sequence[Decision]
+    ) -> dict[str, Decision]:
+        """Decide on a group again, and take its pods back; return the decisions by the pod's uid."""
+        engine, queued = self._catch_up(), self._followed.queue.get(recorded[0].uid)
+        assert isinstance(queued, QueuedGroup)
+        by_uid = {each.uid: each for each in recorded}
+        pods = [queued.members[each.uid] for each in sorted(recorded, key=lambda each: each.attempt)]
+        cluster, nominator = engine.cluster, engine.cluster.nominator
+        nominations = [(each.pod, nominator.nominated_node(each.pod.uid)) for each in pods]
+        with engine.isolated():
+            _, outcomes = run_sync(
+                engine.decide_group(
+                    queued.root,
+                    pods,
+                    lambda each: self._begin(profile, each, by_uid[each.pod.uid]),
+                    GroupTrace(group.attempt),
+                    group.placement,
+                )
+            )
+            engine.current_search = None
+        for pod, node in reversed(nominations):
+            if pod.uid in cluster.assumed:
+                cluster.forget(pod.uid)
+            if node:
+                nominator.nominate(pod, node)
+        return {decision.uid: decision for outcome in outcomes for _, (decision, _) in outcome.results}
+
+    def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
+        engine, attempt = self._catch_up(), self._begin(profile, queued, recorded)
         with engine.isolated():
             result = run_sync(engine.decide(attempt))
             engine.current_search = None
@@ -135,11 +201,16 @@ class _DryAttempt(Attempt, kw_only=True):
     recorded: Decision
 
     def take_node(self, search: Search, result: ScheduleResult) -> AttemptResult:
-        if result.ties > 1:  # others are as good as the one that was drawn
-            best = (search.totals == result.score).nonzero()[0].tolist()
-            if self.recorded.node in (search.nodes[int(search.feasible[position])].name for position in best):
-                result = msgspec.structs.replace(result, node=self.recorded.node)
+        return self.permit(search.state, result)
+
+    def reserve(self, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
+        return None
+
+    def permit(self, state: CycleState, result: ScheduleResult) -> AttemptResult:
         return self.decision(result), Failure(Status(Code.SUCCESS))
+
+    def give_back(self, state: CycleState, result: ScheduleResult) -> None:
+        self.cluster.forget(self.pod.uid)
 
     def choose_preemption(self, answer: PostFilterAnswer) -> Failure:
         """Choose the victims that were chosen before, if they are among the best."""
@@ -152,6 +223,47 @@ class _DryAttempt(Attempt, kw_only=True):
         return super().choose_preemption(answer)
 
 
+class _DryEngine(PodEngine):
+    """An engine that chooses the recorded node if it is among the best."""
+
+    def _new_search(self, attempt: Attempt, signature: Signature) -> Search:
+        search = super()._new_search(attempt, signature)
+        if isinstance(attempt, _DryAttempt):
+            search.random = _RecordedChoice(search, attempt.recorded.node or attempt.recorded.nominated or "")
+        return search
+
+
+class _RecordedChoice(Random):
+    """A generator for one search that draws this node if it is among the best, and else the first one."""
+
+    def __init__(self, search: Search, node: str) -> None:
+        super().__init__(0)
+        self._search = search
+        self._node = node
+
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        search = self._search
+        best = search.feasible[(search.totals == search.totals.max()).nonzero()[0]]
+        names = [search.nodes.by_row[row].name for row in best.tolist()]
+        return names.index(self._node) if self._node in names else 0
+
+
+def _is_late_rejection(recorded: Decision) -> bool:
+    """Return whether Reserve or Permit rejected the pod, or another uncalled point did."""
+    return not recorded.node and any(
+        point in _UNCALLED_POINTS and code is not Code.SUCCESS for point, _, code in recorded.timings
+    )
+
+
+def _member_kind(recorded: Decision, now: Decision) -> str:
+    """Return how the outcome for a pod of a group differs; its search may find a node that its group does not get."""
+    if recorded.node and now.node:
+        return "other node" if recorded.node != now.node else ""
+    if recorded.node or now.node:
+        return "fits no more" if recorded.node else "fits now"
+    return _failure_kind(recorded, now)
+
+
 def _kind(recorded: Decision, now: Decision) -> str:
     # Where a node was found but not used, Reserve or Permit rejected it: they are not called again.
     before, after = recorded.feasible > 0, now.feasible > 0
@@ -159,6 +271,10 @@ def _kind(recorded: Decision, now: Decision) -> str:
         return "other node" if recorded.node not in ("", now.node) else ""
     if before or after:
         return "fits no more" if before else "fits now"
+    return _failure_kind(recorded, now)
+
+
+def _failure_kind(recorded: Decision, now: Decision) -> str:
     if (recorded.nominated or "", recorded.victims) != (now.nominated or "", now.victims):
         return "other victims"
     return "other reasons" if recorded.message != now.message else ""

@@ -11,7 +11,7 @@ from typing import Generic
 import msgspec
 
 from kframework.clock import SystemClock
-from kframework.core.cycle.records import AccountObserver, Binding, Decision, Observer
+from kframework.core.cycle.records import AccountObserver, Binding, Decision, GroupDecision, GroupObserver, Observer
 from kframework.core.host import Host
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -22,7 +22,10 @@ from kframework.observe.recording.reader import RecordingReader
 from kframework.observe.recording.writer import FrozenClock, Line
 
 #: Fields of a Decision that are measured, not decided, or that a part which begins in the middle cannot know.
-_MEASURED = frozenset({"started", "timings", "plugins", "requeued_by"})
+_MEASURED = frozenset({"started", "timings", "plugins", "requeued_by", "took"})
+
+#: The name of a GroupDecision among the records of an engine.
+_GROUP = "group"
 
 
 class Mode(Enum):
@@ -80,15 +83,11 @@ class Replay(Host, Generic[E]):
         self.clock: FrozenClock = FrozenClock(SystemClock())
         self.clock.freeze(header.at)
         self.engine: E = kind.rebuild(header.configuration, str(recorded.file), self.clock, self)
-        if mode is Mode.FOLLOW and self.engine.cluster.feature_gates.has_pod_groups:
-            raise recorded.error(
-                "has the gate GenericWorkload on: only a strict replay makes decisions on groups again"
-            )
         #: The difference at which a strict replay ended before the recording did.
         self.difference: DecisionDiff | None = None
         self._kind = kind
         self._observers = tuple(observers)
-        self._record_names: dict[type[msgspec.Struct], str] = {Decision: ATTEMPT}
+        self._record_names: dict[type[msgspec.Struct], str] = {Decision: ATTEMPT, GroupDecision: _GROUP}
         self._record_names |= {record: record_name for record_name, record in kind.accounts.items()}
         self._structs: dict[str, type[msgspec.Struct]] = {record.__name__: record for record in self._record_names}
         self._compared: dict[str, list[int | str]] = {record_name: [] for record_name in self._record_names.values()}
@@ -109,7 +108,7 @@ class Replay(Host, Generic[E]):
     def replay_all(self) -> ReplayResult:
         deque(self._records, maxlen=0)
         return ReplayResult(
-            compared=self._compared,
+            compared={name: found for name, found in self._compared.items() if found or name != _GROUP},
             differences=() if self.difference is None else (self.difference,),
             steps=self._steps,
             part=self.recorded.header.part,
@@ -178,29 +177,62 @@ class Replay(Host, Generic[E]):
 
     # -- following -----------------------------------------------------------------------------------------------------
 
-    def _replay_following(self) -> Iterator[Decision]:
+    def _replay_following(self) -> Iterator[Decision | GroupDecision]:
         engine = self.engine
         assert isinstance(engine, FollowingEngine)
         stepping = False
+        #: The decisions on pods of groups, by uid; that on the group comes after them.
+        members: dict[str, Decision] = {}
         for line in self.recorded:
             if line.what == "Decision":
                 decision = self.recorded.read(line.body, Decision)
                 if stepping:
                     self._compared[ATTEMPT].append(decision.attempt)
                     yield decision
-                    engine.follow(decision)
-                    self._pending_records.clear()
-                else:  # a later part begins with the last decision on each pod
-                    self.clock.freeze(line.at)
-                    engine.restore_pod(decision)
-                self._observe(decision)
+                if decision.group_attempt:
+                    members[decision.uid] = decision
+                    if not stepping:
+                        self._observe(decision)
+                    continue
+                self._follow(engine, line, decision, stepping)
+            elif line.what == "GroupDecision":
+                group = self.recorded.read(line.body, GroupDecision)
+                if stepping:
+                    self._compared[_GROUP].append(group.group)
+                    yield group
+                self._follow_group(engine, line, members, group, stepping)
             elif line.what == "Step":
                 self._steps += 1
                 self.clock.freeze(line.at)
                 engine.apply_messages()
+                members.clear()
             else:
                 self._apply(line)
             stepping = line.what == "Step"
+
+    def _follow(self, engine: FollowingEngine, line: Line, decision: Decision, stepping: bool) -> None:
+        """Follow a decision of a step; a later part begins with the last one on each pod."""
+        self.clock.freeze(line.at)
+        if stepping:
+            engine.follow(decision)
+        else:
+            engine.restore_pod(decision)
+        self._pending_records.clear()
+        self._observe(decision)
+
+    def _follow_group(
+        self, engine: FollowingEngine, line: Line, members: dict[str, Decision], group: GroupDecision, stepping: bool
+    ) -> None:
+        """Follow the decisions on a group and its pods; a later part begins with the last one on each group."""
+        self.clock.freeze(line.at)
+        if stepping:
+            engine.follow_group(members, group)
+        else:
+            engine.apply_messages()
+            engine.restore_group(members, group)
+        self._pending_records.clear()
+        for record in (*members.values(), group) if stepping else (group,):
+            self._observe(record)
 
     # -- in both modes -------------------------------------------------------------------------------------------------
 
@@ -220,10 +252,16 @@ class Replay(Host, Generic[E]):
         for observer in self._observers:
             if isinstance(record, Decision):
                 observer.on_decision(record)
+            elif isinstance(record, GroupDecision):
+                if isinstance(observer, GroupObserver):
+                    observer.on_group_decision(record)
             elif isinstance(observer, AccountObserver):
                 observer.on_account(record)
 
     def report_decision(self, decision: Decision) -> None:
+        self._pending_records.append(decision)
+
+    def report_group_decision(self, decision: GroupDecision) -> None:
         self._pending_records.append(decision)
 
     def report_account(self, account: msgspec.Struct) -> None:

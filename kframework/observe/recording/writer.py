@@ -6,7 +6,8 @@ configuration (with the seed); every other is an event with its time and content
     {"at": 1767225600.0, "what": "Upserted", "with": {"apiVersion": "v1", "kind": "Node", ...}}    a message arrives
     {"at": 1767225601.0, "what": "Step"}                     the engine applies what has arrived and takes a step
     {"at": 1767225601.0, "what": "CatchUp"}                  the engine applies what has arrived
-    {"at": 1767225601.0, "what": "Decision", "with": {...}}                              what came of it, and
+    {"at": 1767225601.0, "what": "Decision", "with": {...}}                              what came of it,
+    {"at": 1767225601.0, "what": "GroupDecision", "with": {...}}                         of a whole group as well, and
     {"at": 1767225601.0, "what": "Binding", "with": {...}}                               how it ended
 
 Messages and accounts of an engine's own are written under the names of their classes, too; `pod_engine` describes
@@ -27,7 +28,7 @@ import msgspec
 from kframework._version import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.records import AccountObserver, Binding, Decision, Observer
+from kframework.core.cycle.records import AccountObserver, Binding, Decision, GroupDecision, GroupObserver, Observer
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.errors import ConfigError
@@ -98,7 +99,7 @@ class FrozenClock(Clock):
         self._moment = None
 
 
-class Recorder(Observer, AccountObserver):
+class Recorder(Observer, GroupObserver, AccountObserver):
     """Writes a run to a file: give the scheduler an engine that it records, and itself as an observer; `close` it.
 
     All parts together take at most `limit` bytes; `annotations` are keys of those that it holds, `*` standing for any
@@ -162,6 +163,9 @@ class Recorder(Observer, AccountObserver):
 
     def on_binding(self, binding: Binding) -> None:
         self.write(binding)
+
+    def on_group_decision(self, decision: GroupDecision) -> None:
+        self.write(decision)
 
     def on_account(self, account: msgspec.Struct) -> None:
         self.write(account)
