@@ -10,6 +10,7 @@ import typer
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
 from kframework.cli.options import Devices, Verbosity, VersionOptions, WideForm, expand_options
 from kframework.cli.printing import print_json
+from kframework.cli.sources import SourceOption, read_source_file
 from kframework.errors import InputError, format_os_error
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 from kframework.verbosity import notify_user
@@ -36,6 +37,7 @@ def command(
         typer.Argument(metavar="POD|pod/NAME", help="The pod, or a job if the engine has jobs; also NAMESPACE/NAME."),
     ],
     plugin: PluginOption,
+    source: SourceOption,
     namespace: Annotated[
         str | None, typer.Option("-n", "--namespace", metavar="NAME", help="Namespace of the pod; without it, default.")
     ] = None,
@@ -105,6 +107,7 @@ def command(
         ("--emulated-version", version.emulated_version is not None and not filenames, "only with -f"),
         ("--devices", devices is not None and not filenames, "only with -f"),
         ("--plugin", plugin and not offline, "only with -f or --recording; a scheduler has its own"),
+        ("--source", source and (engine is not None or not filenames), "only with -f, for the plugins of a profile"),
         ("--engine", engine is not None and not filenames, "only with -f; a scheduler or recording names its own"),
         ("--engine", engine is not None and plugin, "has its own plugins; remove --plugin"),
     ):
@@ -115,7 +118,7 @@ def command(
     if filenames and engine is not None:
         explanation = named_engine(engine).explain_files(filenames, config, devices, namespace, name)
     elif filenames:
-        explanation = _explain_files(filenames, devices, config, version, plugins, f"{namespace}/{name}")
+        explanation = _explain_files(filenames, devices, config, version, plugins, source, f"{namespace}/{name}")
     elif recording is not None:
         explanation = _explain_recording(recording, plugins, namespace, name, attempt)
     else:
@@ -156,8 +159,10 @@ def _explain_files(
     config: str | None,
     version: VersionOptions,
     plugins: Sequence[type[Plugin]],
+    source: Sequence[str],
     pod: str,
 ) -> Explanation:
+    from kframework.simulation.controllers import STANDARD_CONTROLLERS
     from kframework.simulation.simulation import Simulation
 
     configuration = version.override(load_simulation_configuration(config, plugins))
@@ -165,7 +170,11 @@ def _explain_files(
     report_rejected(rejected)
     report_groups(manifest, configuration.options.gates)
     objects = manifest.objects
-    with Simulation(objects, configuration, plugins=plugins) as simulation:
+    sources = list(map(read_source_file, source))
+    controllers = [*STANDARD_CONTROLLERS, *(each.create_controller for each in sources)]
+    with Simulation(objects, configuration, plugins=plugins, controllers=controllers) as simulation:
+        for each in sources:
+            each.replace_source(simulation.scheduler.profiles)
         explained = simulation.run().explain(pod)
     for notice in simulation.result.notices:
         notify_user("notice", notice)

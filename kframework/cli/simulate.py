@@ -33,6 +33,7 @@ from kframework.cli.options import (
 from kframework.cli.outcomes import print_moved, print_outcomes, progress, report_blocked, report_notices, summarise
 from kframework.cli.printing import progress_bar
 from kframework.cli.recording import RecordOptions, recording, with_read_only
+from kframework.cli.sources import SourceOption, read_source_file
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 
@@ -44,23 +45,9 @@ if TYPE_CHECKING:
     from kframework.scheduler.scheduler import EngineFactory
     from kframework.simulation.records import PodOutcome
     from kframework.simulation.simulation import Simulation
-    from kframework.simulation.source_script import SourceFile
 
 #: The approximate number of attempts with timed plugins for a report.
 _TIMED_ATTEMPTS = 5_000
-
-
-SourceOption = Annotated[
-    list[str],
-    typer.Option(
-        "--source",
-        metavar="PLUGIN/NAME=FILE",
-        default_factory=list,
-        show_default=False,
-        help="Play the values of a plugin's source from a file instead of fetching them: lines such as"
-        " {at: 30, values: {a: 1}}, with the seconds since the start. Repeatable.",
-    ),
-]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +136,7 @@ def command(
     refuse_reading_stdin_twice(filenames, config)
     if pdb and STDIN in (*filenames, config):
         raise typer.BadParameter("the debugger reads stdin; name files", param_hint="'--pdb'")
-    sources = list(map(_source_file, source))
+    sources = list(map(read_source_file, source))
     read = [*filenames, *filter(None, (config, devices)), *(each.partition("=")[2] for each in source)]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record_options.record)
     drainer = drain_options.create()
@@ -224,16 +211,6 @@ def command(
     summarise(result)
     is_pending = any(outcome.node is None for outcome in result.outcomes)
     raise typer.Exit(code or int(fail_on_pending and is_pending))
-
-
-def _source_file(option: str) -> SourceFile:
-    from kframework.simulation.source_script import SourceFile
-
-    source, _, file = option.partition("=")
-    plugin, _, name = source.partition("/")
-    if not (plugin and name and file):
-        raise typer.BadParameter(f"{option!r} is not PLUGIN/NAME=FILE", param_hint="'--source'")
-    return SourceFile(plugin, name, file)
 
 
 def _watch(

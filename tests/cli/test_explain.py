@@ -133,6 +133,7 @@ def test_unknown_pod_is_reported(run: Command, cluster: Path, pod: str, line: st
         (("/b", "-f", "x"), "Invalid value for 'POD': write POD, pod/NAME or NAMESPACE/NAME"),
         (("b", "--attempt", "1"), "Invalid value for '--attempt': only with --recording"),
         (("b", "--config", "c"), "Invalid value for '--config': only with -f; a scheduler or recording has its own"),
+        (("b", "--source", "c"), "Invalid value for '--source': only with -f, for the plugins of a profile"),
         (("b", "--devices", "c"), "Invalid value for '--devices': only with -f"),
         (("b", "--engine", "c"), "Invalid value for '--engine': only with -f; a scheduler or recording names its own"),
         (

@@ -484,7 +484,10 @@ def test_values_of_a_source_are_played_from_a_file(run: Command, cluster: Path, 
     assert run(*options, "--source", f"Load/lode={file}").errors == [
         f"error: {file}: no plugin declares the source Load/lode; declared: Load/load"
     ]
-    assert "'load' is not PLUGIN/NAME=FILE" in run(*options, "--source", "load").errors[0]
+    file.write_text("{at: 0, values: {node-a: 0.9}}\n")
+    explained = run("explain", "web", "-n", "shop", *options[1:], "--source", f"Load/load={file}").out
+    assert "too busy" in explained
+    assert "Load: source load has 1 key" in explained
 
 
 REFUSED = """
