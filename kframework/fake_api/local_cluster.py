@@ -144,7 +144,7 @@ TERMINATION_SECONDS = 1.0
 ALL_CONTROLLERS: Mapping[str, tuple[ControllerFactory, ...]] = {
     **CONTROLLERS,
     "podgroup-protection-controller": (PodGroupProtectionController,),
-    "resourceclaim-controller": (lambda cluster, clock: ClaimController(cluster),),
+    "resourceclaim-controller": (ClaimController,),
     "endpoints-controller": (EndpointsController,),
     "endpointslice-controller": (EndpointSliceController,),
     "serviceaccount-controller": (ServiceAccountController,),

@@ -5,16 +5,19 @@ With the gate DRAWorkloadResourceClaims it creates one claim for a PodGroup if i
 
 from __future__ import annotations
 
+import logging
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended
+from kframework.clock import Clock, rfc3339_micro
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import Key, MemoryController, group_key_of, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
+    Event,
     ObjectMeta,
     OwnerReference,
     Pod,
@@ -26,12 +29,17 @@ from kframework.objects import (
     ResourceClaimTemplate,
 )
 from kframework.objects.claims import group_consumer, is_controlled_by, is_group_claim
-from kframework.objects.kinds import owner_reference
+from kframework.objects.kinds import kind_of, object_reference, owner_reference, reference
 from kframework.objects.pod_groups import PodGroupResourceClaimStatus
 from kframework.objects.resource_claims import DELETE_PROTECTION, MAX_RESERVED, POD_CLAIM_NAME
 
 #: The maximum length of a generated name without its suffix; longer halves are both shortened.
 _MAX_BASE_LENGTH = 57
+
+#: The note of the Event about a missing template, in kube-controller-manager's words.
+_NOT_FOUND = '{}ResourceClaim {}: resource claim template "{}": resourceclaimtemplate.resource.k8s.io "{}" not found'
+
+_log = logging.getLogger(__name__)
 
 #: The kind, the namespace and the name of a pod or a group with claims.
 _OwnerKey = tuple[type[Pod] | type[PodGroup], Key]
@@ -42,13 +50,16 @@ class ClaimController(MemoryController):
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodGroup, ResourceClaimTemplate, ResourceClaim)
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(self, cluster: MemoryCluster, clock: Clock) -> None:
         super().__init__(cluster)
+        self._clock = clock
         self._groups_have_claims = cluster.feature_gates.has_group_claims
         # Changed objects that are not reconciled yet, in order.
         self._owners: dict[_OwnerKey, None] = {}
         self._claims: dict[Key, None] = {}
-        self._without_template: dict[_OwnerKey, None] = {}  # to retry when a template appears
+        # The name of the claim and of the template that does not exist, to retry when one appears.
+        self._without_template: dict[_OwnerKey, tuple[str, str]] = {}
+        self._missing_templates: set[Key] = set()  # those that were logged
         self._claims_by_user: dict[str, dict[Key, None]] = {}  # claims that a pod or group uses or owns, by its uid
         self._members: dict[Key, dict[_OwnerKey, None]] = {}  # pods with claims, by their group
 
@@ -85,7 +96,7 @@ class ClaimController(MemoryController):
                 self._claims[key_of(claim)] = None
                 self._index_claim(key_of(claim), change)
             case ResourceClaimTemplate():
-                self._owners |= self._without_template
+                self._owners |= dict.fromkeys(self._without_template)
         self._wake.set()
 
     def _index_member(self, pod: Pod, *, is_gone: bool) -> None:
@@ -110,18 +121,26 @@ class ClaimController(MemoryController):
     def _work(self) -> None:
         while not self.idle:
             owners, self._owners = self._owners, {}
-            for kind, (namespace, name) in owners:
-                self._without_template.pop((kind, (namespace, name)), None)
-                match self._cluster.find(kind, name, namespace):
-                    case Pod() as pod if pod.metadata.deletion_timestamp is None and not is_pod_done(pod):
-                        self._sync_pod(pod)
-                    case PodGroup() as group if group.metadata.deletion_timestamp is None and self._groups_have_claims:
-                        self._sync_group(group)
+            for owner in owners:
+                self._sync_owner(owner)
             claims, self._claims = self._claims, {}
             for key in claims:
                 claim = self._cluster.find(ResourceClaim, key[1], key[0])
                 if claim is not None:
                     self._sync_claim(claim)
+
+    def _sync_owner(self, key: _OwnerKey) -> None:
+        before = self._without_template.pop(key, None)
+        kind, (namespace, name) = key
+        owner = self._cluster.find(kind, name, namespace)
+        match owner:
+            case Pod(metadata=metadata) if metadata.deletion_timestamp is None and not is_pod_done(owner):
+                self._sync_pod(owner)
+            case PodGroup(metadata=metadata) if metadata.deletion_timestamp is None and self._groups_have_claims:
+                self._sync_group(owner)
+        missing = self._without_template.get(key)
+        if owner is not None and missing not in (None, before):
+            self._report_missing(owner, *missing)
 
     # -- claims of templates -------------------------------------------------------------------------------------------
 
@@ -151,39 +170,58 @@ class ClaimController(MemoryController):
         return self._cluster.set_status(pod, replace(pod.status, resource_claim_statuses=tuple(statuses)))
 
     def _ensure_claim(
-        self, owner: Pod | PodGroup, reference: PodResourceClaim, group: PodGroup | None = None
+        self, owner: Pod | PodGroup, claim_ref: PodResourceClaim, group: PodGroup | None = None
     ) -> str | None:
         """Return the name of a claim to add to the owner's status; None if it is there, or cannot be created yet."""
-        if reference.resource_claim_template_name is None or self._has_claim(owner, reference, group):
+        if claim_ref.resource_claim_template_name is None or self._has_claim(owner, claim_ref, group):
             return None
-        if group is not None and is_group_claim(reference, group):
-            return self._find_claim(group, reference)
+        if group is not None and is_group_claim(claim_ref, group):
+            return self._find_claim(group, claim_ref)
         # It may have been created already, but not be in the status yet.
-        found = self._find_claim(owner, reference)
+        found = self._find_claim(owner, claim_ref)
         if found is not None:
             return found
-        name = reference.resource_claim_template_name
+        name = claim_ref.resource_claim_template_name
         template = self._cluster.find(ResourceClaimTemplate, name, owner.metadata.namespace)
         if template is None:
-            self._without_template[type(owner), key_of(owner)] = None
+            self._without_template[type(owner), key_of(owner)] = claim_ref.name, name
             return None
-        return self._cluster.add(_claim_from_template(owner, reference, template)).metadata.name
+        self._missing_templates.discard(key_of(template))
+        return self._cluster.add(_claim_from_template(owner, claim_ref, template)).metadata.name
 
-    def _find_claim(self, owner: Pod | PodGroup, reference: PodResourceClaim) -> str | None:
+    def _report_missing(self, owner: Pod | PodGroup, claim: str, template: str) -> None:
+        """Record an Event about an owner whose template does not exist; log the first one."""
+        key = owner.metadata.namespace, template
+        if key not in self._missing_templates:
+            self._missing_templates.add(key)
+            _log.warning("%s waits for ResourceClaimTemplate %s/%s, which does not exist", reference(owner), *key)
+        self._cluster.add(
+            Event(
+                metadata=ObjectMeta(generate_name=f"{owner.metadata.name}.", namespace=owner.metadata.namespace),
+                event_time=rfc3339_micro(self._clock.now()),
+                reporting_controller="resource_claim",
+                reason="FailedResourceClaimCreation",
+                regarding=object_reference(owner),
+                note=_NOT_FOUND.format(kind_of(owner).name, claim, template, template),
+                type="Warning",
+            )
+        )
+
+    def _find_claim(self, owner: Pod | PodGroup, claim_ref: PodResourceClaim) -> str | None:
         """Return the name of the claim that was created for an owner."""
         for namespace, name in self._claims_by_user.get(owner.metadata.uid, ()):
             claim = self._cluster.find(ResourceClaim, name, namespace)
             if (
                 claim is not None
-                and claim.metadata.annotations.get(POD_CLAIM_NAME) == reference.name
+                and claim.metadata.annotations.get(POD_CLAIM_NAME) == claim_ref.name
                 and is_controlled_by(claim.metadata, owner.metadata.uid)
             ):
                 return name
         return None
 
-    def _has_claim(self, owner: Pod | PodGroup, reference: PodResourceClaim, group: PodGroup | None) -> bool:
+    def _has_claim(self, owner: Pod | PodGroup, claim_ref: PodResourceClaim, group: PodGroup | None) -> bool:
         """Return whether the owner's status names its claim or its group's, or marks it as not needed."""
-        status = next((each for each in owner.status.resource_claim_statuses if each.name == reference.name), None)
+        status = next((each for each in owner.status.resource_claim_statuses if each.name == claim_ref.name), None)
         if status is None:
             return False
         if status.resource_claim_name is None:
@@ -200,14 +238,14 @@ class ClaimController(MemoryController):
             return
         statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         own = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)
-        for reference in pod.spec.resource_claims:
-            name = reference.resource_claim_name or statuses.get(reference.name)
+        for claim_ref in pod.spec.resource_claims:
+            name = claim_ref.resource_claim_name or statuses.get(claim_ref.name)
             claim = self._cluster.find(ResourceClaim, name, pod.metadata.namespace) if name else None
             if claim is None or claim.status.allocation is None or len(claim.status.reserved_for) >= MAX_RESERVED:
                 continue
             consumers = own if group is None else group_consumer(group), own
             if set(consumers).isdisjoint(claim.status.reserved_for):
-                is_of_group = group is not None and is_group_claim(reference, group)
+                is_of_group = group is not None and is_group_claim(claim_ref, group)
                 reserved = (*claim.status.reserved_for, consumers[0] if is_of_group else own)
                 self._cluster.replace(replace(claim, status=replace(claim.status, reserved_for=reserved)))
 
@@ -302,17 +340,17 @@ def _users(claim: ApiObject | None) -> set[str]:
 
 
 def _claim_from_template(
-    owner: Pod | PodGroup, reference: PodResourceClaim, template: ResourceClaimTemplate
+    owner: Pod | PodGroup, claim_ref: PodResourceClaim, template: ResourceClaimTemplate
 ) -> ResourceClaim:
-    template_metadata, halves = template.spec.metadata, (owner.metadata.name, reference.name)
-    base = f"{owner.metadata.name}-{reference.name}-"
+    template_metadata, halves = template.spec.metadata, (owner.metadata.name, claim_ref.name)
+    base = f"{owner.metadata.name}-{claim_ref.name}-"
     if (length := len(base)) > _MAX_BASE_LENGTH:
         base = "-".join(half[: len(half) * _MAX_BASE_LENGTH // length] for half in halves)
     metadata = ObjectMeta(
         generate_name=base,
         namespace=owner.metadata.namespace,
         labels=template_metadata.labels,
-        annotations=template_metadata.annotations | {POD_CLAIM_NAME: reference.name},
+        annotations=template_metadata.annotations | {POD_CLAIM_NAME: claim_ref.name},
         owner_references=(owner_reference(owner),),
     )
     return ResourceClaim(metadata=metadata, spec=template.spec.spec)

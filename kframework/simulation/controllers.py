@@ -63,13 +63,8 @@ def volume_controller(cluster: MemoryCluster, clock: Clock) -> VolumeController:
     return VolumeController(cluster)
 
 
-def claim_controller(cluster: MemoryCluster, clock: Clock) -> ClaimController:
-    """Create the controller of claims to devices."""
-    return ClaimController(cluster)
-
-
 #: The controllers of every cluster: kubelets, volumes and claims to devices.
-STANDARD_CONTROLLERS: tuple[ControllerFactory, ...] = (Kubelet, volume_controller, claim_controller)
+STANDARD_CONTROLLERS: tuple[ControllerFactory, ...] = (Kubelet, volume_controller, ClaimController)
 
 
 def create_group_controllers(cluster: MemoryCluster, clock: Clock) -> Iterable[Controller]:

@@ -24,11 +24,12 @@ from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import plugin_sets
 from kframework.framework.plugin import Plugin
+from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kubelet import Kubelet
 from kframework.objects import ApiObject, Event, Node, Pod, PodCondition
 from kframework.scheduler.read_only import with_read_only_objects
-from kframework.simulation.controllers import ControllerFactory, claim_controller, volume_controller
+from kframework.simulation.controllers import ControllerFactory, volume_controller
 from kframework.simulation.running import IDLE_LIMIT, Action, Script, TimedAction
 from kframework.simulation.simulation import Simulation
 from kframework.simulation.source_script import SourceScript, replace_source
@@ -137,7 +138,7 @@ class Scenario:
             plugins=self._plugins,
             observers=self._observers,
             engine=with_read_only_objects(PodEngine.from_configuration),
-            controllers=[Kubelet, claim_controller, *volumes, script],
+            controllers=[Kubelet, ClaimController, *volumes, script],
             workload_controllers=(),
         )
         for source in self._scripts:

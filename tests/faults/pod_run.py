@@ -53,7 +53,7 @@ class PodRun(FaultyRun[PodEngine]):
 
     def controllers(self) -> Sequence[Runnable]:
         budgets = [DisruptionController(self.store)] if self.shape.budgets else []
-        claims = [ClaimController(self.store)] if self.shape.devices else []
+        claims = [ClaimController(self.store, self.clock)] if self.shape.devices else []
         books = [self._device_books] if math.isinf(self.shape.lifetime) else []
         return [VolumeController(self.store), *budgets, *claims, *books]
 

@@ -14,6 +14,7 @@ from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import (
     ApiObject,
+    Event,
     Pod,
     PodGroup,
     PodResourceClaimStatus,
@@ -36,8 +37,9 @@ def anyio_backend() -> object:
 @asynccontextmanager
 async def running(*objects: ApiObject, gates: FeatureGates = DEFAULT_GATES) -> AsyncIterator[MemoryCluster]:
     """Run a controller over a cluster; it has done its work when the block begins."""
-    memory = MemoryCluster(LoopClock(asyncio.get_running_loop()), objects, feature_gates=gates)
-    controller = ClaimController(memory)
+    clock = LoopClock(asyncio.get_running_loop())
+    memory = MemoryCluster(clock, objects, feature_gates=gates)
+    controller = ClaimController(memory, clock)
     task = asyncio.ensure_future(controller.run())
     await settled(controller)
     yield memory
@@ -266,6 +268,24 @@ async def test_claim_of_a_group_is_created_when_its_template_appears() -> None:
         cluster.add(template())
         await settled()
         assert group_result(cluster) == result(cluster, "g-1") == {"gpu": claims(cluster)[0].metadata.name}
+
+
+async def test_missing_template_is_logged_once_and_an_event_of_each_owner(caplog: pytest.LogCaptureFixture) -> None:
+    others = [with_claim(pod(name), template="one-gpu") for name in ("db", "web")]
+    async with running(GROUP, *TEAM, *others, gates=GATES) as cluster:
+        cluster.add(template("another"))
+        await settled()
+        (line,) = caplog.messages
+        assert line == "Pod default/db waits for ResourceClaimTemplate default/one-gpu, which does not exist"
+        text = 'resource claim template "one-gpu": resourceclaimtemplate.resource.k8s.io "one-gpu" not found'
+        assert [(each.regarding.name, each.reason, each.note) for each in cluster.objects(Event)] == [
+            ("db", "FailedResourceClaimCreation", f"PodResourceClaim gpu: {text}"),
+            ("web", "FailedResourceClaimCreation", f"PodResourceClaim gpu: {text}"),
+            ("g", "FailedResourceClaimCreation", f"PodGroupResourceClaim gpu: {text}"),
+        ]
+        cluster.add(template())
+        await settled()
+        assert len(claims(cluster)) == 3
 
 
 async def test_deleted_claim_of_a_group_is_created_again() -> None:

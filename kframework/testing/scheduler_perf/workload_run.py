@@ -19,12 +19,13 @@ from kframework.config.duration import Duration
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.in_memory import admission
+from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.pod_admission import Policies
 from kframework.objects import ApiObject, Node, Pod, PodGroup, PriorityClass, kind_of
 from kframework.plugins.dynamic_resources.errors import AllocationError
 from kframework.scheduler.gc_policy import collect
-from kframework.simulation.controllers import claim_controller, volume_controller
+from kframework.simulation.controllers import volume_controller
 from kframework.simulation.running import REAL, TimeMode
 from kframework.simulation.simulation import Simulation
 from kframework.testing.scheduler_perf import workload_objects
@@ -86,7 +87,7 @@ class WorkloadRun(RunObserver, Observer):
             (),
             configuration,
             observers=[self],
-            controllers=[volume_controller, claim_controller],
+            controllers=[volume_controller, ClaimController],
             workload_controllers=(),
             time=time,
             max_records=0,
