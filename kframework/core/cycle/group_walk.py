@@ -347,7 +347,8 @@ def group_status(answer: Status | None) -> Status:
     if answer is None:
         return _SUCCESS
     if not answer.is_rejected and answer.code != Code.WAIT:
-        return answer
+        text = f"failed to evaluate placement feasibility: {answer.message}"
+        return Status(answer.code, (text,), answer.plugin)
     return Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE, *answer.reasons), answer.plugin)
 
 
