@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, not_found, required, unsupported
+from kframework.fake_api.schema.causes import (
+    Cause,
+    duplicate,
+    forbidden,
+    invalid,
+    not_found,
+    required,
+    too_long,
+    too_many,
+    unsupported,
+)
 from kframework.fake_api.schema.defaults.kinds import with_defaults
 from kframework.fake_api.schema.shared_specs import qos_class
-from kframework.fake_api.schema.validation.conditions import condition_causes
 from kframework.fake_api.schema.validation.pods import container_causes
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+from kframework.objects.syntax import qualified_name
 
 _LISTS = ("containers", "initContainers")
 _NOT_EPHEMERAL = ("ports", "resources", "livenessProbe", "readinessProbe", "startupProbe", "lifecycle", "resizePolicy")
@@ -206,7 +217,7 @@ def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) ->
         case "certificates.k8s.io/v1", "CertificateSigningRequest" if part:
             yield from certificate_request_causes(part, old, new)
         case "resource.k8s.io/v1", "DeviceTaintRule" if part == "status":
-            yield from condition_causes(entries(new, _CONDITIONS), _CONDITIONS, _MAX_RULE_CONDITIONS)
+            yield from _rule_condition_causes(entries(new, _CONDITIONS))
 
 
 _POD_CHANGES = {"": update_causes, "ephemeralcontainers": ephemeral_causes, "resize": resize_causes}
@@ -215,8 +226,6 @@ _POD_CHANGES = {"": update_causes, "ephemeralcontainers": ephemeral_causes, "res
 _APPROVAL_CONDITIONS = ("Approved", "Denied")
 _PERMANENT_CONDITIONS = (*_APPROVAL_CONDITIONS, "Failed")
 _CONDITIONS = "status.conditions"
-#: The most conditions of a rule that taints devices.
-_MAX_RULE_CONDITIONS = 8
 
 
 def certificate_request_causes(part: str, old: Data, new: Data) -> Iterator[Cause]:
@@ -238,7 +247,7 @@ def _condition_causes(conditions: list[Data]) -> Iterator[Cause]:
     seen: set[str] = set()
     for index, condition in enumerate(conditions):
         location, name, status = f"{_CONDITIONS}[{index}]", text(condition, "type"), text(condition, "status")
-        supported = ("True",) if name in _PERMANENT_CONDITIONS else ("False", "True", "Unknown")
+        supported = ("True",) if name in _PERMANENT_CONDITIONS else _STATUSES
         if not name:
             yield required(f"{location}.type")
         if not status:
@@ -250,3 +259,41 @@ def _condition_causes(conditions: list[Data]) -> Iterator[Cause]:
         if name in seen:
             yield duplicate(f"{location}.type", name)
         seen.add(name)
+
+
+_STATUSES = ("False", "True", "Unknown")
+_REASON = re.compile(r"[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?")
+_BAD_REASON = (
+    "a condition reason must start with alphabetic character, optionally followed by a string of alphanumeric "
+    "characters or '_,:', and must end with an alphanumeric character or '_'"
+)
+_MAX_CONDITIONS, _MAX_REASON, _MAX_MESSAGE = 8, 1 << 10, 32 << 10
+
+
+def _rule_condition_causes(conditions: list[Data]) -> Iterator[Cause]:
+    """Yield problems of a DeviceTaintRule's conditions, which keep the rules of `metav1.Condition`."""
+    types: set[str] = set()
+    for index, condition in enumerate(conditions):
+        location, type = f"{_CONDITIONS}[{index}]", text(condition, "type")
+        if type in types:
+            yield duplicate(f"{location}.type", type)
+        types.add(type)
+        yield from (invalid(f"{location}.type", type, each) for each in qualified_name(type))
+        if (status := text(condition, "status")) not in _STATUSES:
+            yield unsupported(f"{location}.status", status, _STATUSES)
+        if isinstance(generation := condition.get("observedGeneration"), int) and generation < 0:
+            message = "must be greater than or equal to zero"
+            yield invalid(f"{location}.observedGeneration", generation, message)
+        if not condition.get("lastTransitionTime"):
+            yield required(f"{location}.lastTransitionTime", "must be set")
+        reason = text(condition, "reason")
+        if not reason:
+            yield required(f"{location}.reason", "must be set")
+        elif not _REASON.fullmatch(reason):
+            yield invalid(f"{location}.reason", reason, _BAD_REASON)
+        if len(reason) > _MAX_REASON:
+            yield too_long(f"{location}.reason", _MAX_REASON)
+        if len(text(condition, "message")) > _MAX_MESSAGE:
+            yield too_long(f"{location}.message", _MAX_MESSAGE)
+    if len(conditions) > _MAX_CONDITIONS:
+        yield too_many(_CONDITIONS, len(conditions), _MAX_CONDITIONS)

@@ -1,4 +1,4 @@
-"""Conditions are validated as Kubernetes validates `metav1.Condition`."""
+"""Conditions of a DeviceTaintRule are validated as Kubernetes validates `metav1.Condition`."""
 
 from __future__ import annotations
 
