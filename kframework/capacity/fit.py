@@ -9,13 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
-import msgspec
-
+from kframework.capacity.fit_result import Copies, DisplacedPod, FitResult, Obstacle, PodPlace
 from kframework.capacity.workload import Origins, Workload, at_rest
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.explain.explanation import Explanation
-from kframework.explain.remedies.remedies import Remedy
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.recreation import Recreation
@@ -27,57 +25,6 @@ from kframework.simulation.simulation import Simulation
 MAX_COPIES = 20_000
 #: The number of copies that are created at once.
 _BATCH = 500
-
-
-class PodPlace(msgspec.Struct, frozen=True):
-    """A pod and its node; without one, `message` is the reason."""
-
-    pod: str
-    node: str
-    message: str = ""
-
-
-class DisplacedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that is evicted from a node for another one, and where it goes if it is recreated."""
-
-    pod: str
-    evicted_for: str
-    was_on: str
-    node: str
-    message: str = ""
-
-
-class Obstacle(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a pod finds no node: the message of its last attempt, the nodes for each reason, and what would help."""
-
-    pod: str
-    message: str
-    reasons: dict[str, int] = {}
-    remedies: tuple[Remedy, ...] = ()
-
-
-class Copies(msgspec.Struct, frozen=True, kw_only=True):
-    """How many copies fit, the workload itself included, of those that were tried; and why the next one does not."""
-
-    fit: int
-    tried: int
-    message: str = ""
-    reasons: dict[str, int] = {}
-
-
-class FitResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a workload fits: each of its pods has a node.
-
-    `pods` are those of the workload, `evicted` those that make room for it. `obstacle` is that of the first pod without
-    a node. `copies` is only there if copies were asked for.
-    """
-
-    workload: tuple[str, ...]
-    fits: bool
-    pods: tuple[PodPlace, ...]
-    evicted: tuple[DisplacedPod, ...] = ()
-    obstacle: Obstacle | None = None
-    copies: Copies | None = None
 
 
 def fit(

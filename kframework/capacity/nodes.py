@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from kframework.capacity.drain import Drainer, is_movable
 from kframework.capacity.estimate import estimate_nodes
-from kframework.capacity.fit import PodPlace
+from kframework.capacity.fit_result import PodPlace
 from kframework.capacity.workload import Workload, at_rest
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import ConfigurationSource

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from kframework.capacity.fit import Copies, DisplacedPod, FitResult, Obstacle
+from kframework.capacity.fit_result import Copies, DisplacedPod, FitResult, Obstacle
 from kframework.capacity.nodes import NodePlan, RemovalPlan
 from kframework.explain.text import format_list, format_sections, format_table
 from kframework.observe.text_table import NONE, format_count

@@ -17,6 +17,7 @@ from kframework.objects import (
     Pod,
     PodGroup,
     PodSchedulingGroup,
+    PodStatus,
     ReplicaSet,
 )
 from kframework.objects.kinds import kind_of
@@ -78,6 +79,14 @@ def _renamed(subject: T, names: Mapping[str, str]) -> T:
 def _group_of(pod: Pod) -> str:
     group = pod.spec.scheduling_group
     return "" if group is None else group.pod_group_name or ""
+
+
+def expand(objects: Iterable[ApiObject]) -> tuple[Pod, ...]:
+    """Return the pods of a workload as its controllers create them; ClusterError for a refused object."""
+    origins = Origins()
+    with Simulation([]) as simulation:
+        origins.add(Workload(objects).create(simulation), 1)
+        return tuple(replace(pod, status=PodStatus()) for _, pod in origins.pods(simulation.run()))
 
 
 class Origins:

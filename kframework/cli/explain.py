@@ -7,27 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kframework.cli.ask_scheduler import DEFAULT_SCHEDULER, CertificateAuthority, ask_scheduler
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
 from kframework.cli.options import Devices, Verbosity, VersionOptions, WideForm, expand_options
 from kframework.cli.printing import print_json
 from kframework.cli.sources import SourceOption, read_source_file
-from kframework.errors import InputError, format_os_error
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
-    from ssl import SSLContext
-    from urllib.error import HTTPError
-
     from kframework.explain.explanation import Explanation
     from kframework.framework.plugin import Plugin
     from kframework.observe.web.view import EngineExplanation
-
-#: The default address of `kframework run`.
-_DEFAULT_SCHEDULER = "http://127.0.0.1:10259"
-
-#: The timeout of requests to a scheduler, in seconds.
-_REQUEST_TIMEOUT = 30.0
 
 
 @expand_options
@@ -53,11 +44,9 @@ def command(
     devices: Devices = None,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="URL", help=f"Address of the scheduler to ask; default {_DEFAULT_SCHEDULER}."),
+        typer.Option(metavar="URL", help=f"Address of the scheduler to ask; default {DEFAULT_SCHEDULER}."),
     ] = None,
-    certificate_authority: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Certificate of the CA that issued the scheduler's certificate.")
-    ] = None,
+    certificate_authority: CertificateAuthority = None,
     recording: Annotated[
         str | None,
         typer.Option(
@@ -122,7 +111,7 @@ def command(
     elif recording is not None:
         explanation = _explain_recording(recording, plugins, namespace, name, attempt)
     else:
-        explanation = _fetch_explanation(scheduler or _DEFAULT_SCHEDULER, certificate_authority, namespace, name)
+        explanation = _fetch_explanation(scheduler or DEFAULT_SCHEDULER, certificate_authority, namespace, name)
     _print(explanation, output)
 
 
@@ -204,52 +193,15 @@ def _explain_recording(
 def _fetch_explanation(
     url: str, certificate_authority: str | None, namespace: str, name: str
 ) -> Explanation | EngineExplanation:
-    from urllib.error import HTTPError, URLError
     from urllib.parse import urlencode
-    from urllib.request import urlopen
 
     import msgspec
 
     from kframework.errors import ExplainError
     from kframework.explain.explanation import decode_explanation
 
-    if not url.startswith(("http://", "https://")):
-        example = f"must begin with http:// or https://, like {_DEFAULT_SCHEDULER}"
-        raise typer.BadParameter(example, param_hint="'--scheduler'")
-    tls = _tls_context(certificate_authority)
-    address = f"{url.rstrip('/')}/explain?{urlencode({'pod': f'{namespace}/{name}'})}"
-    try:
-        with urlopen(address, timeout=_REQUEST_TIMEOUT, context=tls) as response:
-            answer: bytes = response.read()
-    except HTTPError as error:
-        raise ExplainError(_error_message(url, error)) from error
-    except (URLError, TimeoutError, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        reason = format_os_error(reason) if isinstance(reason, Exception) else reason
-        remedy = "name the right one with --scheduler URL, or cluster files with -f"
-        raise ExplainError(f"no scheduler answers at {url}: {reason}; {remedy}") from error
+    answer = ask_scheduler(url, certificate_authority, f"/explain?{urlencode({'pod': f'{namespace}/{name}'})}")
     try:
         return decode_explanation(answer)
     except msgspec.DecodeError as error:
         raise ExplainError(f"{url} is not a scheduler of this version: {error}") from error
-
-
-def _tls_context(certificate_authority: str | None) -> SSLContext:
-    import ssl
-
-    try:
-        return ssl.create_default_context(cafile=certificate_authority)
-    except ssl.SSLError as error:
-        raise InputError("contains no PEM certificate", file=certificate_authority) from error
-    except OSError as error:
-        raise InputError(str(error.strerror), file=certificate_authority) from error
-
-
-def _error_message(url: str, error: HTTPError) -> str:
-    """Return why a scheduler does not explain the pod, in its own words if possible."""
-    import msgspec
-
-    try:
-        return msgspec.json.decode(error.read(), type=dict[str, str])["error"]
-    except (msgspec.DecodeError, KeyError):
-        return f"{url} does not explain pods: {error.code} {error.reason}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kframework.cli.ask_scheduler import CertificateAuthority, ask_scheduler
 from kframework.cli.live_cluster import LiveCluster
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import STDIN, Config, Devices, Verbosity, VersionOptions, WideForm, expand_options
@@ -14,6 +15,7 @@ from kframework.cli.printing import print_json
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
 
 if TYPE_CHECKING:
+    from kframework.capacity.fit_result import FitResult
     from kframework.objects import ApiObject
     from kframework.objects.manifest import Manifest
 
@@ -45,6 +47,11 @@ def command(
     plugin: PluginOption,
     *,
     live: LiveCluster,
+    scheduler: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Ask the scheduler at this address, which answers for 64 pods at most."),
+    ] = None,
+    certificate_authority: CertificateAuthority = None,
     copies: Annotated[
         int | None,
         typer.Option(
@@ -73,23 +80,47 @@ def command(
     from kframework.capacity.text import format_fit
     from kframework.objects.manifest import read
 
-    plugins = named_plugins(plugin)
-    configuration = version.override(load_simulation_configuration(config, plugins))
     *cluster_files, workload_file = filenames
-    live.require_either(cluster_files, "another -f before it")
-    if live.kubeconfig is None:
-        manifest = read_cluster(filenames, configuration, plugins, devices=devices)
-        report_groups(manifest, configuration.options.gates)
-        cluster, workload = _split(manifest, workload_file)
+    if scheduler is not None:
+        if cluster_files or live.kubeconfig or config or devices or plugin or copies or version.feature_gates:
+            raise typer.BadParameter(
+                "has its own cluster and configuration: name the workload alone", param_hint="'--scheduler'"
+            )
+        result = _ask(scheduler, certificate_authority, read([workload_file]).objects)
     else:
-        cluster = live.read(configuration, plugins)
-        workload = read([workload_file]).objects  # the classes that they name are in the cluster
-    result = fit(cluster, workload, configuration, plugins=plugins, copies=copies or 1)
+        live.require_either(cluster_files, "another -f before it")
+        plugins = named_plugins(plugin)
+        configuration = version.override(load_simulation_configuration(config, plugins))
+        if live.kubeconfig is None:
+            manifest = read_cluster(filenames, configuration, plugins, devices=devices)
+            report_groups(manifest, configuration.options.gates)
+            cluster, workload = _split(manifest, workload_file)
+        else:
+            cluster = live.read(configuration, plugins)
+            workload = read([workload_file]).objects  # the classes that they name are in the cluster
+        result = fit(cluster, workload, configuration, plugins=plugins, copies=copies or 1)
     if output is WideForm.JSON:
         print_json(result)
     else:
         typer.echo(format_fit(result, wide=output is WideForm.WIDE), nl=False)
     raise typer.Exit(int(not result.fits))
+
+
+def _ask(scheduler: str, certificate_authority: str | None, objects: list[ApiObject]) -> FitResult:
+    """Ask a running scheduler about the pods of a workload."""
+    import msgspec
+
+    from kframework.capacity.fit_result import FitResult
+    from kframework.capacity.live_fit import FitRequest
+    from kframework.capacity.workload import Workload, expand
+    from kframework.errors import ExplainError
+
+    question = FitRequest(Workload(objects).names, expand(objects))
+    answer = ask_scheduler(scheduler, certificate_authority, "/fit", msgspec.json.encode(question))
+    try:
+        return msgspec.json.decode(answer, type=FitResult)
+    except msgspec.DecodeError as error:
+        raise ExplainError(f"{scheduler} is not a scheduler of this version: {error}") from error
 
 
 def _split(manifest: Manifest, workload_file: str) -> tuple[list[ApiObject], list[ApiObject]]:

@@ -58,17 +58,18 @@ def explain_route(explain: Callable[[str, str], Awaitable[object]]) -> web.Route
         prefix, _, name = (request.query.get("pod") or request.query.get("job", "")).rpartition("/")
         namespace = prefix.rpartition("/")[2]  # a job's key may begin with an API group
         if not namespace or not name:
-            return _json({"error": "name a pod: /explain?pod=NAMESPACE/NAME"}, status=400)
+            return json_answer({"error": "name a pod: /explain?pod=NAMESPACE/NAME"}, status=400)
         try:
             async with one_at_a_time:
-                return _json(await explain(namespace, name))
+                return json_answer(await explain(namespace, name))
         except ExplainError as error:
-            return _json({"error": str(error)}, status=404)
+            return json_answer({"error": str(error)}, status=404)
 
     return web.get("/explain", handle)
 
 
-def _json(data: object, *, status: int = 200) -> web.Response:
+def json_answer(data: object, *, status: int = 200) -> web.Response:
+    """Return a response that browsers take for nothing but JSON."""
     from aiohttp import web
 
     body = msgspec.json.encode(data)

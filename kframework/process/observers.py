@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
+from kframework.capacity.live_fit import fit_route
 from kframework.clock import rfc3339
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding
@@ -144,7 +145,7 @@ class PodObservers(Observers[PodEngine]):
         self._groups.attach(scheduler, log)
 
     def routes(self, scheduler: Scheduler) -> list[RouteDef]:
-        return [*super().routes(scheduler), *explain_routes(scheduler, self.history)]
+        return [*super().routes(scheduler), *explain_routes(scheduler, self.history), fit_route(scheduler)]
 
     def series(self, engine: PodEngine) -> tuple[Series, ...]:
         return self.metrics.attach(engine)

@@ -27,6 +27,8 @@ TESTED_ELSEWHERE: dict[str, str] = {
     "kframework.framework.group_hookspecs": "the hooks of groups among those of framework/test_hookspecs.py",
     "kframework.framework.handle": "Protocols; what stands behind them is tried in test_plugin_handle.py",
     "kframework.core.cycle.scoring": "the second half of a search: test_search.py",
+    "kframework.capacity.fit_result": "records without behaviour: test_fit.py, test_text.py",
+    "kframework.cli.ask_scheduler": "the questions of cli/test_explain.py",
     "kframework.core.cycle.results": "records without behaviour: test_search.py, test_attempt.py",
 }
 

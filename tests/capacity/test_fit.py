@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework import ClusterError, Simulation
-from kframework.capacity.fit import FitResult, fit
+from kframework.capacity.fit import fit
+from kframework.capacity.fit_result import FitResult
 from kframework.in_memory.recreation import Recreation
 from kframework.objects import (
     Affinity,

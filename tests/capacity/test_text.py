@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kframework.capacity.fit import Copies, DisplacedPod, FitResult, Obstacle, PodPlace
+from kframework.capacity.fit_result import Copies, DisplacedPod, FitResult, Obstacle, PodPlace
 from kframework.capacity.text import format_fit
 from kframework.explain.remedies.remedies import Remedy
 

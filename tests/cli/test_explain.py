@@ -219,7 +219,7 @@ def test_running_scheduler_answers(run: Command, port: str) -> None:
     ("path", "pod", "error"),
     [
         ("", "absent", "there is no pod default/absent"),
-        ("/bare", "pod", "{url}/bare does not explain pods: 404 Not Found"),
+        ("/bare", "pod", "{url}/bare does not serve /explain: 404 Not Found"),
         ("/odd", "pod", "{url}/odd is not a scheduler of this version: "),
     ],
 )
