@@ -6,7 +6,8 @@ from typing import ClassVar
 
 from kframework.framework.answers import GroupProgress
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
-from kframework.framework.plugin import Plugin, Watch, hookimpl
+from kframework.framework.handle import Handle
+from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
 from kframework.state.group_trees import POD_GROUP, EntityKey, GroupTrees, entity_key
 from kframework.state.pods import PendingPod, PodInfo
@@ -25,6 +26,12 @@ class GangScheduling(Plugin):
         Watch(CompositePodGroup, gate="CompositePodGroup"),
     )
 
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        #: Whether roots are ready, which all their pods ask, as of a version of the groups.
+        self._ready: dict[EntityKey, bool] = {}
+        self._ready_version = -1
+
     @hookimpl
     def pre_enqueue(self, pod: PendingPod) -> Status | None:
         if not pod.group or not self.handle.feature_gates.has_pod_groups:
@@ -41,11 +48,26 @@ class GangScheduling(Plugin):
             return unresolvable(f'waiting for composite pod group "{root.metadata.name}" tree to meet quorum')
         return unresolvable("waiting for minCount pods from a gang to appear in scheduling queue")
 
-    def _is_ready(self, group: GenericPodGroup) -> bool:
+    def _is_ready(self, root: GenericPodGroup) -> bool:
+        version, key = self.handle.pod_groups.version, entity_key(root)
+        if self._ready_version != version:
+            self._ready, self._ready_version = {}, version
+        if key not in self._ready:
+            self._ready[key] = self._has_enough(root)
+        return self._ready[key]
+
+    def _has_enough(self, group: GenericPodGroup) -> bool:
         """Return whether enough pods exist, for enough of the groups below a CompositePodGroup."""
-        if isinstance(group, CompositePodGroup):
-            return sum(map(self._is_ready, self._trees.children(group))) >= _minimum(group)
-        return len(self.handle.pod_groups.members(group.metadata.namespace, group.metadata.name)) >= _minimum(group)
+        minimum = _minimum(group)
+        if isinstance(group, PodGroup):
+            return len(self.handle.pod_groups.members(group.metadata.namespace, group.metadata.name)) >= minimum
+        children = self._trees.children(group)
+        ready = 0
+        for index, child in enumerate(children):
+            ready += self._has_enough(child)
+            if ready >= minimum or ready + len(children) - index <= minimum:
+                break
+        return ready >= minimum
 
     @property
     def _trees(self) -> GroupTrees:

@@ -26,6 +26,8 @@ class GroupTrees:
 
     def __init__(self, has_parents: bool = False) -> None:
         self._has_parents = has_parents
+        #: Counts the changes of groups.
+        self.changes: int = 0
         self._groups: dict[EntityKey, GenericPodGroup] = {}
         #: The keys of the groups that name a parent, whether or not that is known; sorted.
         self._children: dict[EntityKey, list[EntityKey]] = {}
@@ -87,6 +89,7 @@ class GroupTrees:
 
     def apply(self, old: GenericPodGroup | None, new: GenericPodGroup | None) -> None:
         """Apply a change of a group; None means absent."""
+        self.changes += 1
         if old is not None:
             self._remove(old)
         if new is not None:

@@ -57,6 +57,12 @@ class PodGroups:
         self.trees: GroupTrees = trees or GroupTrees()
         self._members: dict[GroupKey, GroupMembers] = {}
         self.group_of: dict[str, GroupKey] = {}
+        self._changes = 0
+
+    @property
+    def version(self) -> int:
+        """A number that changes whenever a group, or a pod of one, comes, goes or is replaced."""
+        return self._changes + self.trees.changes
 
     def members(self, namespace: str, name: str) -> GroupMembers:
         """Return the members of a group, none if no pod names it."""
@@ -115,11 +121,14 @@ class PodGroups:
     def remove(self, uid: str) -> None:
         group = self.group_of.pop(uid, None)
         if group is not None:
+            self._changes += 1
             members = self._members[group]
             members.discard(uid)
             if not members:
                 del self._members[group]
 
     def _of(self, uid: str, group: GroupKey) -> GroupMembers:
-        self.group_of[uid] = group
+        if uid not in self.group_of:
+            self.group_of[uid] = group
+            self._changes += 1
         return self._members.setdefault(group, GroupMembers())
