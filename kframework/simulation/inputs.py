@@ -173,9 +173,11 @@ def _field_notices(objects: Iterable[ApiObject], gates: FeatureGates) -> Iterato
     specs = [each.spec for each in objects if isinstance(each, PodGroup)]
     claims = sum(bool(each.resource_claims) for each in specs)
     constraints = sum(each.scheduling_constraints is not None for each in specs)
+    parents = sum(bool(each.parent_composite_pod_group_name) for each in specs)
     for gate, is_on, field, count in (
         ("DRAWorkloadResourceClaims", gates.has_group_claims, "resourceClaims", claims),
         ("TopologyAwareWorkloadScheduling", gates.has_placements, "schedulingConstraints", constraints),
+        ("CompositePodGroup", gates.has_group_trees, "parentCompositePodGroupName", parents),
     ):
         if count and not is_on:
             yield f"ignored without the feature gate {gate}: spec.{field} of {format_count(count, 'PodGroup')}"

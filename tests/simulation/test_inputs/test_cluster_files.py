@@ -104,15 +104,20 @@ def test_groups_are_reported_once(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == expected
 
 
-FIELDS = "resourceClaims: [{name: gpu, resourceClaimName: c}], schedulingConstraints: {topology: [{key: rack}]}"
+FIELDS = (
+    "resourceClaims: [{name: gpu, resourceClaimName: c}], schedulingConstraints: {topology: [{key: rack}]}, "
+    "parentCompositePodGroupName: root, workloadRef: {workloadName: w, templateName: t}"
+)
+PARENT = ("CompositePodGroup", "parentCompositePodGroupName")
 
 
 @pytest.mark.parametrize(
     ("gates", "ignored"),
     [
-        (("DRAWorkloadResourceClaims", "TopologyAwareWorkloadScheduling"), []),
-        (("TopologyAwareWorkloadScheduling",), [("DRAWorkloadResourceClaims", "resourceClaims")]),
-        (("DRAWorkloadResourceClaims",), [("TopologyAwareWorkloadScheduling", "schedulingConstraints")]),
+        (("DRAWorkloadResourceClaims", "TopologyAwareWorkloadScheduling", "CompositePodGroup"), []),
+        (("DRAWorkloadResourceClaims", "TopologyAwareWorkloadScheduling"), [PARENT]),
+        (("TopologyAwareWorkloadScheduling",), [("DRAWorkloadResourceClaims", "resourceClaims"), PARENT]),
+        (("DRAWorkloadResourceClaims",), [("TopologyAwareWorkloadScheduling", "schedulingConstraints"), PARENT]),
     ],
 )
 def test_fields_of_groups_whose_gate_is_off_are_reported_once(

@@ -24,7 +24,7 @@ from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.in_memory.cluster import Fault
-from kframework.objects import ApiObject, Pod, ResourceClaim
+from kframework.objects import ApiObject, CompositePodGroup, Pod, ResourceClaim
 from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.diff import Unrepeated
 from kframework.observe.recording.file import RecordingFile
@@ -39,7 +39,7 @@ from tests.faults.recording_lines import lines_of
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus
 from tests.plugins.dynamic_resources.groups import CLAIMS, owning, team
 from tests.support.devices import claim
-from tests.support.groups import GROUPS, basic, gang, in_one, members, nodes
+from tests.support.groups import GROUPS, TREES, basic, below, gang, in_one, members, nodes, on_nodes, tree
 
 
 def run(file: Path) -> Simulation:
@@ -88,6 +88,30 @@ def test_cycle_of_a_large_group_is_recorded_and_replayed_whole(tmp_path: Path) -
     recorder.close()
     result = replay(tmp_path / "recording", Registry.from_installed())
     assert result.difference is None and result.attempts == size == len(simulation.bindings)
+
+
+def test_trees_of_groups_are_replayed_alike(tmp_path: Path) -> None:
+    """A group comes after its pods, another is deleted and made again, and a tree preempts."""
+    leaves = [below("t", gang("a", 2)), in_one("kubernetes.io/hostname", below("t", basic("b")))]
+    pods = [*members("a", 2, cpu="3", priority=5), *members("b", 2, priority=5)]
+    low = on_nodes([make_pod(f"low-{number}", cpu="3") for number in range(2)])
+    recorder = Recorder(tmp_path / "recording")
+    factory = recording_pod_engine_factory(recorder)
+    objects = [*nodes(3), *low, *pods, *leaves]
+    simulation = Simulation(objects, config=TREES, engine=factory, observers=[recorder])
+    simulation.run(5)
+    assert not simulation.decisions
+    simulation.create(tree("t", 2, priority=5))
+    simulation.run(60)
+    simulation.delete(CompositePodGroup, "t")
+    simulation.create(members("b", 3, priority=5)[2])
+    simulation.run(5)
+    simulation.create(tree("t", 2, priority=5))
+    simulation.run(60)
+    recorder.close()
+    assert len(simulation.bindings) == 5
+    result = replay(tmp_path / "recording", Registry.from_installed())
+    assert result.difference is None and result.attempts == len(simulation.decisions)
 
 
 def test_groups_that_share_claims_are_replayed_alike(tmp_path: Path) -> None:
