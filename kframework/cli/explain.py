@@ -9,7 +9,7 @@ import typer
 
 from kframework.cli.ask_scheduler import DEFAULT_SCHEDULER, CertificateAuthority, ask_scheduler
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
-from kframework.cli.options import Devices, Verbosity, VersionOptions, WideForm, expand_options
+from kframework.cli.options import Devices, Verbosity, VersionOptions, WideForm, WideOutput, expand_options
 from kframework.cli.printing import print_json
 from kframework.cli.sources import SourceOption, read_source_file
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
@@ -67,10 +67,7 @@ def command(
             metavar="NAME", help="Engine to schedule -f with, such as batch; --config is then its configuration."
         ),
     ] = None,
-    output: Annotated[
-        WideForm | None,
-        typer.Option("-o", "--output", help="Print everything, or JSON, instead of the short text."),
-    ] = None,
+    output: WideOutput = None,
     *,
     version: VersionOptions,
     verbosity: Verbosity = 0,

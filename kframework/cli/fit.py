@@ -10,7 +10,16 @@ import typer
 from kframework.cli.ask_scheduler import CertificateAuthority, ask_scheduler
 from kframework.cli.live_cluster import LiveCluster
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import STDIN, Config, Devices, Verbosity, VersionOptions, WideForm, expand_options
+from kframework.cli.options import (
+    STDIN,
+    Config,
+    Devices,
+    Verbosity,
+    VersionOptions,
+    WideForm,
+    WideOutput,
+    expand_options,
+)
 from kframework.cli.printing import print_json
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
 
@@ -63,10 +72,7 @@ def command(
     ] = None,
     config: Config = None,
     devices: Devices = None,
-    output: Annotated[
-        WideForm | None,
-        typer.Option("-o", "--output", help="Print everything, or JSON, instead of the short text."),
-    ] = None,
+    output: WideOutput = None,
     version: VersionOptions,
     verbosity: Verbosity = 0,
 ) -> None:

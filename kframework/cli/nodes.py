@@ -8,7 +8,16 @@ import typer
 
 from kframework.cli.live_cluster import LiveCluster
 from kframework.cli.named_plugins import PluginOption, named_plugins
-from kframework.cli.options import Config, Devices, Objects, Verbosity, VersionOptions, WideForm, expand_options
+from kframework.cli.options import (
+    Config,
+    Devices,
+    Objects,
+    Verbosity,
+    VersionOptions,
+    WideForm,
+    WideOutput,
+    expand_options,
+)
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
@@ -36,10 +45,7 @@ def command(
     remove: Annotated[bool, typer.Option("--remove", help="Find the nodes that can be emptied.")] = False,
     config: Config = None,
     devices: Devices = None,
-    output: Annotated[
-        WideForm | None,
-        typer.Option("-o", "--output", help="Print everything, or JSON, instead of the short text."),
-    ] = None,
+    output: WideOutput = None,
     version: VersionOptions,
     verbosity: Verbosity = 0,
 ) -> None:

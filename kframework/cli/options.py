@@ -136,6 +136,11 @@ OutputOption = Annotated[
     typer.Option("-o", "--output", help="Print a wide table, JSON, YAML or names instead of a table."),
 ]
 
+WideOutput = Annotated[
+    WideForm | None,
+    typer.Option("-o", "--output", help="Print everything, or JSON, instead of the short text."),
+]
+
 Verbosity = Annotated[
     int,
     typer.Option(
