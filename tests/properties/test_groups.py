@@ -49,9 +49,12 @@ class World:
         #: The pods that were bound, by group, whether or not they were deleted since.
         self.bound: dict[str, set[str]] = {}
         there = [*nodes(self.random.randint(2, 5)), *self.objects()]
-        self.simulation = Simulation(there, config=self.config, seed=seed)
+        self.simulation = self.new_simulation(there, seed)
         self.simulation.cluster.faults.append(self.fault)
         self.singles = 0
+
+    def new_simulation(self, objects: list[ApiObject], seed: int) -> Simulation:
+        return Simulation(objects, config=self.config, seed=seed)
 
     def objects(self) -> list[ApiObject]:
         """Return what is there from the start besides nodes."""

@@ -198,13 +198,13 @@ class FollowingEngine(PodEngine):
     def _follow_members(self, queued: QueuedGroup, decisions: Mapping[str, Decision], group: GroupDecision) -> None:
         assert isinstance(self.queue, GroupQueue)
         trace, state = GroupTrace(group.attempt, group.sample_value, self.clock.now()), CycleState()
-        for member in queued.in_order():
-            decision = self._recorded = decisions.get(member.pod.uid)
-            if decision is not None:
-                member.attempts, self.attempts = decision.pod_attempts, decision.attempt - 1
-                attempt = self._begin_cycle(member, trace)
-                attempt.group_state = state
-                self._apply_result(member, self._follow_member(attempt, decision, queued.root))
+        tried = [decision for uid, decision in decisions.items() if uid in queued.members]
+        for decision in sorted(tried, key=lambda decision: decision.attempt):
+            self._recorded, member = decision, queued.members[decision.uid]
+            member.attempts, self.attempts = decision.pod_attempts, decision.attempt - 1
+            attempt = self._begin_cycle(member, trace)
+            attempt.group_state = state
+            self._apply_result(member, self._follow_member(attempt, decision, queued.root))
         self._recorded = None
         self._end_of_cycle()
         status = Status(group.code, (group.message,), group.rejector) if decisions else Status(Code.SUCCESS)

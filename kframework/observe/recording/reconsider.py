@@ -4,8 +4,7 @@ Only the choice of a node is made again: PreFilter to Score, and PostFilter wher
 on the state, so they are not called, and neither are PreEnqueue and QueueSort: the order of the pods is as recorded.
 Random ties make no difference: where the recorded choice is among the best, it is the choice.
 
-A group is decided again as a whole: its pods are assumed one after the other and taken back in the end. Reserve is not
-called for them either, so claims of one pod do not count for the next.
+A group is decided again as a whole: its pods are assumed and reserved one after the other, and taken back in the end.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from kframework.config.load import parse
 from kframework.core.cycle.attempt import Attempt, AttemptResult
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.records import Decision, GroupDecision
-from kframework.core.cycle.results import Failure, ScheduleResult
+from kframework.core.cycle.results import Failure, Outcome, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import run_sync
+from kframework.core.cycle.suspendable import Suspendable, run_sync
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
@@ -128,7 +127,10 @@ class Reconsiderer:
             return [DecisionDiff.from_attempt("no profile", each, None) for each in recorded]
         now = self._decide_group(profile, group, recorded)
         kinds = [(_member_kind(each, now[each.uid]), each) for each in recorded]
-        return [DecisionDiff.from_attempt(kind, each, now[each.uid]) for kind, each in kinds if kind]
+        # Where a rejected pod would have gone is not recorded: if that was drawn, the reasons of others depend on it.
+        drawn = any(each.ties > 1 and not each.node for each in recorded)
+        ignored = ("", "other reasons") if drawn else ("",)
+        return [DecisionDiff.from_attempt(kind, each, now[each.uid]) for kind, each in kinds if kind not in ignored]
 
     def uncalled_hooks(self) -> tuple[str, ...]:
         """List the hooks that decide but are not called again, of plugins that are not built in."""
@@ -166,22 +168,21 @@ class Reconsiderer:
         assert isinstance(queued, QueuedGroup)
         by_uid = {each.uid: each for each in recorded}
         pods = [queued.members[each.uid] for each in sorted(recorded, key=lambda each: each.attempt)]
-        cluster, nominator = engine.cluster, engine.cluster.nominator
+        nominator = engine.cluster.nominator
         nominations = [(each.pod, nominator.nominated_node(each.pod.uid)) for each in pods]
+        attempts: list[_DryAttempt] = []
+
+        def begin(member: QueuedPod) -> Attempt:
+            attempts.append(self._begin(profile, member, by_uid[member.pod.uid]))
+            return attempts[-1]
+
         with engine.isolated():
-            _, outcomes = run_sync(
-                engine.decide_group(
-                    queued.root,
-                    pods,
-                    lambda each: self._begin(profile, each, by_uid[each.pod.uid]),
-                    GroupTrace(group.attempt),
-                    group.placement,
-                )
-            )
+            trace = GroupTrace(group.attempt)
+            _, outcomes = run_sync(engine.decide_group(queued.root, pods, begin, trace, group.placement))
             engine.current_search = None
-        for pod, node in reversed(nominations):
-            if pod.uid in cluster.assumed:
-                cluster.forget(pod.uid)
+            for attempt in reversed(attempts):
+                attempt.take_back()
+        for pod, node in nominations:
             if node:
                 nominator.nominate(pod, node)
         return {decision.uid: decision for outcome in outcomes for _, (decision, _) in outcome.results}
@@ -196,21 +197,42 @@ class Reconsiderer:
 
 
 class _DryAttempt(Attempt, kw_only=True):
-    """An attempt that ends where it would begin to change something."""
+    """An attempt that ends where it would begin to change something; the pod of a group may take its node for a while.
+
+    Of Reserve only built-in plugins are called then, so that the pods of a group do not share their devices.
+    """
 
     recorded: Decision
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._taken: tuple[CycleState, ScheduleResult] | None = None
 
     def take_node(self, search: Search, result: ScheduleResult) -> AttemptResult:
         return self.permit(search.state, result)
 
     def reserve(self, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
+        self._taken = state, result
+        for step in self.timed_profile.reserve:
+            status = step.call(state, self.pod, result.node) if step.name in IN_TREE_PLUGINS else None
+            if status is not None:
+                return self._roll_back(state, result, status)
         return None
 
     def permit(self, state: CycleState, result: ScheduleResult) -> AttemptResult:
         return self.decision(result), Failure(Status(Code.SUCCESS))
 
     def give_back(self, state: CycleState, result: ScheduleResult) -> None:
+        self._taken = None
+        for step in self.timed_profile.unreserve:
+            if step.name in IN_TREE_PLUGINS:
+                step.call(state, self.pod, result.node)
         self.cluster.forget(self.pod.uid)
+
+    def take_back(self) -> None:
+        """Undo Reserve and the assumption, if the pod has its node."""
+        if self._taken is not None:
+            self.give_back(*self._taken)
 
     def choose_preemption(self, answer: PostFilterAnswer) -> Failure:
         """Choose the victims that were chosen before, if they are among the best."""
@@ -225,6 +247,9 @@ class _DryAttempt(Attempt, kw_only=True):
 
 class _DryEngine(PodEngine):
     """An engine that chooses the recorded node if it is among the best."""
+
+    def find_node(self, attempt: Attempt, last: Search | None) -> Suspendable[tuple[Search, Outcome]]:
+        return super().find_node(attempt, None)  # the search before prefers the node of another pod
 
     def _new_search(self, attempt: Attempt, signature: Signature) -> Search:
         search = super()._new_search(attempt, signature)
