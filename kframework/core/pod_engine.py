@@ -27,7 +27,7 @@ from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import ExtenderClient, Suspendable, run_sync
+from kframework.core.cycle.suspendable import TURN, ExtenderClient, Suspendable, run_sync
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
@@ -301,10 +301,8 @@ class PodEngine(PodOutcomes):
 
     def _attempt(self, queued: QueuedPod) -> None:
         pod = queued.pod
-        if isinstance(queued, QueuedGroup) and len(queued.members) > PODS_PER_TURN:
+        if isinstance(queued, QueuedGroup):
             self.pending_cycle = self._group_cycle(queued)  # it gives turns to other tasks
-        elif isinstance(queued, QueuedGroup):
-            self._run(self._group_cycle(queued))
         elif pod.terminating:
             self._warn(queued, f"skip schedule deleting pod: {pod.key}")
             self.queue.done(pod.uid)
@@ -349,11 +347,13 @@ class PodEngine(PodOutcomes):
                 self.queue.put_back_group(queued, _SUCCESS)
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
-            begin = partial(self._begin_cycle, group=trace)
-            status, outcomes = yield from self.decide_group(root, pods, begin, trace)
+            status, outcomes = yield from self.decide_group(root, pods, partial(self._begin_cycle, group=trace), trace)
             self._bind_together(root, profile, outcomes)
-            for each, result in [each for outcome in outcomes for each in outcome.results]:
+            results = [result for outcome in outcomes for result in outcome.results]
+            for number, (each, result) in enumerate(results, 1):
                 self._apply_result(each, result)
+                if number % PODS_PER_TURN == 0:
+                    yield TURN
             self.queue.put_back_group(queued, status)
             for outcome in outcomes:
                 self._report_group(outcome.group, outcome.status)

@@ -20,6 +20,7 @@ from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import ExtenderSettings
+from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.cycle.records import (
     AccountObserver,
     Binding,
@@ -266,7 +267,9 @@ class Scheduler(Host, Generic[E]):
             while self._step():
                 if self.engine.pending_cycle is not None:
                     await run_async(self.engine.pending_cycle)
-                self._begin_bindings()
+                while self._begin_bindings():  # of a large group: other tasks run in between
+                    await asyncio.sleep(0)
+                    self.engine.apply_messages()
                 # Waiters for the end of a session run before the next one begins.
                 before, supposed = supposed, bool(self.engine.cluster.statements)
                 if perf_counter() - began >= self._slice or before > supposed:
@@ -348,9 +351,9 @@ class Scheduler(Host, Generic[E]):
                     _notify(observer, observer.on_decision, decision)
         self._reserved.append(run)
 
-    def _begin_bindings(self) -> None:
-        """Begin the binding cycles of the pods that the last step placed."""
-        while self._reserved:
+    def _begin_bindings(self) -> bool:
+        """Begin some binding cycles of the pods that the last step placed; return whether others are left."""
+        for _ in range(min(len(self._reserved), PODS_PER_TURN)):
             reservation = self._reserved.popleft()
             if isinstance(reservation, Run):
                 self._bind_reserved_run(reservation)
@@ -360,12 +363,12 @@ class Scheduler(Host, Generic[E]):
                 self._begin_binding(reservation)
             finally:
                 current_attempt.set(None)
+        return bool(self._reserved)
 
     def _bind_reserved_run(self, run: Run) -> None:
         """Bind the pods of a run together if the cluster can, else one by one."""
         if self._run_binder is None or not self.outbox.release_statuses(run):
             self.engine.bind_individually(run)
-            self._begin_bindings()
             return
         started = perf_counter_ns()
         refused = self._run_binder.bind_run(run)

@@ -26,6 +26,7 @@ from kframework.core.cycle.suspendable import TURN
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.objects.pod_groups import PodGroupSpec
+from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, with_gates
 
@@ -196,7 +197,25 @@ def test_large_gang_lets_other_tasks_run_in_its_cycle(monkeypatch: pytest.Monkey
     size = 2 * PODS_PER_TURN
     simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
     assert all(places(simulation).values())
-    assert len(turns) == 4  # twice in the walk, and twice in the end
+    # Before the walk, and twice in each of the walk, its conclusion, and what is done about it.
+    assert len(turns) == 7
+
+
+def test_bindings_of_a_large_gang_begin_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[int] = []
+    begin = Scheduler._begin_bindings
+
+    def noted(scheduler: Scheduler) -> bool:
+        before = len(scheduler._reserved)
+        more = begin(scheduler)
+        begun.append(before - len(scheduler._reserved))
+        return more
+
+    monkeypatch.setattr(Scheduler, "_begin_bindings", noted)
+    size = 2 * PODS_PER_TURN + 1
+    simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
+    assert all(places(simulation).values())
+    assert [number for number in begun if number] == [PODS_PER_TURN, PODS_PER_TURN, 1]
 
 
 def test_gang_whose_minimum_falls_is_tried_again() -> None:
