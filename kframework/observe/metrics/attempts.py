@@ -85,6 +85,11 @@ class AttemptMetrics(Observer, GroupObserver):
         self._group_searches: HistogramSeries[tuple[()]] = HistogramSeries(
             families.PODGROUP_SCHEDULING_ALGORITHM_DURATION, as_labels, scale=NANOSECONDS
         )
+        self._placements: CounterSeries[tuple[str]] = CounterSeries(families.GENERATED_PLACEMENTS, as_labels)
+        self._evaluated: CounterSeries[tuple[str, str]] = CounterSeries(families.PLACEMENT_EVALUATIONS, as_labels)
+        self._evaluation_durations: HistogramSeries[tuple[str, str]] = HistogramSeries(
+            families.PLACEMENT_EVALUATION_DURATION, as_labels, scale=NANOSECONDS
+        )
         #: All that is counted here: the attributes above.
         self.series: tuple[Series, ...] = tuple(vars(self).values())
         self._success_observers = _SuccessObservers(self._points)
@@ -122,7 +127,18 @@ class AttemptMetrics(Observer, GroupObserver):
         self._group_results[decision.outcome, decision.profile] += 1
         self._group_durations[decision.outcome, decision.profile].observe(decision.took)
         self._group_searches[()].observe(decision.searched)
+        if decision.timings and decision.timings[0][0] == "placement_generate":
+            self._observe_placements(decision)
         self._observe_points(decision.profile, decision.timings, _AFTER_SEARCH)
+
+    def _observe_placements(self, decision: GroupDecision) -> None:
+        if decision.trials:
+            self._placements[decision.profile,] += len(decision.trials)
+        for point, spent, code in decision.timings:
+            if point == "placement":
+                key = "feasible" if code is _SUCCESS else "infeasible", decision.profile
+                self._evaluated[key] += 1
+                self._evaluation_durations[key].observe(spent)
 
     def on_binding(self, binding: Binding) -> None:
         decision = self._binding.pop(binding.attempt, None)

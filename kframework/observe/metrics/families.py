@@ -91,6 +91,22 @@ PODGROUP_SCHEDULING_ALGORITHM_DURATION = _histogram(
     "[ALPHA] Duration of the search for nodes for the pods of a group.",
     buckets=_FROM_1MS,
 )
+GENERATED_PLACEMENTS = _counter(
+    "scheduler_generated_placements_total",
+    "[ALPHA] Placements that were generated for groups.",
+    ("profile",),
+)
+PLACEMENT_EVALUATIONS = _counter(
+    "scheduler_placement_evaluations_total",
+    "[ALPHA] Placements that were evaluated for groups: feasible if the group fits, else infeasible.",
+    ("result", "profile"),
+)
+PLACEMENT_EVALUATION_DURATION = _histogram(
+    "scheduler_placement_evaluation_duration_seconds",
+    "[ALPHA] Duration of the evaluation of one placement.",
+    ("result", "profile"),
+    buckets=_FROM_1MS,
+)
 FRAMEWORK_EXTENSION_POINT_DURATION = _histogram(
     "scheduler_framework_extension_point_duration_seconds",
     "[STABLE] Duration of all plugins of an extension point together.",
@@ -342,6 +358,9 @@ _STABILITIES: Mapping[str, tuple[str | None, str | None]] = MappingProxyType(
     {
         SCHEDULING_ALGORITHM_DURATION.name: ("ALPHA", "BETA"),
         PLUGIN_EXECUTION_DURATION.name: ("ALPHA", "BETA"),
+        GENERATED_PLACEMENTS.name: (None, "ALPHA"),
+        PLACEMENT_EVALUATIONS.name: (None, "ALPHA"),
+        PLACEMENT_EVALUATION_DURATION.name: (None, "ALPHA"),
         WORKLOAD_PREEMPTION_ATTEMPTS.name: (None, "ALPHA"),
         WORKLOAD_PREEMPTION_VICTIMS.name: (None, "ALPHA"),
         PREEMPTION_WORKLOAD_DISRUPTIONS.name: (None, "ALPHA"),

@@ -10,9 +10,9 @@ from kframework import Simulation
 from kframework.objects import ApiObject, LabelSelector, ObjectMeta, PodDisruptionBudget, PodDisruptionBudgetSpec
 from kframework.observe.metrics.engine_metrics import engine_series
 from kframework.observe.metrics.metrics import Metrics
-from kframework.testing import make_pod
+from kframework.testing import make_node, make_pod
 from tests.observe.metrics.exposition import samples, text
-from tests.support.groups import GROUPS, gang, members, nodes, on_nodes, whole
+from tests.support.groups import GROUPS, PLACEMENTS, gang, in_one, members, nodes, on_nodes, whole
 
 CLUSTER: tuple[ApiObject, ...] = (
     *nodes(1),
@@ -40,6 +40,24 @@ def test_attempts_of_groups_count_once_for_each_group() -> None:
     durations = "scheduler_podgroup_scheduling_attempt_duration_seconds_count"
     assert values[f'{durations}{{profile="default-scheduler",result="scheduled"}}'] == 1
     assert values["scheduler_podgroup_scheduling_algorithm_duration_seconds_count"] == 2
+
+
+def test_placements_are_counted_by_whether_the_group_fits() -> None:
+    metrics, profile = Metrics(), 'profile="default-scheduler"'
+    racks = [make_node(rack, cpu=cpu, labels={"rack": rack}) for rack, cpu in (("a", 3), ("b", 3), ("c", 1))]
+    objects = [*racks, in_one("rack", gang("g", 2)), *members("g", 2)]
+    with Simulation(objects, config=PLACEMENTS, observers=[metrics.attempts]) as simulation:
+        simulation.run(0.5)
+    values = samples(text(metrics.attempts.series))
+    assert values[f"scheduler_generated_placements_total{{{profile}}}"] == 3
+    for result, count in (("feasible", 2), ("infeasible", 1)):
+        labels = f'{{{profile},result="{result}"}}'
+        assert values[f"scheduler_placement_evaluations_total{labels}"] == count
+        assert values[f"scheduler_placement_evaluation_duration_seconds_count{labels}"] == count
+
+
+def test_metrics_of_placements_are_absent_without_the_gate() -> None:
+    assert not [name for name in measured() if "_placement" in name]
 
 
 def test_group_that_waits_for_victims_has_a_result_of_its_own_and_its_pods_preempt_nobody() -> None:
