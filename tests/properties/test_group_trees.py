@@ -42,11 +42,16 @@ class World:
 
     def nodes(self) -> list[Node]:
         return [
-            make_node(f"{block}{rack}-{number}", cpu=4, labels={"block": block, "rack": f"{block}{rack}"})
-            for block in "xy"
+            self.node(block, rack, number)
+            for block in "xy"[: self.random.randint(1, 2)]
             for rack in range(self.random.randint(1, 2))
             for number in range(self.random.randint(1, 3))
         ]
+
+    def node(self, block: str, rack: int, number: int) -> Node:
+        """Make a node in a rack, or in none by chance."""
+        labels = {"block": block, "rack": f"{block}{rack}"} if self.random.random() < 0.9 else {}
+        return make_node(f"{block}{rack}-{number}", cpu=4, labels=labels)
 
     def fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         if method == "bind" and self.simulation.seconds < TROUBLE and self.random.random() < 0.2:
@@ -56,7 +61,8 @@ class World:
     def run(self) -> None:
         for _ in range(TROUBLE):
             for _ in range(self.random.randint(0, 2)):
-                self.random.choice((self.new_tree, self.new_single, self.delete_pod, self.renew_group))()
+                happenings = (self.new_tree, self.new_single, self.delete_pod, self.renew_group, self.new_node)
+                self.random.choice(happenings)()
             self.simulation.run(1.0)
             self.watch()
             self.check_queue()
@@ -99,6 +105,11 @@ class World:
     def new_single(self) -> None:
         self.singles += 1
         self.simulation.create(peaceful(make_pod(f"single-{self.singles}", cpu=self.random.choice(("1", "2")))))
+
+    def new_node(self) -> None:
+        """Create a node of the first or of a new block, half of the times."""
+        if self.random.random() < 0.5:
+            self.simulation.create(self.node(self.random.choice("xz"), 0, len(self.simulation.objects(Node)) + 10))
 
     def delete_pod(self) -> None:
         names = sorted(pod.metadata.name for pod in self.simulation.objects(Pod))

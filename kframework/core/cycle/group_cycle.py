@@ -111,6 +111,8 @@ class GroupCycle:
         self._sign = sign
         self._search = search
         self._steps = 0
+        #: The plugins that rejected groups of the tree, in any placement.
+        self._rejectors: set[str] = set()
 
     def run(self, find_node: FindNode) -> Suspendable[list[GroupOutcome]]:
         """Place the tree; return what becomes of its PodGroups."""
@@ -153,6 +155,9 @@ class GroupCycle:
         if walk.status.code == Code.SUCCESS and not any(walk.placed()):
             walk.status = Status(Code.UNSCHEDULABLE, (UNSCHEDULABLE,))
         walk.settle()
+        if walk.status.is_rejected and isinstance(self._root, CompositePodGroup):
+            for pod in walk.pods():  # each group of the tree may be what the others wait for
+                pod.rejectors |= self._rejectors
         return walk
 
     # -- PodGroupPostFilter ------------------------------------------------------------------------------------------
@@ -241,7 +246,12 @@ class GroupCycle:
         yield from walk.run(find_node)
         walk.end_index = self._rotation.next_start_index
         self._trace.add_trial(walk.trial(self._name(group), placement))
+        self._add_rejector(walk.status)
         return walk
+
+    def _add_rejector(self, status: Status) -> None:
+        if status.is_rejected and status.plugin:
+            self._rejectors.add(status.plugin)
 
     def _choose(
         self,
@@ -258,6 +268,7 @@ class GroupCycle:
         for placement, count in zip(placements, counted, strict=True):
             if count is not None:
                 self._trace.add_trial(count.trial(self._name(group), placement.name))
+                self._add_rejector(count.status)
                 walks.append(count)
                 continue
             start.restore()
@@ -366,6 +377,7 @@ class GroupCycle:
     def _failed(self, group: GenericPodGroup, rows: Rows, status: Status) -> Walk:
         """Return a walk that has not begun, with this Status."""
         walk = self._walk(group, rows)
+        self._add_rejector(status)
         walk.status = status
         return walk
 

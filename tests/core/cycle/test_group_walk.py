@@ -257,3 +257,36 @@ def test_tree_whose_pods_cannot_be_reserved_again_fails() -> None:
     assert bound(simulation) == set()
     text = "failed to assume the subtree: 0/1 nodes are available: 1 not again."
     assert condition(simulation, "r") == ("False", "SchedulerError", text)
+
+
+def test_tree_waits_for_the_events_of_each_plugin_that_rejected_a_group_of_it() -> None:
+    leaves = [below("root", gang("a", 1)), in_one("rack", below("root", gang("b", 1)))]
+    simulation = simulate(*nodes(1), tree("root", 2), *leaves, *members("a", 1), *members("b", 1))
+    attempts = len(simulation.decisions)
+    simulation.run(60)
+    assert bound(simulation) == set() and len(simulation.decisions) == attempts
+    simulation.create(blocks(x1=1)[0])
+    simulation.run(20)
+    assert bound(simulation) == {"a-0", "b-0"}
+
+
+def test_late_group_below_a_scheduled_tree_waits_for_the_others_that_it_needs() -> None:
+    """The stages of upstream's integration test of groups that are added to a scheduled tree."""
+    simulation = simulate(*nodes(1, 20), tree("root"), below("root", basic("a")), *members("a", 2))
+    assert bound(simulation) == names("a", 2)
+    for created in (below("root", basic("b")), *members("b", 2)):
+        simulation.create(created)
+    simulation.run(1)
+    assert bound(simulation) == names("a", 2) | names("b", 2)
+    for created in (below("root", tree("sub", 2)), below("sub", basic("c")), *members("c", 2)):
+        simulation.create(created)
+    simulation.run(20)
+    attempts = len(simulation.decisions)
+    simulation.run(60)
+    assert bound(simulation) == names("a", 2) | names("b", 2) and len(simulation.decisions) == attempts
+    assert condition(simulation, "c")[:2] == ("False", "Unschedulable")
+    for created in (below("sub", basic("d")), *members("d", 2)):
+        simulation.create(created)
+    simulation.run(20)
+    assert bound(simulation) == set.union(*(names(name, 2) for name in "abcd"))
+    assert condition(simulation, "c") == condition(simulation, "d") == ("True", "Scheduled", "")
