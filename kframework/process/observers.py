@@ -81,7 +81,7 @@ class IgnoredGroups:
         condition = PodCondition(
             type="kframework.dev/GroupIgnored",
             status="True",
-            reason="NotSupported",
+            reason="FeatureGateDisabled",
             message=_IGNORED_GROUP,
             last_transition_time=rfc3339(scheduler.clock.now()),
         )

@@ -105,7 +105,7 @@ def test_pods_that_name_a_group_are_reported_once_each() -> None:
         events = [each.regarding.name for each in simulation.cluster.objects(Event) if each.reason == "GroupIgnored"]
         assert sorted(events) == ["in", "out"]
         conditions = {
-            pod.metadata.name: [each.message for each in pod.status.conditions if each.reason == "NotSupported"]
+            pod.metadata.name: [each.message for each in pod.status.conditions if each.reason == "FeatureGateDisabled"]
             for pod in simulation.cluster.objects(Pod)
         }
     message = (
