@@ -374,6 +374,7 @@ class PodEngineView(EngineView[PodEngine]):
             until=queue.backoff_expires_at(queued) if queue_name == "backoff" else None,
             node=self.engine.cluster.nominator.nominated_node(pod.uid),
             message=self._message(queued, queue_name),
+            group=pod.group if self.engine.cluster.feature_gates.has_pod_groups else "",
         )
 
     def _message(self, queued: QueuedPod, queue_name: str) -> str:

@@ -32,7 +32,8 @@ class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `created_at` is when it was created, `queued_at` when it last entered the queue, `until` when its backoff or its
     wait in Permit ends; seconds since 1970. `plugins` reject it, or delay it in this `hook` since `hook_since` if it is
-    being bound; if `held`, it is not tried before they admit it. `node` is its nominated or reserved node.
+    being bound; if `held`, it is not tried before they admit it. `node` is its nominated or reserved node, `group` the
+    PodGroup that it is tried with.
     """
 
     pod: str
@@ -49,6 +50,7 @@ class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str = ""
     hook: str = ""
     hook_since: float | None = None
+    group: str = ""
 
 
 class EngineExplanation(msgspec.Struct, frozen=True):

@@ -83,6 +83,7 @@ async def test_report_explains_waiting_pods(browser: Browser, address: str) -> N
 async def test_report_explains_a_group_in_a_few_lines(browser: Browser, group_address: str) -> None:
     async with browser.open(f"{group_address}#pod/default%2Fg-0") as tab:
         await tab.until("document.querySelector('dialog .help')")
+        assert "Unschedulable · group g" in (await tab.texts("#pods tr"))[0]
         assert "0/2 placements are available" not in await tab.text("dialog .pod-state")
         assert "0/2 placements are available" in await tab.text("dialog section:first-of-type .message")
         facts = await tab.texts("dialog section:first-of-type .facts > div")

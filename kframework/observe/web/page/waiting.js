@@ -56,7 +56,7 @@ function fillWaitingRow(row, pod) {
   const [queue, plugins] = held.children;
   set(queue, "data-queue", pod.queue);
   set(queue, "data-held", pod.held ?? false);
-  write(queue, queueName(pod.queue) + wait(pod));
+  write(queue, queueName(pod.queue) + wait(pod) + (pod.group ? ` · group ${pod.group}` : ""));
   write(plugins, (pod.plugins ?? []).map((plugin) => (pod.hook ? `in ${plugin}.${pod.hook} for ${span(now - pod.hook_since)}` : plugin)).join(", "));
   write(why, firstSentence(pod.message ?? ""));
   set(why, "title", pod.message);
