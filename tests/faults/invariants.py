@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
@@ -20,14 +21,14 @@ from kframework.objects.requests import allocatable, on_node_requests
 from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.scheduler import Scheduler
 from kframework.state.cluster import ClusterState
-from kframework.state.inbox import Message, Nominated
+from kframework.state.inbox import ActivateRequested, Message, Nominated
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Status
 from tests.faults.disruptive_plugins import RandomPermit, SecondPermit
 from tests.properties.expected_tables import ClusterObjects, expected_facts, node_facts, pod_facts
 from tests.support.evaluations import evaluate
 
-__all__ = ["ApiChecker", "EngineChecker", "leftovers", "pods_not_woken", "state_differences"]
+__all__ = ["ApiChecker", "EngineChecker", "groups_not_woken", "leftovers", "pods_not_woken", "state_differences"]
 
 K = TypeVar("K")
 
@@ -182,17 +183,27 @@ def leftovers(scheduler: Scheduler, books: EngineChecker) -> Iterator[str]:
 
 
 def pods_not_woken(engine: PodEngine) -> Iterator[str]:
-    """Name the pods that wait for an event though all plugins, asked again about the state as it is, let them pass.
-
-    A pod that was rejected on Permit waits for any event: it is not known which would help it.
-    """
+    """Name the pods that wait for an event though all plugins, asked again about the state as it is, let them pass."""
     for queued in list(engine.queue):
-        is_group = isinstance(queued, QueuedGroup)  # each pod may fit, but not all
-        if not is_group and not queued.rejectors & {plugin.name for plugin in (RandomPermit, SecondPermit)}:
+        if not isinstance(queued, QueuedGroup) and not _by_permit(queued):
             evaluation = run_to_end(evaluate(engine, queued.pod))
             if len(evaluation.feasible):
                 names = [evaluation.nodes[row].name for row in evaluation.feasible.tolist()]
                 yield f"{queued.pod.key} waits for {sorted(queued.rejectors)} though it fits on {names}"
+
+
+async def groups_not_woken(engine: PodEngine) -> list[str]:
+    """Name the groups that wait for an event though their pods are placed if they are tried again; this tries them."""
+    groups = [queued for queued in engine.queue if isinstance(queued, QueuedGroup) and not _by_permit(queued)]
+    engine.offer(ActivateRequested(tuple(group.pod.uid for group in groups)))
+    await asyncio.sleep(60.0)
+    placed = [group for group in groups if any(pod.uid in engine.cluster.pods for pod in group.pods)]
+    return [f"{group.pod.group} waited for {sorted(group.rejectors)} though it fitted" for group in placed]
+
+
+def _by_permit(queued: QueuedPod) -> bool:
+    """Return whether a pod was rejected on Permit, so that it waits for any event: it is not known which would help."""
+    return bool(queued.rejectors & {plugin.name for plugin in (RandomPermit, SecondPermit)})
 
 
 async def state_differences(scheduler: Scheduler, cluster: Cluster, books: EngineChecker) -> list[str]:

@@ -15,7 +15,7 @@ from kframework.observe.recording.writer import Recorder
 from tests.faults.device_invariants import DeviceChecker
 from tests.faults.disruptive_plugins import RandomErrors
 from tests.faults.groups import GroupChecker
-from tests.faults.invariants import EngineChecker, leftovers, pods_not_woken, state_differences
+from tests.faults.invariants import EngineChecker, groups_not_woken, leftovers, pods_not_woken, state_differences
 from tests.faults.run import FaultyRun, Report, Runnable
 from tests.faults.run import run as run_world
 from tests.faults.run_settings import PLUGINS, RunSettings, configuration
@@ -90,6 +90,7 @@ class PodRun(FaultyRun[PodEngine]):
             *self._device_books.problems,
             *self._device_books.leftovers(life.scheduler),
             *await state_differences(life.scheduler, life.client, self._books[-1]),
+            *await groups_not_woken(life.scheduler.engine),
         ]
 
     @property

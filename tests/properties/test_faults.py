@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from kframework.client.reflector import Reflector
-from kframework.core.cycle.group_walk import WalkedPod
 from kframework.core.cycle.results import Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.group_queue import GroupQueue
@@ -112,9 +111,6 @@ def alone(self: PodEngine, group: object, profile: object, results: object) -> N
 def lost(self: GroupQueue, key: object, member: object) -> None: ...
 
 
-def kept(self: WalkedPod) -> None: ...
-
-
 def always(self: GangScheduling, group: PodGroup, progress: GroupProgress) -> Status | None:
     return None
 
@@ -131,7 +127,6 @@ def always(self: GangScheduling, group: PodGroup, progress: GroupProgress) -> St
             "which needs",
         ),
         (GroupQueue, "_put_back_unbound", lost, "pod in the queue"),
-        (WalkedPod, "undo", kept, "is assumed and neither confirmed nor forgotten"),
     ],
 )
 def test_fault_planted_into_groups_is_detected(

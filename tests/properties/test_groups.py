@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from kframework import ClusterError, Simulation, Status
 from kframework.core.cycle.group_walk import WalkedPod
-from kframework.core.queue.group_queue import GroupQueue
+from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
+from kframework.core.queue.scheduling_queue import QueueingStrategy, SchedulingQueue
+from kframework.framework.events import ObservedEvent
 from kframework.in_memory.cluster import Fault
 from kframework.objects import (
     Affinity,
@@ -23,7 +25,7 @@ from kframework.objects import (
     PodGroup,
     TopologySpreadConstraint,
 )
-from kframework.state.pods import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing import make_pod
 from tests.support.groups import GROUPS, basic, gang, members, nodes
 from tests.support.scale import seeds
@@ -213,9 +215,24 @@ def lose_pods_whose_binding_failed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupQueue, "_put_back_unbound", lose)
 
 
+def let_rejected_groups_sleep(patch: pytest.MonkeyPatch) -> None:
+    strategy_of = SchedulingQueue._queueing_strategy
+
+    def skip(queue: SchedulingQueue, event: ObservedEvent, queued: QueuedPod, pod: PendingPod) -> QueueingStrategy:
+        sleeps = isinstance(queued, QueuedGroup) and not event.is_wildcard
+        return QueueingStrategy.SKIP if sleeps else strategy_of(queue, event, queued, pod)
+
+    patch.setattr(GroupQueue, "_queueing_strategy", skip)
+
+
 @pytest.mark.parametrize(
     "plant",
-    [keep_the_room_of_a_rejected_group, bind_whatever_fits, lose_pods_whose_binding_failed],
+    [
+        keep_the_room_of_a_rejected_group,
+        bind_whatever_fits,
+        lose_pods_whose_binding_failed,
+        let_rejected_groups_sleep,
+    ],
 )
 def test_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
