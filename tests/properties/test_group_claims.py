@@ -49,7 +49,11 @@ class ClaimWorld(World):
         if is_write and self.simulation.seconds < TROUBLE and self.random.random() < 0.2:
             status = self.random.choice((403, 409))
             return Fault(error=ClusterError("refused", status=status), delay=self.random.choice((0.0, 0.5)))
-        return super().fault(method, kind, namespace, name)
+        fault = super().fault(method, kind, namespace, name)
+        group = name.rpartition("-")[0]
+        if fault is not None and group in self.minimum:
+            self.minimum[group] = 1  # its other pods may be deleted before it is tried again
+        return fault
 
     def with_claims(self, group: PodGroup, pods: list[Pod]) -> tuple[PodGroup, list[Pod]]:
         """Let all pods share a claim, which may be one of the group, and some have one of their own too."""
@@ -79,8 +83,8 @@ class ClaimWorld(World):
 
     def on_pod(self, change: Change) -> None:
         """Check that a pod is bound to the node of its devices, and may use them."""
-        pod = change.new
-        if not isinstance(pod, Pod) or not change.binds:
+        old, pod = change.old, change.new
+        if not isinstance(pod, Pod) or not pod.spec.node_name or (isinstance(old, Pod) and old.spec.node_name):
             return
         names = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         for reference in pod.spec.resource_claims:

@@ -34,7 +34,7 @@ def claims_of(pod: PodInfo, claims: ObjectStore[ResourceClaim], gates: FeatureGa
 
     With DRAWorkloadResourceClaims, those of a template may belong to its PodGroup.
     """
-    group = pod.group if gates.has_group_claims else ""
+    group = pod.group if pod.group and gates.has_group_claims else ""
     claim_names = {each.name: each.resource_claim_name for each in pod.claim_statuses}
     result = []
     for reference in pod.spec.resource_claims:

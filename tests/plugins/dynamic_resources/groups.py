@@ -15,6 +15,9 @@ from tests.support.groups import claiming, members, with_gates
 
 #: The configurations in which groups have claims.
 CLAIMS = with_gates("GenericWorkload", "DRAWorkloadResourceClaims")
+CLAIMS_AND_TREES = with_gates(
+    "GenericWorkload", "DRAWorkloadResourceClaims", "TopologyAwareWorkloadScheduling", "CompositePodGroup"
+)
 CLAIMS_AND_PLACEMENTS = with_gates("GenericWorkload", "DRAWorkloadResourceClaims", "TopologyAwareWorkloadScheduling")
 
 

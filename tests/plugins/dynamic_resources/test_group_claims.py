@@ -6,6 +6,7 @@ from collections import Counter
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from kframework import ClusterError
 from kframework.config.configuration import Configuration
@@ -16,6 +17,7 @@ from tests.plugins.dynamic_resources.claiming import DRIVER, gpus
 from tests.plugins.dynamic_resources.groups import (
     CLAIMS,
     CLAIMS_AND_PLACEMENTS,
+    CLAIMS_AND_TREES,
     THE_GROUP,
     is_clean,
     messages,
@@ -28,7 +30,7 @@ from tests.plugins.dynamic_resources.groups import (
     users,
 )
 from tests.support.devices import claim, template, with_claim
-from tests.support.groups import GROUPS, basic, claiming, gang, in_one, members, nodes
+from tests.support.groups import GROUPS, basic, below, claiming, gang, in_one, members, nodes, tree
 
 # -- without claims of the group -----------------------------------------------------------------------------------
 
@@ -178,6 +180,24 @@ def test_two_groups_have_a_claim_each_from_one_template() -> None:
     simulation = simulate(*nodes(2), gpus("n0", "x"), gpus("n1", "y"), template(), *groups, *pods, *others)
     first, second = places(simulation)[:2], places(simulation)[2:]
     assert {*first, *second} == {"n0", "n1"} and len({*first}) == len({*second}) == 1
+
+
+def test_groups_of_a_tree_share_a_claim_that_is_reserved_for_each_of_them() -> None:
+    pods = {name: [with_claim(pod, claim="shared") for pod in members(name, 2)] for name in ("a", "b")}
+    groups = [below("root", owning(gang(name, 2), each)) for name, each in pods.items()]
+    objects = [*nodes(2), gpus("n1", "x"), claim(), tree("root", 2), *groups, *pods["a"], *pods["b"]]
+    simulation = simulate(*objects, config=CLAIMS_AND_TREES)
+    assert places(simulation) == ["n1"] * 4
+    assert users(simulation) == [("podgroups", "a"), ("podgroups", "b")] and is_clean(simulation)
+
+
+def test_gang_preempts_pods_on_the_node_of_its_shared_device() -> None:
+    pods = [replace(pod, spec=replace(pod.spec, priority=5)) for pod in team(2, cpu="2")]
+    small = [make_pod(f"small-{number}", cpu="4", node_name=f"n{number}") for number in range(3)]
+    objects = [*nodes(3), gpus("n1", "x"), claim(), owning(gang("g", 2, priority=5), pods), *small, *pods]
+    simulation = simulate(*objects, seconds=60)
+    assert [each.metadata.name for each in simulation.objects(Pod)] == ["small-0", "small-2", "g-0", "g-1"]
+    assert places(simulation)[-2:] == ["n1", "n1"] and is_clean(simulation)
 
 
 # -- failures ------------------------------------------------------------------------------------------------------
