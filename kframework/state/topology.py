@@ -66,7 +66,7 @@ class Topology(CodeColumn[str | None]):
     name any number of them.
     """
 
-    __slots__ = ("__weakref__", "_domains", "_empty", "code_capacity", "key", "sizes", "tally_owners")
+    __slots__ = ("__weakref__", "_domains", "_empty", "_positions", "code_capacity", "key", "sizes", "tally_owners")
 
     def __init__(self, key: str, empty: Column) -> None:
         super().__init__(0, None)
@@ -78,6 +78,8 @@ class Topology(CodeColumn[str | None]):
         #: The number of nodes in each domain.
         self.sizes: Tally = Tally(self.code_capacity)
         self._domains: NDArray[np.int64] | None = None
+        #: The node order, the positions in it sorted by domain, and where those of each domain begin.
+        self._positions: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]] | None = None
         #: The owners of tallies to keep current, as long as they live.
         self.tally_owners: WeakSet[TallyOwner] = WeakSet()
 
@@ -87,6 +89,15 @@ class Topology(CodeColumn[str | None]):
         if self._domains is None:
             self._domains = np.flatnonzero(self.sizes.values)
         return self._domains
+
+    def positions(self, code: int, order: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions in node order of the nodes in a domain."""
+        if self._positions is None or self._positions[0] is not order:
+            codes = self.values[order]
+            starts = np.concatenate(([0], np.bincount(codes, minlength=self.code_capacity).cumsum()))
+            self._positions = order, codes.argsort(kind="stable"), starts
+        _, positions, starts = self._positions
+        return positions[starts[code] : starts[code + 1]]
 
     def grow(self, capacity: int) -> None:
         if self._empty is None:
@@ -98,6 +109,7 @@ class Topology(CodeColumn[str | None]):
         code = super().code(value)
         if code == self.code_capacity:
             self.code_capacity *= 2
+            self._positions = None
             self.sizes.grow(self.code_capacity)
             for owner in self.tally_owners:
                 owner.domains(self).grow(self.code_capacity)
@@ -114,7 +126,7 @@ class Topology(CodeColumn[str | None]):
         self.cells[row] = new
         self.sizes.add(old, -1)
         self.sizes.add(new, 1)
-        self._domains = None
+        self._domains = self._positions = None
         for owner in self.tally_owners:
             amount = owner.on_row(row)
             if amount:
@@ -127,5 +139,5 @@ class Topology(CodeColumn[str | None]):
         for tally in (self.sizes, *(owner.domains(self) for owner in self.tally_owners)):
             tally.values[1 : len(used) + 1] = tally.values[used]
             tally.values[len(used) + 1 :] = 0
-        self._domains = None
+        self._domains = self._positions = None
         return used

@@ -29,6 +29,26 @@ def test_domains_are_the_values_that_nodes_have() -> None:
     assert tallied(topology, topology.sizes) == {"x": 1, "z": 1}
 
 
+def test_positions_of_a_domain_follow_labels_and_the_node_order() -> None:
+    state = ClusterState()
+
+    def nodes_in(value: str | None) -> list[str]:
+        topology, nodes = zone(state), state.nodes
+        positions = topology.positions(topology.code(value), nodes.order)
+        return [nodes[row].name for row in nodes.order[positions].tolist()]
+
+    for name, labels in (("a", {"zone": "x"}), ("b", {"zone": "y"}), ("c", {}), ("d", {"zone": "x"})):
+        state.put_node(node(name, labels=labels))
+    assert [nodes_in(value) for value in ("x", "y", None, "of no node")] == [["a", "d"], ["b"], ["c"], []]
+    state.put_node(node("b", labels={"zone": "x"}))
+    assert nodes_in("x") == ["a", "b", "d"]
+    state.remove_node("a")
+    assert nodes_in("x") == ["b", "d"]
+    for number in range(200):
+        zone(state).code(str(number))
+    assert nodes_in("199") == []
+
+
 def test_pods_move_to_another_domain_with_their_node() -> None:
     state = ClusterState()
     state.put_node(node("a", labels={"zone": "x"}))

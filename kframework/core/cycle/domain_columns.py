@@ -19,7 +19,6 @@ from kframework.framework.domain_limits import DomainLimit
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
-from kframework.state.topology import Topology
 from kframework.values.scores import Scores
 
 
@@ -58,16 +57,15 @@ class DomainColumns(AnswerColumns):
             return None
         # A node with other labels is in other domains.
         looked_at = rows if len(rows) <= FEW and self._node_log.read_new() == [] else None
-        turned = [
-            positions
-            for index, known in enumerate(before)
-            if (positions := self._find_turned(index, known, looked_at)) is not None
-        ]
-        if not turned and looked_at is not None:
+        turned = [self._find_turned(index, known, looked_at) for index, known in enumerate(before)]
+        for index, codes in enumerate(turned):
+            if codes:
+                self._combine_domains(index, codes)
+        if looked_at is None:
+            self._combine(self._nodes.positions[rows])
+        else:
             for row in rows:
                 self._combine_row(row)
-        else:
-            self._combine(np.concatenate((self._nodes.positions[rows], *turned)))
         return rows
 
     def _ask_limits(self, profile: Profile, state: CycleState, pod: PendingPod) -> None:
@@ -88,19 +86,17 @@ class DomainColumns(AnswerColumns):
                 self._fault = self.table.encode(step.order, status)
                 return
 
-    def _find_turned(
-        self, index: int, before: tuple[int, DomainLimit], rows: list[int] | None
-    ) -> NDArray[np.int64] | None:
-        """Look at the domains of these rows again, or at all; return the positions of nodes in those that changed."""
+    def _find_turned(self, index: int, before: tuple[int, DomainLimit], rows: list[int] | None) -> list[int]:
+        """Look at the domains of these rows again, or at all; return the codes of those that changed."""
         order, limit = self._limits[index]
-        topology, known = limit.topology, self._by_domain[index]
+        topology, known, turned = limit.topology, self._by_domain[index], list[int]()
         if rows is None or (order, limit) != before:
             column = self._by_domain[index] = _by_domain(order, limit)
-            if len(column.values) != len(known.values):
-                return np.arange(len(self._nodes))
-            changed = (column.values != known.values).nonzero()[0].tolist()
-            return self._find_nodes(topology, changed) if changed else None
-        turned: list[int] = []
+            if topology is not before[1].topology:
+                return [0, *topology.occupied.tolist()]
+            # Domains that are new since have only nodes that changed.
+            turned += (column.values[: len(known.values)] != known.values).nonzero()[0].tolist()
+            return turned
         for row in rows:
             code = topology.cells[row]
             pods = limit.tally.cells[code]
@@ -111,13 +107,7 @@ class DomainColumns(AnswerColumns):
                 # The only node of its domain is among the rows that changed.
                 if topology.sizes.cells[code] > 1:
                     turned.append(code)
-        return self._find_nodes(topology, turned) if turned else None
-
-    def _find_nodes(self, topology: Topology, codes: list[int]) -> NDArray[np.int64]:
-        """Return the positions of the nodes in these domains."""
-        chosen = np.zeros(topology.code_capacity, dtype=np.bool_)
-        chosen[codes] = True
-        return chosen[topology.values[self._nodes.order]].nonzero()[0]
+        return turned
 
     def _combine_row(self, row: int) -> None:
         position = int(self._nodes.positions[row])
@@ -132,14 +122,28 @@ class DomainColumns(AnswerColumns):
             self.passing[position] = rejection == PASS
             self.rejected += 1 if rejection != PASS else -1
 
+    def _combine_domains(self, index: int, codes: list[int]) -> None:
+        """Set the first rejection of the nodes in these domains of a limit."""
+        order, topology = self._nodes.order, self._limits[index][1].topology
+        by_code = [topology.positions(code, order) for code in codes]
+        positions = np.concatenate(by_code)
+        if len(self._limits) == 1:
+            self._set(positions, self._by_domain[index].values[codes].repeat([len(each) for each in by_code]))
+        else:
+            self._combine(positions)
+
     def _combine(self, positions: slice | NDArray[np.int64]) -> None:
         """Set the first rejection of the nodes at these positions."""
         rows = self._nodes.order[positions]
-        rejections: Scores = np.full(len(rows), self._fault)
+        by_domain: Scores = np.full(len(rows), self._fault)
         for (_, limit), column in zip(reversed(self._limits), reversed(self._by_domain), strict=True):
             mine = column.values[limit.topology.values[rows]]
-            rejections = np.where(mine != PASS, mine, rejections)
-        rejections = np.minimum(rejections, self._answers.rejections.values[positions])
+            by_domain = np.where(mine != PASS, mine, by_domain)
+        self._set(positions, by_domain)
+
+    def _set(self, positions: slice | NDArray[np.int64], by_domain: Scores) -> None:
+        """Set the rejections at these positions: by domain, or those of the other plugins if they come first."""
+        rejections = np.minimum(by_domain, self._answers.rejections.values[positions])
         self.rejections.values[positions] = rejections
         self.passing[positions] = rejections == PASS
         self.rejected: int = len(self.passing) - int(np.count_nonzero(self.passing))

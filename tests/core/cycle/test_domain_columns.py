@@ -166,6 +166,27 @@ def test_nodes_follow_their_labels_into_other_domains() -> None:
     assert isinstance(searching.run(pod), FitError) and cache.rejected == 2
 
 
+def test_limit_on_another_topology_is_looked_at_everywhere() -> None:
+    class Alternates(Racks):
+        name = "Alternates"
+        key = RACK
+
+        @hookimpl
+        def filter_domains(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Sequence[DomainLimit]:
+            return [DomainLimit(*nodes.pods_by_domain(self.key, "default", pod.labels), most=0)]
+
+    alternates = Alternates(Alternates.Args(), None)  # type: ignore[arg-type]  # needs no handle
+    searching = SearchFixture(build_profile(alternates), [node("a"), node("b"), node("c", "r2"), node("d", "r2")])
+    pod = searching.pending(make_pod(labels=WEB))
+    searching.cluster.put_pod(make_pod("p", labels=WEB, node_name="a"))
+    cache = columns(searching, pod)
+    assert cache.passing.tolist() == [False, False, True, True]
+    alternates.key = HOST
+    searching.cluster.put_pod(make_pod("other", node_name="d"))
+    searching.run(pod)
+    assert cache.passing.tolist() == [False, True, True, True]
+
+
 def test_plugin_that_fails_is_asked_again_after_the_next_change() -> None:
     racks = Racks(Racks.Args(), None)  # type: ignore[arg-type]  # needs no handle
     searching = SearchFixture(build_profile(racks), [node("a"), node("b", "r2")])
