@@ -178,7 +178,8 @@ class AnswerColumns:
         rows = self._log.read_new()
         if rows == []:
             return rows
-        if rows is None or len(self.table) > 2 * len(self._nodes) + 2 * FEW:
+        nodes = len(self.passing)
+        if rows is None or len(rows) > max(nodes, FEW) or len(self.table.statuses) > 2 * nodes + 2 * FEW:
             rows = None
             self._rebuilt += 1
             self.table.clear()
@@ -187,15 +188,11 @@ class AnswerColumns:
             for name, column in self.raw.items():
                 least, most = int(column.values.min(initial=0)), int(column.values.max(initial=0))
                 self.uniform[name] = least if least == most else None
-        elif len(rows) == 1:
-            self._ask_row(profile, state, pod, rows[0])
+        elif len(rows) <= FEW:
+            for row in dict.fromkeys(rows):
+                self._ask_row(profile, state, pod, row)
         else:
-            distinct = dict.fromkeys(rows)
-            if len(distinct) <= FEW:
-                for row in distinct:
-                    self._ask_row(profile, state, pod, row)
-            else:
-                self._ask_rows(profile, state, pod, np.fromiter(distinct, dtype=np.int64, count=len(distinct)))
+            self._ask_rows(profile, state, pod, np.fromiter(rows, dtype=np.int64, count=len(rows)))
         return rows
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
@@ -249,9 +246,10 @@ class AnswerColumns:
         for step in profile.matching_steps(self.filters):
             ask_filter_rows(step, state, pod, nodes, rows, rejections, self.table)
         self.rejections.values[positions] = rejections
-        self.passing[positions] = rejections == PASS
+        passes = rejections == PASS
+        self.passing[positions] = passes
         self.rejected = len(self.passing) - int(np.count_nonzero(self.passing))
-        found = (rejections == PASS).nonzero()[0]
+        found = passes.nonzero()[0]
         passing: Positions = slice(None) if len(found) == len(rows) else found
         if self.faults:
             for row in rows.tolist():

@@ -90,13 +90,16 @@ class Scoring(msgspec.Struct, eq=False):
         return totals
 
 
-def best_positions(totals: Scores, ties: NDArray[np.int64]) -> NDArray[np.int64] | list[int]:
-    """Return the positions of the best three totals, in the order of the search if equal; `ties` are the best ones."""
+def find_best(totals: Scores, ties: NDArray[np.int64]) -> list[tuple[int, int]]:
+    """Return the positions of the best three totals with these, in the order of the search if they are equal.
+
+    `ties` are the positions of the largest total.
+    """
     if len(ties) >= _BEST:
-        return ties[:_BEST]
-    rest, best = totals.copy(), list[int]()
+        return [(position, totals.item(position)) for position in ties[:_BEST].tolist()]
+    rest, best = totals.copy(), list[tuple[int, int]]()
     for _ in range(min(_BEST, len(rest))):
         position = int(rest.argmax())
-        best.append(position)
+        best.append((position, rest.item(position)))
         rest[position] = _LOWEST
     return best

@@ -31,7 +31,7 @@ from kframework.core.cycle.rejections import (
 )
 from kframework.core.cycle.results import FilterOutcome, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, find_first_passing, nodes_to_find, row_by_row
-from kframework.core.cycle.scoring import Scoring, best_positions
+from kframework.core.cycle.scoring import Scoring, find_best
 from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Suspendable, run_sync, wait_for
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
@@ -256,7 +256,8 @@ class Search:
             return None
         # The number of rows that the previous pod needed, plus an eighth, is mostly enough; scalar filters along the
         # rotation stop by themselves.
-        first = nodes if self.plan.fresh_scalar else min(max(2 * enough + 2, self.plan.evaluated[-1] * 9 // 8), nodes)
+        likely = self.plan.evaluated[-1] * 9 // 8 or 2 * enough
+        first = nodes if self.plan.fresh_scalar else min(likely + 2, nodes)
         filtered = self.run_filters(allowed, first, enough)
         while filtered.evaluated == len(rows := filtered.node_order) < nodes:
             # The number of rows needed at this pass rate, plus a quarter.
@@ -490,9 +491,7 @@ class Search:
         ties = (totals == score).nonzero()[0]
         number, feasible, by_row = len(ties), self.feasible, self.nodes.by_row
         chosen = ties.item(self.random.randrange(number) if number > 1 else 0)
-        positions = best_positions(totals, ties)
-        rows = zip(feasible[positions].tolist(), totals[positions].tolist(), strict=True)
-        best = tuple([(by_row[row].name, total) for row, total in rows])
+        best = tuple([(by_row[feasible.item(each)].name, total) for each, total in find_best(totals, ties)])
         return ScheduleResult(by_row[feasible.item(chosen)].name, score, number, self.evaluated, len(feasible), best)
 
     def _only_node(self) -> ScheduleResult:

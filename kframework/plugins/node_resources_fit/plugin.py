@@ -216,9 +216,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         return total // weights if scores is None else (2 * total + weights) // (2 * weights)  # the nearest, halves up
 
     @hookimpl
-    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
+    def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
         free, scores = self._strategy.free, self._strategy.scores
-        total = np.zeros_like(nodes.unschedulable.values[rows])
+        total: Weights = 0
         weights: Weights = 0
         for offered, requested, amount, weight in state[_SCORED]:
             room, counted = offered.values[rows], cast("Weights", weight)
@@ -229,9 +229,8 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
             if scores is not None:
                 score = scores[score]
                 counted = counted * (score > 0)
-            total += score * counted
-            weights = weights + counted
-        weights = np.maximum(weights, 1)
+            total, weights = total + score * counted, weights + counted
+        weights = max(weights, 1) if isinstance(weights, int) else np.maximum(weights, 1)
         return _divide(total, weights) if scores is None else _divide(2 * total + weights, 2 * weights)
 
     @hookimpl
@@ -346,9 +345,9 @@ class _Strategy(msgspec.Struct, frozen=True):
 Weights = int | NDArray[np.int64]
 
 
-def _divide(dividend: NDArray[np.int64], divisor: Weights) -> NDArray[np.int64]:
+def _divide(dividend: Weights, divisor: Weights) -> Weights:
     """Divide natural numbers, rounding down; the quotient is less than 256."""
-    if isinstance(divisor, np.ndarray) and divisor.max(initial=0) < _EXACT >> 8:
+    if isinstance(divisor, np.ndarray) and np.maximum.reduce(divisor, initial=0) < _EXACT >> 8:
         return (dividend / divisor).astype(np.int64)  # a fifth of the time that // takes
     return dividend // divisor
 
