@@ -97,7 +97,7 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
         for offered, requested, amount in state[_SCORED]:
             room, taken = offered.values[rows], requested.values[rows]
             is_offered.append(room > 0)
-            divisor = np.maximum(room, 1).astype(np.float64)
+            divisor = np.maximum(room, 1)
             before.append(np.minimum(taken / divisor, 1.0))
             after.append(np.minimum((taken + amount) / divisor, 1.0))
         return _score(_evenness_of_rows(before, is_offered), _evenness_of_rows(after, is_offered))

@@ -127,8 +127,9 @@ class PodInfo:
         self.on_node: Requests = self.template.on_node
         self.non_zero: tuple[int, int] = self.template.non_zero
         if reports_other_requests(pod):
-            self.on_node = tuple(on_node_requests(pod, interner.usage).items())
-            self.non_zero = non_zero_requests(pod, interner.usage)
+            actual = tuple(on_node_requests(pod, interner.usage).items()), non_zero_requests(pod, interner.usage)
+            if actual != (self.on_node, self.non_zero):
+                self.on_node, self.non_zero = actual
 
     def with_status(self, status: PodStatus) -> PodInfo:
         """Return the pod with another status, which reports no resources; itself if nothing relevant changed."""
@@ -178,7 +179,7 @@ class PodInfo:
     @property
     def is_resized(self) -> bool:
         """Whether the pod uses other amounts than those of its template."""
-        return (self.on_node, self.non_zero) != (self.template.on_node, self.template.non_zero)
+        return self.non_zero is not self.template.non_zero  # both are set together
 
     def has_same_requests(self, other: PodInfo) -> bool:
         """Return whether the pod uses the same amounts as another; their labels may count differently."""

@@ -137,7 +137,8 @@ class WorkloadRun(RunObserver, Observer):
     def _changed(self, change: Change) -> None:
         old, new = change.old, change.new
         self._pods += (old is None) - (new is None)
-        was, now = (isinstance(each, Pod) and bool(each.spec.node_name) for each in (old, new))
+        was = isinstance(old, Pod) and old.spec.node_name != ""
+        now = isinstance(new, Pod) and new.spec.node_name != ""
         if was != now:
             namespace = change.subject.metadata.namespace
             self._scheduled[namespace] += now - was
