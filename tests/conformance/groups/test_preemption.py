@@ -209,6 +209,15 @@ def test_pods_of_a_budget_are_spared() -> None:
     story.expect(scheduled="low-1 low-2 high-1 high-2")
 
 
+@pytest.mark.parametrize(("all_at_once", "left"), [(True, ""), (False, "v2")])
+def test_pod_without_a_group_preempts_a_whole_group_if_that_wants_it(all_at_once: bool, left: str) -> None:
+    """In 1.36 only groups took whole groups for one victim."""
+    story = Story(*nodes(1, 1), group("v", 2, 50, all_at_once=all_at_once), *on("v1", "v2", of="v", priority=50))
+    story.create(*pods("high", priority=100, node_selector={HOSTNAME: "node1"}))
+    story.expect(scheduled=f"high {left}")
+    assert story.victims() == {"v1", "v2"} - {left}
+
+
 # -- rules between pods ---------------------------------------------------------------------------------------------
 
 EXISTS = LabelSelector(match_expressions=(LabelSelectorRequirement(key="app", operator="Exists"),))

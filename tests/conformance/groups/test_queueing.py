@@ -120,6 +120,17 @@ def test_pod_that_comes_during_the_cycle_of_its_group_is_tried_next(
     story.expect(scheduled="p1 p2 p3")
 
 
+@EITHER
+def test_event_during_the_cycle_of_a_group_counts_for_it(of: PodGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    """kube-scheduler forgets it, and finds out when it tries the group again after a backoff: a difference."""
+    script: dict[str, Callable[[], object]] = {}
+    monkeypatch.setattr(Interferes, "on_pre_filter", script)
+    story = Story(node("node", 1), of, config=CONFIG, plugins=[Interferes])
+    script["p2" if of is BASIC else "p1"] = lambda: story.simulation.create(NODE_2)
+    story.create(P1, P2)
+    story.expect(scheduled="p1 p2")
+
+
 @pytest.mark.parametrize(
     ("of", "members", "room"),
     [
