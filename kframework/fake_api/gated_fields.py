@@ -40,7 +40,10 @@ def drop_disabled_fields(data: Data, old: Data, gates: FeatureGates) -> Data:
     """Return an object without new fields whose gate is off; `old` is the object before, empty for a new one."""
     kind = str(data["apiVersion"]), str(data["kind"])
     if kind[0].startswith(_GROUPS):
-        return change_at(data, ("spec",), partial(_drop_group_fields, old=mapping(old, "spec"), gates=gates))
+        data = change_at(data, ("spec",), partial(_drop_group_fields, old=mapping(old, "spec"), gates=gates))
+        if gates.is_enabled("DRAWorkloadResourceClaims") or entries(old, "spec.resourceClaims"):
+            return data
+        return _drop(data, old, ("status",), "resourceClaimStatuses")
     if (path := _POD_SPECS.get(kind)) and not gates.is_enabled("GenericWorkload"):
         without = _drop(data, old, path, "schedulingGroup")
         # A plugin may serve pod groups of its own.

@@ -75,6 +75,14 @@ async def test_field_of_a_group_needs_its_gate(field: str, value: Any, gates: di
     assert created["spec"].get(field) == (value if on else None)
 
 
+async def test_claims_in_the_status_of_a_group_need_their_gate() -> None:
+    api = LocalApi(gates=GROUPED)
+    await api.call("POST", GROUPS, {"metadata": {"name": "g"}, "spec": GANG})
+    status = {"resourceClaimStatuses": [{"name": "gpu", "resourceClaimName": "g-gpu"}]}
+    patched = await api.call("PATCH", f"{GROUPS}/g/status", {"status": status}, content_type=MERGE)
+    assert "resourceClaimStatuses" not in patched.get("status", {})
+
+
 @pytest.mark.parametrize("on", [False, True])
 async def test_field_of_a_template_needs_its_gate(on: bool) -> None:
     api = LocalApi(gates=GROUPED | {"PodGroupPreemptionPolicy": on})
