@@ -10,14 +10,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from kframework.capacity.fit_result import Copies, DisplacedPod, FitResult, Obstacle, PodPlace
-from kframework.capacity.workload import Origins, Workload, at_rest
+from kframework.capacity.workload import Origins, Workload, at_rest, pod_key
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.explain.explanation import Explanation
 from kframework.framework.plugin import Plugin
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.recreation import Recreation
-from kframework.objects import ApiObject
+from kframework.objects import ApiObject, Pod
 from kframework.simulation.controllers import STANDARD_CONTROLLERS, Controller
 from kframework.simulation.simulation import Simulation
 
@@ -42,15 +42,15 @@ def fit(
     """
     controllers = (*STANDARD_CONTROLLERS, _recreation)
     with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
-        return _FitTrial(simulation, Workload(workload)).run(copies)
+        return FitTrial(simulation.run(), Workload(workload)).run(copies)
 
 
 def _recreation(cluster: MemoryCluster, clock: object) -> Controller:
     return Recreation(cluster)
 
 
-class _FitTrial:
-    """A workload that is scheduled in a simulation."""
+class FitTrial:
+    """A workload that is scheduled in a simulation of its cluster."""
 
     def __init__(self, simulation: Simulation[PodEngine], workload: Workload) -> None:
         self._simulation = simulation
@@ -58,8 +58,9 @@ class _FitTrial:
         self._origins = Origins()
 
     def run(self, copies: int) -> FitResult:
-        simulation = self._simulation.run()
-        preempted = len(simulation.result.preemptions)
+        """Create the workload and copies of it, and return what becomes of them."""
+        simulation = self._simulation
+        preempted = len(simulation.preemptions)
         self._origins.add(self._workload.create(simulation), 1)
         pods = tuple(self._places(simulation.run()))
         stuck = next((each for each in pods if not each.node), None)
@@ -74,23 +75,21 @@ class _FitTrial:
         )
 
     def _places(self, simulation: Simulation[PodEngine]) -> Iterator[PodPlace]:
-        messages = {outcome.pod: outcome.message for outcome in simulation.outcomes}
         for _, pod in self._origins.pods(simulation):
-            key = f"{pod.metadata.namespace}/{pod.metadata.name}"
-            yield PodPlace(key, pod.spec.node_name, messages[key])
+            yield PodPlace(pod_key(pod), pod.spec.node_name, "" if pod.spec.node_name else _message(pod))
 
     def _evicted(self, preempted: int) -> Iterator[DisplacedPod]:
         """Yield the victims of the attempts after the first `preempted` ones that had any."""
-        outcomes = {outcome.pod: outcome for outcome in self._simulation.outcomes}
-        for decision in self._simulation.result.preemptions[preempted:]:
+        for decision in self._simulation.preemptions[preempted:]:
             for victim in decision.victims:
-                again = outcomes.get(victim)
+                namespace, _, name = victim.partition("/")
+                again = self._simulation.cluster.find(Pod, name, namespace)
                 yield DisplacedPod(
                     pod=victim,
                     evicted_for=decision.pod,
                     was_on=decision.nominated or "",
-                    node="" if again is None else again.node or "",
-                    message="" if again is None else again.message,
+                    node="" if again is None else again.spec.node_name,
+                    message="" if again is None or again.spec.node_name else _message(again),
                 )
 
     def _obstacle(self, stuck: PodPlace) -> Obstacle:
@@ -98,7 +97,7 @@ class _FitTrial:
         group = explanation.group
         return Obstacle(
             pod=stuck.pod,
-            message=stuck.message or explanation.assessment.message,
+            message=stuck.message or _gate(explanation) or explanation.assessment.message,
             reasons=dict(explanation.assessment.reasons),
             remedies=explanation.remedies if group is None else group.remedies,
         )
@@ -120,3 +119,13 @@ class _FitTrial:
         assessment = self._simulation.explain(stuck.pod).explanation.assessment
         message = assessment.message or stuck.message
         return Copies(fit=whole, tried=tried, message=message, reasons=dict(assessment.reasons))
+
+
+def _gate(explanation: Explanation) -> str:
+    return "" if explanation.waiting is None else explanation.waiting.why
+
+
+def _message(pod: Pod) -> str:
+    """Return why a pod has no node, "" if it was not tried."""
+    conditions = (each for each in pod.status.conditions if each.type == "PodScheduled" and each.status == "False")
+    return next((each.message for each in conditions), "")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from kframework.capacity.drain import Drainer, is_movable
 from kframework.capacity.estimate import estimate_nodes
 from kframework.capacity.fit_result import PodPlace
-from kframework.capacity.workload import Workload, at_rest
+from kframework.capacity.workload import Workload, at_rest, pod_key
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.errors import InputError
@@ -81,7 +81,7 @@ def plan_nodes(
     controllers = (*STANDARD_CONTROLLERS, *drainer.controllers)
     with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
         list(Workload(workload).create(simulation.run()))
-        return _Planner(simulation.run(), drainer, shapes).plan()
+        return NodePlanner(simulation.run(), drainer, shapes).plan()
 
 
 def plan_removal(
@@ -97,7 +97,7 @@ def plan_removal(
     with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
         simulation.run()
         prices = {node.metadata.name: _price(node) for node in simulation.objects(Node)}
-        before = {_key(pod): pod.spec.node_name for pod in simulation.objects(Pod)}
+        before = {pod_key(pod): pod.spec.node_name for pod in simulation.objects(Pod)}
         emptying = _Emptying(simulation, drainer)
         nodes = list[str]()
         for name in _emptiest_first(simulation, [*prices]):
@@ -106,7 +106,9 @@ def plan_removal(
             if emptying.try_empty(name):
                 nodes.append(name)
         moved = [
-            PodPlace(_key(pod), pod.spec.node_name) for pod in simulation.objects(Pod) if before[_key(pod)] in nodes
+            PodPlace(pod_key(pod), pod.spec.node_name)
+            for pod in simulation.objects(Pod)
+            if before[pod_key(pod)] in nodes
         ]
     return RemovalPlan(nodes=tuple(nodes), moved=tuple(moved), price=sum(prices[name] for name in nodes))
 
@@ -134,10 +136,10 @@ class _Emptying:
         return False
 
     def _pending(self) -> set[str]:
-        return {_key(pod) for pod in self._simulation.objects(Pod) if not pod.spec.node_name}
+        return {pod_key(pod) for pod in self._simulation.objects(Pod) if not pod.spec.node_name}
 
 
-class _Planner:
+class NodePlanner:
     """Adds nodes to a simulation until no pod is pending, or none of the shapes helps."""
 
     def __init__(self, simulation: Simulation[PodEngine], drainer: Drainer, shapes: Sequence[Node]) -> None:
@@ -151,6 +153,7 @@ class _Planner:
         self._useless: set[tuple[PodTemplate, int]] = set()
 
     def plan(self) -> NodePlan:
+        """Add nodes, remove those that are not needed, and prove the rest."""
         count, margin = len(self._pending()), 1
         self._add_nodes(margin)
         self._remove_unneeded()
@@ -259,7 +262,3 @@ def _emptiest_first(simulation: Simulation[PodEngine], names: Iterable[str]) -> 
         return max(requested / max(offered, 1) for requested, offered in amounts)
 
     return sorted(names, key=share)
-
-
-def _key(pod: Pod) -> str:
-    return f"{pod.metadata.namespace}/{pod.metadata.name}"

@@ -115,6 +115,10 @@ class Origins:
                 self._copies[metadata.uid] = self._copies[owner.uid]
 
 
+def pod_key(pod: Pod) -> str:
+    return f"{pod.metadata.namespace}/{pod.metadata.name}"
+
+
 def at_rest(objects: Iterable[ApiObject]) -> Sequence[ApiObject]:
     """Return a cluster in which no time passes: nothing ends, fails or arrives, and no job starts by the clock."""
     return [_at_rest(each) for each in read_timetable(objects).initial if not isinstance(each, CronJob)]

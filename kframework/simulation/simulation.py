@@ -252,6 +252,11 @@ class Simulation(Generic[E]):
         return decisions_table(self._records.decisions, self.started_at)
 
     @property
+    def preemptions(self) -> Sequence[Decision]:
+        """The attempts that chose victims, in order."""
+        return self._records.preemptions
+
+    @property
     def bindings(self) -> Table[Binding]:
         """Every binding cycle that has ended, in order."""
         return bindings_table(self._records.bindings, self.started_at)
