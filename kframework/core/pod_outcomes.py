@@ -276,6 +276,10 @@ class PodOutcomes(Engine):
     def _record_scheduled(self, profile: Profile, pod: PodInfo, node_name: str) -> None:
         self.host.record(PodEvent(profile.name, pod, "Scheduled", "Binding", bound_note(pod, node_name)))
 
+    def _is_needed(self, pod: PendingPod) -> bool:
+        """Return whether the others of its group wait for this pod, which may be tried again."""
+        return bool(pod.group) and isinstance(self.queue, GroupQueue) and self.queue.policy.run_pre_enqueue(pod) is None
+
     def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
         """Undo a reservation and requeue the pod, in kube-scheduler's order."""
         pod, queued = reservation.pod, reservation.queued
@@ -288,8 +292,8 @@ class PodOutcomes(Engine):
         is_freed = pod.uid not in self.cluster.pods
         if is_freed and not status.is_rejected:
             self.handlers.on_event(freed)
-        # The others of its group need it: it keeps its room for the next attempt, unless a plugin rejected the node.
-        keeps_room = is_freed and not status.is_rejected and pod.group and isinstance(self.queue, GroupQueue)
+        # It keeps its room for the next attempt, unless a plugin rejected the node.
+        keeps_room = is_freed and not status.is_rejected and self._is_needed(pod)
         self.failed(queued, status, reservation.node_name if keeps_room else "")
         if is_freed and status.is_rejected:
             self.handlers.on_event(freed, lambda other: other.uid != pod.uid)

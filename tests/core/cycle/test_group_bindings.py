@@ -289,10 +289,29 @@ def test_gang_that_loses_a_pod_while_it_is_prepared_gives_its_room_back(run: Cal
     simulation.delete(Pod, "g-1")
     simulation.run(20)
     assert bound(simulation) == []
-    simulation.create(make_pod("other", cpu="3"))
     simulation.create(members("g", 4, cpu="3")[3])
     simulation.run(30)
     assert bound(simulation) == ["g-0", "g-2", "g-3"]
+
+
+def test_gang_without_its_minimum_keeps_no_room(run: Callable[..., Simulation]) -> None:
+    simulation = run({("pre_bind", "g-1"): 5.0}, *GANG)
+    simulation.delete(Pod, "g-1")
+    simulation.run(20)
+    for number in range(3):
+        simulation.create(make_pod(f"other-{number}", cpu="3"))
+    simulation.run(30)
+    assert bound(simulation) == ["other-0", "other-1", "other-2"]
+
+
+def test_gang_of_which_a_ready_pod_is_preempted_is_not_bound_in_part(run: Callable[..., Simulation]) -> None:
+    simulation = run({("pre_bind", "g-1"): 5.0}, *GANG)
+    simulation.create(make_pod("high", cpu="3", priority=10))
+    for _ in range(30):
+        simulation.run(0.5)
+        assert set(bound(simulation)) <= {"high"}
+    assert bound(simulation) == ["high"]
+    assert not simulation.scheduler.engine.cluster.assumed
 
 
 def test_late_pod_of_a_gang_does_not_wait_for_bindings_that_are_under_way(run: Callable[..., Simulation]) -> None:
