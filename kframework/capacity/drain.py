@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 from kframework.client.transitions import has_ended
+from kframework.core.pod_engine import PodEngine
 from kframework.errors import ClusterError, InputError, nearest_name
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import MemoryController
@@ -96,14 +97,17 @@ class Drainer:
         self._evictions = Evictions(cluster)
         return self._evictions
 
-    def drain(self, simulation: Simulation, nodes: Collection[str]) -> None:
+    def drain(self, simulation: Simulation[PodEngine], nodes: Collection[str]) -> None:
         """Cordon nodes, and begin to evict their pods; InputError for an unknown node."""
-        names = [node.metadata.name for node in simulation.objects(Node)]
+        table, cluster = simulation.scheduler.engine.cluster.nodes, simulation.cluster
         for name in nodes:
-            if name not in names:
-                raise InputError(f"there is no node {name!r} to drain", nearest=nearest_name(name, names))
+            node = table.find(name)
+            if node is None:
+                nearest = nearest_name(name, [each.metadata.name for each in simulation.objects(Node)])
+                raise InputError(f"there is no node {name!r} to drain", nearest=nearest)
             simulation.patch(Node, name, {"spec": {"unschedulable": True}})
-        self._evictions.begin(pod for pod in simulation.objects(Pod) if pod.spec.node_name in nodes and is_movable(pod))
+            pods = [cluster.read(Pod, each.name, each.namespace) for each in node.pods]
+            self._evictions.begin(filter(is_movable, pods))
 
     def evict(self, simulation: Simulation, selector: Selector) -> None:
         """Begin to evict the pods on nodes that a selector selects."""

@@ -136,7 +136,7 @@ class _Emptying:
         return False
 
     def _pending(self) -> set[str]:
-        return {pod_key(pod) for pod in self._simulation.objects(Pod) if not pod.spec.node_name}
+        return {pod.key for pod in self._simulation.scheduler.engine.handlers.pending.values()}
 
 
 class NodePlanner:
