@@ -175,3 +175,40 @@ def test_decisions_that_are_not_repeated_are_reported(run: Command, tmp_path: Pa
         "notice: not repeated: PreEnqueue of gated pods: default/huge",
         f"1 attempt replayed with {packed}: 1 not repeated",
     ]
+
+
+GANG = """
+---
+apiVersion: scheduling.k8s.io/v1beta1
+kind: PodGroup
+metadata: {name: red, namespace: shop}
+spec: {schedulingPolicy: {gang: {minCount: 2}}}
+---
+apiVersion: v1
+kind: PodList
+items:
+- metadata: {name: red-0, namespace: shop}
+  spec: &red {schedulingGroup: {podGroupName: red}, containers: [{name: c, resources: {requests: {cpu: "3"}}}]}
+- metadata: {name: red-1, namespace: shop}
+  spec: *red
+"""
+
+GATES = """---
+apiVersion: kframework.dev/v1
+kind: KFrameworkConfiguration
+featureGates: {GenericWorkload: true}
+"""
+
+
+def test_groups_are_replayed_compared_and_reported(run: Command, packed: Path, tmp_path: Path) -> None:
+    file, report = tmp_path / "groups.rec", tmp_path / "report.html"
+    on = ("--feature-gates", "GenericWorkload=true")
+    assert run("simulate", "-f", "-", "--record", file, *on, stdin=CLUSTER + GANG).code == 0
+    done = run("replay", file, "--report", report)
+    assert done.errors == ["4 attempts and 1 group replayed with the recorded configuration: all the same"]
+    assert "shop/red" in report.read_text()
+    packed.write_text(PACKED + GATES)
+    done = run("replay", file, "--config", packed)
+    assert done.code == 0
+    assert done.errors[-1].startswith("4 attempts and 1 group replayed with ")
+    assert "shop/red-0" in done.out

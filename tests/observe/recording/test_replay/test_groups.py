@@ -35,7 +35,7 @@ from kframework.observe.recording.replay import Replay, follow, replay
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.recording import Recording
 from kframework.testing import make_node, make_pod
-from tests.faults.recording_lines import lines_of
+from tests.faults.recording_lines import Line, changed, lines_of, nth
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus
 from tests.plugins.dynamic_resources.groups import CLAIMS, owning, team
 from tests.support.devices import claim
@@ -76,6 +76,18 @@ def recording(tmp_path: Path) -> Path:
 def test_groups_are_replayed_alike(recording: Path) -> None:
     result = replay(recording, Registry.from_installed())
     assert result.difference is None and result.attempts > 10
+
+
+def test_other_decision_on_a_group_is_a_difference_and_measured_times_are_none(recording: Path, tmp_path: Path) -> None:
+    def other(lines: list[Line]) -> None:
+        for line in lines:
+            if line.get("what") == "GroupDecision":
+                line["with"] |= {"started": 0, "timings": [], "took": 1}
+        lines[nth(lines, "GroupDecision", 2)]["with"]["message"] = "no"
+
+    difference = replay(changed(recording, tmp_path / "changed", other)).difference
+    assert difference is not None
+    assert str(difference).partition(": ")[2].startswith("group default/a got message ")
 
 
 def test_cycle_of_a_large_group_is_recorded_and_replayed_whole(tmp_path: Path) -> None:
