@@ -22,6 +22,7 @@ from kframework.objects import (
     OwnerReference,
     Pod,
     PodDisruptionBudget,
+    PodGroup,
     ResourceSlice,
     StorageClass,
     kind_of,
@@ -159,8 +160,9 @@ def test_built_in_plugins_read_exactly_the_kinds_they_watch(monkeypatch: pytest.
     watched = {plugin.name: {watch.kind for watch in plugin.watches} for plugin in result.plugins.values()}
     # The budgets, and the pods that it sends away, are looked at by the evaluator.
     assert watched.pop("DefaultPreemption") == {PodDisruptionBudget, Pod}
-    # Slices and rules are looked at once a pod has claims; of pods it only writes the status.
-    assert watched["DynamicResources"] - Noting.looked_at["DynamicResources"] == {DeviceTaintRule, ResourceSlice, Pod}
+    # Slices, rules and groups are looked at once a pod has claims; of pods it only writes the status.
+    unread = watched["DynamicResources"] - Noting.looked_at["DynamicResources"]
+    assert unread == {DeviceTaintRule, ResourceSlice, PodGroup, Pod}
     del watched["DynamicResources"], Noting.looked_at["DynamicResources"]
     assert {name: kinds for name, kinds in watched.items() if kinds} == Noting.looked_at
 

@@ -191,6 +191,19 @@ def test_groups_of_a_tree_share_a_claim_that_is_reserved_for_each_of_them() -> N
     assert users(simulation) == [("podgroups", "a"), ("podgroups", "b")] and is_clean(simulation)
 
 
+@pytest.mark.parametrize(("enough", "bound"), [(1, "n1"), (2, None)])
+def test_group_of_a_tree_without_room_gives_its_device_to_another_one(enough: int, bound: str | None) -> None:
+    pods = {
+        name: [with_claim(pod, claim=f"of-{name}") for pod in members(name, 2, cpu=cpu)]
+        for name, cpu in {"a": "3", "b": "1"}.items()
+    }
+    groups = [below("root", owning(gang(name, 2), each)) for name, each in pods.items()]
+    objects = [gpus("n1", "x"), claim("of-a"), claim("of-b"), tree("root", enough), *groups, *pods["a"], *pods["b"]]
+    simulation = simulate(*nodes(2), *objects, config=CLAIMS_AND_TREES)
+    assert places(simulation) == [None, None, bound, bound]
+    assert is_clean(simulation)
+
+
 def test_gang_preempts_pods_on_the_node_of_its_shared_device() -> None:
     pods = [replace(pod, spec=replace(pod.spec, priority=5)) for pod in team(2, cpu="2")]
     small = [make_pod(f"small-{number}", cpu="4", node_name=f"n{number}") for number in range(3)]
