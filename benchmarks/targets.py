@@ -154,6 +154,11 @@ def _simulate(scale: Scale) -> float:
     return min(whole_commands.simulate(scale.nodes, scale.pods).seconds for _ in range(scale.rounds))
 
 
+def _simulate_trace(scale: Scale) -> float:
+    nodes, pods = scale.nodes * 6 // 25, scale.pods * 2 // 5
+    return min(whole_commands.simulate_trace(nodes, pods).seconds for _ in range(scale.rounds))
+
+
 @cache
 def _many(scale: Scale) -> whole_commands.SimulationCost:
     return whole_commands.simulate(scale.nodes, scale.many_pods)
@@ -235,6 +240,7 @@ ROWS = (
     Row("simulate", "simulate, 20,000 pods, start to exit", at_most(3.4, "s"), _simulate),
     Row("simulate-many", "simulate, 100,000 pods", at_most(16, "s"), lambda scale: _many(scale).seconds),
     Row("simulate-memory", "simulate, 100,000 pods, peak memory", at_most(650, "MB"), lambda scale: _many(scale).mb),
+    Row("simulate-trace", "simulate, a trace: an hour, 1,200 nodes, 8,000 pods", at_most(10, "s"), _simulate_trace),
     Row("run", "run, 20,000 pods: first binding", at_most(1, "s"), lambda scale: _run(scale).first_binding),
     Row("run-memory", "run, 20,000 pods bound: memory", at_most(150, "MB"), lambda scale: _run(scale).mb),
     Row("fake-api", "fake-api, start to first answer", at_most(0.5, "s"), _first_answer),

@@ -8,13 +8,17 @@ import re
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import log
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from time import perf_counter
 from urllib.request import urlopen
+
+from kframework.simulation.cluster_traces.cluster import Period, TraceNode, TracePod, create_objects
 
 _KIB, _MB = 1024, 1e6
 
@@ -49,9 +53,19 @@ class Run:
 def simulate(nodes: int, pods: int) -> SimulationCost:
     """Simulate a cluster of this size."""
     with cluster_file(nodes, pods) as cluster:
-        command = _kframework("simulate", "-f", cluster)
-        process = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(process.pid, 0)
+        return _simulate(cluster)
+
+
+def simulate_trace(nodes: int, pods: int) -> SimulationCost:
+    """Simulate the hour of a trace of this size."""
+    with trace_file(nodes, pods) as cluster:
+        return _simulate(cluster, "--duration", "1h")
+
+
+def _simulate(cluster: Path, *options: str) -> SimulationCost:
+    command = _kframework("simulate", "-f", cluster, *options)
+    process = subprocess.Popen(command, env=_environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise RuntimeError(f"kframework simulate ended with code {process.returncode}")
@@ -101,9 +115,14 @@ def _environment() -> dict[str, str]:
 @contextmanager
 def cluster_file(nodes: int, pods: int) -> Iterator[Path]:
     """Write a cluster of this size to a file, as `kubectl get -o json` does, in a folder of its own."""
+    with _list_file([*map(_node, range(nodes)), *map(_pod, range(pods))]) as file:
+        yield file
+
+
+@contextmanager
+def _list_file(items: Sequence[object]) -> Iterator[Path]:
     with TemporaryDirectory() as folder:
         file = Path(folder) / "cluster.json"
-        items = [*map(_node, range(nodes)), *map(_pod, range(pods))]
         file.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
         yield file
 
@@ -128,6 +147,39 @@ def _pod(number: int) -> dict[str, object]:
         "metadata": {"name": f"pod-{number}", "labels": {"app": "web"}},
         "spec": {"containers": [container]},
     }
+
+
+#: The GPUs of the nodes of a trace, and how many nodes in a hundred have them.
+_GPUS = {8: 47, 2: 35, 0: 18}
+#: What pods of a trace request: thousandths of a core, MiB and thousandths of GPUs, and how many in a hundred do.
+_REQUESTS = {
+    (3_000, 6_000, 800): 22,
+    (11_000, 48_000, 1_000): 32,
+    (12_000, 47_000, 500): 20,
+    (8_000, 30_000, 250): 8,
+    (12_000, 56_000, 0): 12,
+    (32_000, 48_000, 0): 5,
+    (88_000, 320_000, 8_000): 1,
+}
+#: The median of their run times in seconds, and the deviation of its logarithm.
+_MEDIAN, _DEVIATION = 600.0, 1.9
+
+
+@contextmanager
+def trace_file(nodes: int, pods: int) -> Iterator[Path]:
+    """Write a trace of an hour to a file: sizes and run times are much as in Alibaba's trace of 2023."""
+    random = Random(1)
+    gpus = random.choices([*_GPUS], [*_GPUS.values()], k=nodes)
+    records: list[TraceNode | TracePod] = [
+        TraceNode(f"node-{number}", "96", "512Gi", count) for number, count in enumerate(gpus)
+    ]
+    requests = random.choices([*_REQUESTS], [*_REQUESTS.values()], k=pods)
+    for number, (cpu, memory, gpu_milli) in enumerate(requests):
+        arrival = random.uniform(0.0, 3600.0)
+        end = arrival + random.lognormvariate(log(_MEDIAN), _DEVIATION)
+        records.append(TracePod(f"pod-{number}", f"{cpu}m", f"{memory}Mi", arrival, arrival, end, gpu_milli))
+    with _list_file([*create_objects(records, Period())]) as file:
+        yield file
 
 
 @contextmanager

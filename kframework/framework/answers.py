@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from kframework.state.columns import count_values
 from kframework.values.status import Code, Status
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ class Diagnosis:
     ) -> None:
         self.nodes: NodeTable = nodes
         self._rejections = rejections
-        self._counts: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None
+        self._counts: list[tuple[int, int]] | None = None
         self._status_of = status_of
         self.rejectors: Sequence[str] = rejectors
         self.pre_filter_message: str = pre_filter_message
@@ -99,18 +100,14 @@ class Diagnosis:
 
     def rows(self, code: Code) -> NDArray[np.int64]:
         """Return the rows whose rejection has this code, in node order."""
-        order, (distinct, _) = self.nodes.order, self._count()
-        matches = np.array([self._status_of(each).code == code for each in distinct.tolist()], dtype=np.bool_)
-        return order if matches.all() else order[matches[distinct.searchsorted(self._rejections[order])]]
+        order, distinct = self.nodes.order, [rejection for rejection, _ in self.counts()]
+        matches = np.array([self._status_of(each).code == code for each in distinct], dtype=np.bool_)
+        return order if matches.all() else order[matches[np.searchsorted(distinct, self._rejections[order])]]
 
     def counts(self) -> list[tuple[int, int]]:
         """List the rejections in their order, each with the number of nodes that have it."""
-        distinct, numbers = self._count()
-        return list(zip(distinct.tolist(), numbers.tolist(), strict=True))
-
-    def _count(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if self._counts is None:
-            self._counts = np.unique(self._rejections[self.nodes.order], return_counts=True)
+            self._counts = count_values(self._rejections[self.nodes.order])
         return self._counts
 
 

@@ -60,6 +60,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
 
     monkeypatch.setattr(targets, "benchmark", benchmark)
     monkeypatch.setattr(whole_commands, "simulate", simulate)
+    monkeypatch.setattr(whole_commands, "simulate_trace", simulate)
     monkeypatch.setattr(whole_commands, "first_answer", lambda: 0.4)
     monkeypatch.setattr(whole_commands, "run", lambda nodes, pods: whole_commands.Run(first_binding=1.25, mb=140.0))
     monkeypatch.setattr(over_http, "measure", lambda pods, rounds: (300.0, 390.0))

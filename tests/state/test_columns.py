@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from kframework.state.columns import CodeColumn, Column
+from kframework.state.columns import CodeColumn, Column, count_values
 
 
 def test_values_and_cells_are_one_memory() -> None:
@@ -62,3 +63,10 @@ def test_codes_survive_growth() -> None:
     column.cells[0] = column.code("x")
     column.grow(2)
     assert [column.meanings[code] for code in column.cells] == ["x", None]
+
+
+@pytest.mark.parametrize("distinct", [0, 1, 5, 16, 17, 400])
+def test_counted_values_are_those_of_numpy(distinct: int) -> None:
+    values = np.array([(7 * number) % distinct - 3 for number in range(1000)] if distinct else [], dtype=np.int64)
+    expected, counts = np.unique(values, return_counts=True)
+    assert count_values(values) == [*zip(expected.tolist(), counts.tolist(), strict=True)]

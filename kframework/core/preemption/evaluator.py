@@ -26,7 +26,7 @@ from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import DryRunResult, FindNodes, Preemption
 from kframework.objects import GenericPodGroup, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
-from kframework.state.columns import Column
+from kframework.state.columns import Column, count_values
 from kframework.state.group_trees import entity_key
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
@@ -281,10 +281,9 @@ class CachedDryRuns:
 
     def statuses(self, rows: NDArray[np.int64]) -> list[tuple[Status, int]]:
         """Count the Statuses of these rows, in the order in which they first occurred."""
-        numbers, counts = np.unique(self.codes.values[rows], return_counts=True)
-        counted = zip(numbers.tolist(), counts.tolist(), strict=True)
         statuses = self._table.statuses
-        return [(statuses[-1 - number], count) for number, count in reversed(list(counted)) if number < UNKNOWN]
+        counted = reversed(count_values(self.codes.values[rows]))
+        return [(statuses[-1 - number], count) for number, count in counted if number < UNKNOWN]
 
     @property
     def nbytes(self) -> int:
