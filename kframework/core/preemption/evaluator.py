@@ -17,7 +17,7 @@ from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import FilterTarget, StatusTable
 from kframework.core.cycle.results import Eviction
 from kframework.core.cycle.search import Search
-from kframework.core.preemption.dry_runs import Budgets, DryRun, RankedCandidate, rank_candidate
+from kframework.core.preemption.dry_runs import Budgets, DryRun, Rank, RankedCandidate, rank_candidate
 from kframework.core.preemption.groups import GroupPreemption
 from kframework.core.preemption.units import Units
 from kframework.core.runtime.profile import Signature
@@ -64,7 +64,7 @@ class Evaluator(Preemption):
     result with a new one. `budgets` are counted down by the engine, `observer` receives what is measured.
     """
 
-    key = staticmethod(rank_candidate)
+    key: staticmethod[[Candidate], Rank] = staticmethod(rank_candidate)  # type: ignore[assignment]  # mypy counts a self
 
     def __init__(
         self,
