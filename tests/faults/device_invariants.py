@@ -160,6 +160,8 @@ class DeviceChecker:
                 yield from self._allocation_differences(plugin)
         for queued in scheduler.engine.queue:
             pod = pods.get(queued.pod.uid)
+            if queued.pod.group:
+                continue  # it may wait for the others of its group
             if pod is not None and DynamicResources.name in queued.rejectors and self._has_its_claims(pod):
                 yield f"{queued.pod.name} waits for devices that nobody has"
 
