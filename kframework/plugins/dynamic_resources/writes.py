@@ -42,6 +42,8 @@ _FIRST_PAUSE, _LAST_PAUSE = 0.01, 10.0
 _MAX_POLL_INTERVAL = 1.0
 
 _NOT_FOUND, _CONFLICT, _TOO_MANY_REQUESTS = 404, 409, 429
+#: A server that has just started denies everything until it has read its roles.
+_DENIALS = 401, 403
 
 
 CreationResult = Literal["success", "failure"]
@@ -201,9 +203,9 @@ class ClaimWrites:
         try:
             now = await self._get(f"get claim {claim_key(written)}", written)
         except ClaimWriteError as error:
-            if error.status != _NOT_FOUND:
+            if error.status not in (_NOT_FOUND, *_DENIALS):
                 raise
-            return True
+            return error.status == _NOT_FOUND
         return now.metadata.uid != metadata.uid
 
     # -- one write -----------------------------------------------------------------------------------------------------

@@ -462,10 +462,11 @@ def test_release_waits_until_the_watch_shows_the_write(
     assert with_api(do=do)[1] == pytest.approx(seconds, abs=1e-6)
 
 
-def test_claim_that_was_not_seen_yet_but_is_there_is_waited_for() -> None:
+@pytest.mark.parametrize("status", [0, 403])
+def test_claim_that_was_not_seen_yet_but_is_there_is_waited_for(status: int) -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> None:
         written = stored(cluster)
-        calls.befall("get", failing(0), 2)
+        calls.befall("get", failing(status), 2)
         asyncio.get_running_loop().call_later(9.5, writes._claims.put, written.metadata, written)
         await writes.wait_until_seen(written)
 
