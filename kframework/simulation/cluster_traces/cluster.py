@@ -100,7 +100,8 @@ def _create_node(node: TraceNode, period: Period) -> Document:
 def _create_pod(pod: TracePod, period: Period) -> Document:
     annotations = {ARRIVES_SECONDS: _format_number(period.since_start(pod.arrival))}
     if pod.end < math.inf:
-        annotations[RUN_SECONDS] = _format_number(pod.end - max(pod.start, period.start))
+        # A negative time would be ignored, and a pod that ends before it begins would never end.
+        annotations[RUN_SECONDS] = _format_number(max(0.0, pod.end - max(pod.start, period.start)))
     requests = {name: amount for name, amount in (("cpu", pod.cpu), ("memory", pod.memory)) if amount}
     resources: Document = {"requests": requests}
     if pod.gpu_milli:
