@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy
 
-from benchmarks import fake_api, over_http, whole_commands
+from benchmarks import fake_api, group_turns, over_http, whole_commands
 from benchmarks.cycle import schedule_in_runs
 from benchmarks.timing import Stopwatch
 from kframework.errors import format_error
@@ -173,6 +173,10 @@ def _first_answer(scale: Scale) -> float:
     return min(whole_commands.first_answer() for _ in range(scale.rounds))
 
 
+def _turn(scale: Scale) -> float:
+    return min(group_turns.longest_turn("OneGang", scale.label) for _ in range(scale.rounds))
+
+
 def _created_and_bound(scale: Scale) -> float:
     return fake_api.created_and_bound(scale.posted, scale.rounds)
 
@@ -234,6 +238,7 @@ ROWS = (
     Row("racks", "gangs of 4 pods, each in a rack", at_least(2_000), throughput("TopologyAwareScheduling")),
     Row("racks-large", "1,000 pods, each gang in a rack", at_least(3_000), throughput("LargeTopologyAwareScheduling")),
     Row("one-gang", "a gang of 5,000 pods", at_least(10_000), throughput("OneGang")),
+    Row("one-gang-turn", "the loop held by a gang of 5,000 pods", at_most(2, "ms"), _turn),
     Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
     Row("engine", "decisions of an engine without a cluster", Target("≥", 30_000, "/s"), _decisions_per_second),
     Row("batch", "kframework-batch, gangs of 100 pods", at_least(14_000), _batch),

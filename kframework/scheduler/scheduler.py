@@ -121,6 +121,7 @@ class Scheduler(Host, Generic[E]):
         self._run_observers: tuple[tuple[Observer, RunObserver | None], ...] = tuple(
             (each, each if isinstance(each, RunObserver) else None) for each in self._observers
         )
+        self._group_observers = tuple(each for each in self._observers if isinstance(each, GroupObserver))
         self._run_binder: RunBinder | None = cluster if isinstance(cluster, RunBinder) else None
         self.engine.timed_share = timed_share
         if isinstance(self.engine, PodEngine):
@@ -460,9 +461,8 @@ class Scheduler(Host, Generic[E]):
             _notify(observer, observer.on_decision, decision)
 
     def report_group_decision(self, decision: GroupDecision) -> None:
-        for observer in self._observers:
-            if isinstance(observer, GroupObserver):
-                _notify(observer, observer.on_group_decision, decision)
+        for observer in self._group_observers:
+            _notify(observer, observer.on_group_decision, decision)
 
     def report_account(self, account: msgspec.Struct) -> None:
         for observer in self._observers:

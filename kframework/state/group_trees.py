@@ -59,6 +59,9 @@ class GroupTrees:
 
     def root(self, key: EntityKey) -> GenericPodGroup | None:
         """Return the root of a group's tree, None while one of them is unknown."""
+        group = self._groups.get(key)
+        if group is None or self.parent(group) is None:
+            return group
         path = self.path(key)
         return path[-1] if path and self.parent(path[-1]) is None else None
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from benchmarks import batch, over_http, targets, whole_commands
+from benchmarks import batch, group_turns, over_http, targets, whole_commands
 from benchmarks.targets import (
     ROWS,
     TINY,
@@ -59,6 +59,7 @@ def called(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
         return whole_commands.SimulationCost(seconds=pods / 8_000, mb=pods)
 
     monkeypatch.setattr(targets, "benchmark", benchmark)
+    monkeypatch.setattr(group_turns, "longest_turn", lambda case, label: 1.5)
     monkeypatch.setattr(whole_commands, "simulate", simulate)
     monkeypatch.setattr(whole_commands, "simulate_trace", simulate)
     monkeypatch.setattr(whole_commands, "first_answer", lambda: 0.4)

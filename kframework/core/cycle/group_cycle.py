@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.group_walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
-from kframework.core.cycle.placement_room import CountedWalk, Judge, measure_room
+from kframework.core.cycle.placement_room import CountedWalk, GroupVerdict, judge, measure_room
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, WalkStart
 from kframework.core.cycle.search import Search
@@ -35,8 +35,8 @@ from kframework.values.feature_gates import FeatureGates
 from kframework.values.status import Code, Status
 
 _SUCCESS = Status(Code.SUCCESS)
-#: The number of pods after which the other tasks of the loop run; these take some 2 ms.
-PODS_PER_TURN = 32
+#: The number of pods after which the other tasks of the loop run; these take 1 to 2 ms.
+PODS_PER_TURN = 24
 
 #: The preemption policy by default.
 _PREEMPTS = "PreemptLowerPriority"
@@ -116,12 +116,14 @@ class GroupCycle:
 
     def run(self, find_node: FindNode) -> Suspendable[list[GroupOutcome]]:
         """Place the tree; return what becomes of its PodGroups."""
-        if len(self._attempts) > PODS_PER_TURN or any(len(pods) > PODS_PER_TURN for pods in self._attempts.values()):
-            yield TURN
+        yield from self._turn_if_large()
         walk = yield from self._schedule_root(find_node)
+        yield from self._turn_if_large()
         if walk.status.code == Code.UNSCHEDULABLE and self._profile.pod_group_post_filter:
             self._trace.end_phase("pod_group_post_filter", self._run_post_filter(walk))
-        return (yield from self._conclude(walk))
+        outcomes = yield from self._conclude(walk)
+        yield from self._turn_if_large()
+        return outcomes
 
     def _begin(self, queued: QueuedPod) -> Attempt:
         attempt = self._begin_attempt(queued)
@@ -143,6 +145,11 @@ class GroupCycle:
                     outcomes[-1].results.append((pod.attempt.queued, pod.conclude(walk.status)))
                     yield from self._turn()
         return outcomes
+
+    def _turn_if_large(self) -> Suspendable[None]:
+        """Let other tasks run between two steps that take some time for many pods."""
+        if sum(map(len, self._attempts.values())) > PODS_PER_TURN:
+            yield TURN
 
     def _turn(self) -> Suspendable[None]:
         """Let other tasks run after every few pods."""
@@ -340,15 +347,19 @@ class GroupCycle:
             return self._walk(group, rows)
 
         pods, walks = [attempt.pod for attempt in attempts], list[CountedWalk | None]()
-        judge = Judge(pods, self._walk(group, None).ask_feasibility)
-        for placement, count in zip(placements, room.count(placements), strict=True):
-            verdict = None if count is None else (yield from judge.verdict(count, self._turn))
+        counts, ask = room.count(placements), self._walk(group, None).ask_feasibility
+        verdicts: dict[int, GroupVerdict] = {}
+        for number in dict.fromkeys(count for count in counts if count is not None):
+            verdicts[number] = yield from judge(pods, number, ask, self._turn)
+        for placement, count in zip(placements, counts, strict=True):
+            verdict, full = None if count is None else verdicts[count], None
             if verdict is None or not (verdict.status.code == Code.SUCCESS or verdict.status.is_rejected):
                 walks.append(None)
-            else:
-                full = room.explain(placement) if len(verdict.placed) < verdict.tried else None
-                walks.append(CountedWalk(verdict, pods, full, partial(begin, placement.rows)))
-            yield from self._turn()
+                continue
+            if len(verdict.placed) < verdict.tried:
+                full = room.explain(placement)
+                yield from self._turn()
+            walks.append(CountedWalk(verdict, pods, full, partial(begin, placement.rows)))
         return walks
 
     def _walk(self, group: GenericPodGroup, rows: Rows) -> Walk:

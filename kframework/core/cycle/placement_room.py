@@ -93,26 +93,19 @@ class GroupVerdict(NamedTuple):
     tried: int
 
 
-class Judge:
-    """Asks what becomes of a group if the first ones of its pods get nodes and the others none."""
-
-    def __init__(self, pods: Sequence[PendingPod], ask_feasibility: Callable[[int, int], Status | None]) -> None:
-        self._pods = pods
-        self._ask_feasibility = ask_feasibility
-        self._verdicts: dict[int, GroupVerdict] = {}
-
-    def verdict(self, count: int, turn: Callable[[], Suspendable[None]]) -> Suspendable[GroupVerdict]:
-        """Return what becomes of the group with this number of pods on nodes."""
-        if count not in self._verdicts:
-            tried, number = 0, len(self._pods)
-            answer = self._ask_feasibility(0, number)
-            while tried < number and (answer is None or answer.code == Code.WAIT):
-                tried += 1
-                answer = self._ask_feasibility(min(tried, count), number - tried)
-                yield from turn()
-            placed = tuple(self._pods[: min(tried, count)])
-            self._verdicts[count] = GroupVerdict(group_status(answer), placed, tried)
-        return self._verdicts[count]
+def judge(
+    pods: Sequence[PendingPod],
+    count: int,
+    ask_feasibility: Callable[[int, int], Status | None],
+    turn: Callable[[], Suspendable[None]],
+) -> Suspendable[GroupVerdict]:
+    """Ask what becomes of a group if the first `count` of its pods get nodes and the others none."""
+    tried, answer = 0, ask_feasibility(0, len(pods))
+    while tried < len(pods) and (answer is None or answer.code == Code.WAIT):
+        tried += 1
+        answer = ask_feasibility(min(tried, count), len(pods) - tried)
+        yield from turn()
+    return GroupVerdict(group_status(answer), tuple(pods[: min(tried, count)]), tried)
 
 
 class CountedWalk:

@@ -197,8 +197,8 @@ def test_large_gang_lets_other_tasks_run_in_its_cycle(monkeypatch: pytest.Monkey
     size = 2 * PODS_PER_TURN
     simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
     assert all(places(simulation).values())
-    # Before the walk, and twice in each of the walk, its conclusion, and what is done about it.
-    assert len(turns) == 7
+    # Twice in each of the walk, its conclusion, and what is done about it, and before and between them.
+    assert len(turns) == 9
 
 
 def test_bindings_of_a_large_gang_begin_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
