@@ -347,10 +347,10 @@ class GroupCycle:
             return self._walk(group, rows)
 
         pods, walks = [attempt.pod for attempt in attempts], list[CountedWalk | None]()
-        counts, ask = room.count(placements), self._walk(group, None).ask_feasibility
+        counts, feasibility = room.count(placements), self._walk(group, None).ask_feasibility
         verdicts: dict[int, GroupVerdict] = {}
         for number in dict.fromkeys(count for count in counts if count is not None):
-            verdicts[number] = yield from judge(pods, number, ask, self._turn)
+            verdicts[number] = yield from judge(pods, number, feasibility, self._turn)
         for placement, count in zip(placements, counts, strict=True):
             verdict, full = None if count is None else verdicts[count], None
             if verdict is None or not (verdict.status.code == Code.SUCCESS or verdict.status.is_rejected):
