@@ -32,6 +32,8 @@ from kframework.state.pods import PendingPod, PodTemplate
 PRICE = "kframework.dev/price"
 #: The number of times that nodes are estimated; the scheduler's rules leave pods over that requests alone do not.
 _ROUNDS = 20
+#: The number of times that the pods are scheduled all at once, each with a larger margin for those left over.
+_PROOFS = 8
 _HOSTNAME = "kubernetes.io/hostname"
 
 
@@ -108,7 +110,7 @@ def plan_removal(
         moved = [
             PodPlace(pod_key(pod), pod.spec.node_name)
             for pod in simulation.objects(Pod)
-            if before[pod_key(pod)] in nodes
+            if pod_key(pod) not in before or before[pod_key(pod)] in nodes  # a controller gives new names
         ]
     return RemovalPlan(nodes=tuple(nodes), moved=tuple(moved), price=sum(prices[name] for name in nodes))
 
@@ -154,14 +156,14 @@ class NodePlanner:
 
     def plan(self) -> NodePlan:
         """Add nodes, remove those that are not needed, and prove the rest."""
-        count, margin = len(self._pending()), 1
-        self._add_nodes(margin)
+        count = len(self._pending())
+        self._add_nodes(1)
         self._remove_unneeded()
         # Scheduled all at once, pods may spread over the nodes so that others find no room.
-        self._reschedule()
-        while self._add_nodes(margin):
-            margin *= 2
+        for proof in range(_PROOFS):
             self._reschedule()
+            if not self._add_nodes(2**proof):
+                break
         self._remove_empty()
         messages = {outcome.pod: outcome.message for outcome in self._simulation.outcomes}
         unplaced = tuple(PodPlace(pod.key, "", messages.get(pod.key, "")) for pod in self._pending())

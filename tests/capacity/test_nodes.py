@@ -19,6 +19,7 @@ from kframework.objects import (
     TopologySpreadConstraint,
 )
 from kframework.testing import make_node, make_pod
+from tests.capacity.test_fit import deployment
 
 SMALL = make_node("small", cpu=4, annotations={PRICE: "1"})
 LARGE = make_node("large", cpu=16, annotations={PRICE: "3.5"})
@@ -143,3 +144,9 @@ def test_a_node_stays_whose_pods_may_not_be_evicted() -> None:
 
 def test_pods_that_are_pending_already_keep_no_node() -> None:
     assert emptied([make_node("a"), make_node("b"), make_pod("huge", cpu=64)]) == ("a", "b")
+
+
+def test_pods_of_controllers_have_new_names_on_other_nodes() -> None:
+    plan = plan_removal([make_node("a"), make_node("b"), deployment("web", 2)], most=1)
+    assert len(plan.nodes) == 1 and {each.node for each in plan.moved} == {"a", "b"} - set(plan.nodes)
+    assert all(each.pod.startswith("default/web-") for each in plan.moved)
