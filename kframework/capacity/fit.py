@@ -23,6 +23,8 @@ from kframework.simulation.simulation import Simulation
 
 #: The number of copies that are tried if as many as possible are asked for.
 MAX_COPIES = 20_000
+#: What becomes of an evicted pod whose controller is simulated, too.
+_REPLACED = "its controller replaced it under another name"
 #: The number of copies that are created at once.
 _BATCH = 500
 
@@ -89,7 +91,7 @@ class FitTrial:
                     evicted_for=decision.pod,
                     was_on=decision.nominated or "",
                     node="" if again is None else again.spec.node_name,
-                    message="" if again is None or again.spec.node_name else _message(again),
+                    message=_REPLACED if again is None else "" if again.spec.node_name else _message(again),
                 )
 
     def _obstacle(self, stuck: PodPlace) -> Obstacle:

@@ -84,6 +84,11 @@ def test_the_evicted_are_followed_to_their_new_nodes() -> None:
     )
 
 
+def test_an_evicted_pod_of_a_controller_is_replaced_under_another_name() -> None:
+    result = fit([make_node("a", cpu=1), deployment("web", 1)], [make_pod("high", cpu=1, priority=10)])
+    assert [each.message for each in result.evicted] == ["its controller replaced it under another name"]
+
+
 def test_the_clusters_own_pending_pods_are_scheduled_first() -> None:
     result = fit([make_node("a", cpu=4), make_pod("waiting", cpu=3)], [make_pod("new", cpu=2)])
     assert not result.fits
