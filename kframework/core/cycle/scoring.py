@@ -90,13 +90,13 @@ class Scoring(msgspec.Struct, eq=False):
         return totals
 
 
-def find_best(totals: Scores, ties: NDArray[np.int64]) -> list[tuple[int, int]]:
+def find_best(totals: Scores, score: int, ties: NDArray[np.int64]) -> list[tuple[int, int]]:
     """Return the positions of the best three totals with these, in the order of the search if they are equal.
 
-    `ties` are the positions of the largest total.
+    `score` is the largest total, and `ties` are its positions.
     """
     if len(ties) >= _BEST:
-        return [(position, totals.item(position)) for position in ties[:_BEST].tolist()]
+        return [(position, score) for position in ties[:_BEST].tolist()]
     rest, best = totals.copy(), list[tuple[int, int]]()
     for _ in range(min(_BEST, len(rest))):
         position = int(rest.argmax())

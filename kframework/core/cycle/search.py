@@ -491,7 +491,7 @@ class Search:
         ties = (totals == score).nonzero()[0]
         number, feasible, by_row = len(ties), self.feasible, self.nodes.by_row
         chosen = ties.item(self.random.randrange(number) if number > 1 else 0)
-        best = tuple([(by_row[feasible.item(each)].name, total) for each, total in find_best(totals, ties)])
+        best = tuple([(by_row[feasible.item(each)].name, total) for each, total in find_best(totals, score, ties)])
         return ScheduleResult(by_row[feasible.item(chosen)].name, score, number, self.evaluated, len(feasible), best)
 
     def _only_node(self) -> ScheduleResult:
