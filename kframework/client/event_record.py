@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, overload
 import msgspec
 
 from kframework.clock import rfc3339_micro
-from kframework.core.host import bound_note
 from kframework.objects import Event, EventSeries, ObjectMeta, ObjectReference
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.pods import PendingPod, PodInfo, bound_note
 
 if TYPE_CHECKING:
     from kframework.core.cycle.run import RunBinding

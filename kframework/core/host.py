@@ -33,11 +33,6 @@ class PodEvent(msgspec.Struct, frozen=True):
     related: PodInfo | None = None
 
 
-def bound_note(pod: PodInfo, node_name: str) -> str:
-    """Return the note of the Event for a bound pod."""
-    return f"Successfully assigned {pod.key} to {node_name}"
-
-
 class Host:
     """The interface through which an engine and plugin handles act on the cluster; this base class does nothing.
 

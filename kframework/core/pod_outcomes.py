@@ -17,7 +17,7 @@ from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
-from kframework.core.host import Host, PodEvent, bound_note
+from kframework.core.host import Host, PodEvent
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
@@ -30,7 +30,7 @@ from kframework.objects.pod_groups import INITIALLY_SCHEDULED, PodGroupCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.group_trees import EntityKey, entity_key
 from kframework.state.inbox import BindingEnded, PreemptionEnded
-from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod
+from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod, bound_note
 from kframework.values.status import Code, Status
 
 #: The plugins whose gated pods have a condition: from the API server, and of the attempt that preempts.

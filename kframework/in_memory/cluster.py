@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -13,7 +13,6 @@ from kframework.client import api_errors, transitions
 from kframework.client.cluster import Cluster
 from kframework.client.event_record import EventRecord, RunEvents
 from kframework.clock import Clock
-from kframework.core.cycle.run import Run
 from kframework.errors import ClusterError
 from kframework.framework.handle import COMPLETED
 from kframework.in_memory import admission
@@ -33,6 +32,9 @@ from kframework.objects.codec import decode, encode
 from kframework.objects.kinds import T
 from kframework.state.inbox import Bound, Deleted, Message, StatusChanged, Synced, Upserted
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
+
+if TYPE_CHECKING:
+    from kframework.core.cycle.run import Run
 
 A = TypeVar("A")
 

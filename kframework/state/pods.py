@@ -201,6 +201,11 @@ class PodInfo:
         return f"<{type(self).__name__} {self.key}{' on ' + self.node_name if self.node_name else ''}>"
 
 
+def bound_note(pod: PodInfo, node_name: str) -> str:
+    """Return the note of the Event for a bound pod."""
+    return f"Successfully assigned {pod.key} to {node_name}"
+
+
 _facts = attrgetter(*(name for name in PodInfo.__slots__ if name != "row"))
 
 

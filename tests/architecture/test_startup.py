@@ -121,6 +121,12 @@ def test_simulation_imports_no_http_module(tmp_path: Path) -> None:
     assert imported & NOT_FOR_SIMULATE == set()
 
 
+def test_fake_api_imports_no_scheduler() -> None:
+    imported = imported_by("import kframework.fake_api.http_server, kframework.fake_api.local_cluster")
+    assert "kframework.in_memory.cluster" in imported
+    assert not any(name.startswith(("kframework.core.cycle", "pydantic")) for name in imported)
+
+
 def test_fake_api_without_rules_does_not_import_cel() -> None:
     imported = imported_by("import kframework.fake_api.server")
     assert "kframework.fake_api.custom.rules.spec" in imported
