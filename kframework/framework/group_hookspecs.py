@@ -30,11 +30,14 @@ class FilterMorePlugin(Protocol):
     """The form of `filter_nodes` for several like pods, so that a PodGroup need not try each pod on each node."""
 
     @hookspec
-    def filter_more(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores) -> Scores:
+    def filter_more(
+        self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores
+    ) -> Scores | int | None:
         """Answer as `filter_nodes` would with `added` more pods on each node, all with the signature of this one.
 
-        A node that rejects a pod must also reject it with more of them. If a plugin with `reads = "pods"` filters the
-        pods of a group and lacks this hook, a node is found for each of them in each placement, before one is chosen.
+        An integer is the answer for all nodes. None: it depends on other nodes too. A node that rejects a pod must also
+        reject it with more of them. If a plugin that reads pods or domains filters the pods of a group and lacks this
+        hook, a node is found for each of them in each placement, before one is chosen.
         """
         not_implemented()
 

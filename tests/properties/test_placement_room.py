@@ -17,7 +17,18 @@ from kframework.core.cycle.records import Binding, Decision, GroupDecision, Grou
 from kframework.core.cycle.rotation import WalkStart
 from kframework.core.cycle.suspendable import Suspendable
 from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
-from kframework.objects import Affinity, GenericPodGroup, LabelSelector, Node, Pod, PodAffinityTerm, PodAntiAffinity
+from kframework.objects import (
+    Affinity,
+    GenericPodGroup,
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    Service,
+    ServiceSpec,
+)
 from kframework.testing import make_node, make_pod
 from tests.support.groups import basic, gang, in_one, members
 from tests.support.scale import seeds
@@ -38,6 +49,11 @@ class OddGroups(Plugin):
     def placement_score(self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int]:
         return [sum(map(ord, "".join(node for _, node in each.nodes))) % 100 for each in placed]
 
+
+#: Its pods are spread by default, which is a preference.
+SERVICE = Service(
+    metadata=ObjectMeta(name="service", namespace="default"), spec=ServiceSpec(selector={"served": "yes"})
+)
 
 PROFILES = (
     "{}",
@@ -83,7 +99,7 @@ class World:
         self.racks = [f"r{number}" for number in range(random.randint(2, 5))]
         self.records = Records()
         self.simulation = Simulation(
-            [make_node("bare", cpu=8), *self.make_nodes()],
+            [SERVICE, make_node("bare", cpu=8), *self.make_nodes()],
             config=configuration(PROFILES[seed % len(PROFILES)]),
             plugins=[OddGroups],
             observers=[self.records],
@@ -115,7 +131,8 @@ class World:
                 self.new_single(f"s{number}")
             if self.random.random() < 0.3:
                 self.delete_pod()
-            self.simulation.run(self.random.choice((0.0, 0.5, 3.0)))
+            # Some time: how far the cycles of a moment get depends on the turns that they give.
+            self.simulation.run(self.random.choice((0.1, 0.5, 3.0)))
         self.simulation.run(20.0)
         return self.records.decided
 
@@ -126,9 +143,10 @@ class World:
         group = replace(group, spec=replace(group.spec, priority=priority))
         self.simulation.create(in_one("rack", group) if random.random() < 0.9 else group)
         kinds = [self.requests() for _ in range(random.choice((1, 1, 1, 2, 3)))]
-        rules = random.random() < 0.1
+        rules, labels = random.random() < 0.1, random.choice(({}, {"served": "yes"}))
         for index, pod in enumerate(members(name, size, priority=priority)):
             pod = with_amounts(pod, kinds[index * len(kinds) // size])
+            pod = replace(pod, metadata=replace(pod.metadata, labels=labels))
             self.simulation.create(apart(pod) if rules else pod)
 
     def requests(self) -> dict[str, str]:

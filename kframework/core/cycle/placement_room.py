@@ -178,7 +178,7 @@ def _room_for(search: Search, number: int) -> PodRoom | None:
     if cache is None or not (search.is_remembered and plan.binds_directly) or search.extenders is not None:
         return None
     changing = [step for step in plan.filters if step.plugin.reads != "node"]
-    if any(step.more is None or step.plugin.reads != "pods" for step in changing):
+    if any(step.more is None for step in changing):
         return None
     cache.catch_up(search.profile, plan.state, search.pod)
     if cache.has_faults or cache.faulty_scores:
@@ -198,7 +198,7 @@ def _room_for(search: Search, number: int) -> PodRoom | None:
 
 
 def _count(step: FilterStep, search: Search, positions: NDArray[np.int64], number: int) -> tuple[Scores, Scores] | None:
-    """Return how many pods a plugin lets onto each of these nodes, and its rejection of the next one; None if it fails.
+    """Return how many pods a plugin lets onto these nodes, and its rejection of the next one; None if it cannot say.
 
     Most nodes have room for all pods; the others are bisected.
     """
@@ -208,6 +208,8 @@ def _count(step: FilterStep, search: Search, positions: NDArray[np.int64], numbe
     try:
         while len(unclear):
             bits = _filter_more(step, search, positions[unclear], added)
+            if bits is None:
+                return None
             rejects = bits != 0
             full = unclear[rejects]
             pods[full], rejections[full] = added[rejects], plugin_rejection(step.order) | (bits[rejects] & 0xFFFFFFFF)
@@ -220,7 +222,8 @@ def _count(step: FilterStep, search: Search, positions: NDArray[np.int64], numbe
     return pods, rejections
 
 
-def _filter_more(step: FilterStep, search: Search, positions: NDArray[np.int64], added: Scores) -> Scores:
+def _filter_more(step: FilterStep, search: Search, positions: NDArray[np.int64], added: Scores) -> Scores | None:
     assert step.more is not None
     rows = search.nodes.order[positions]
-    return as_column(step.more(search.state, search.pod, search.nodes, rows, added), len(rows))
+    answer = step.more(search.state, search.pod, search.nodes, rows, added)
+    return None if answer is None else as_column(answer, len(rows))

@@ -140,8 +140,8 @@ def _hook_problems(plugin: type[Plugin], hook: str, options: Mapping[str, object
         yield "must be a plain function: the scheduling cycle does not await it"
     if hook in ("filter_nodes", "filter_domains") and "filter_status" not in marked_hooks(plugin):
         yield "needs filter_status, which converts its bits to a Status"
-    if hook == "filter_more" and "filter_nodes" not in marked_hooks(plugin):
-        yield "needs filter_nodes, which it extends"
+    if hook == "filter_more" and not has_hook(plugin, ("filter_nodes", "filter_domains")):
+        yield "needs filter_nodes or filter_domains, which it extends"
     if hook == "filter_domains" and plugin.reads != "domains":
         yield 'needs reads = "domains"'
 

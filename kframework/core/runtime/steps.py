@@ -30,7 +30,7 @@ from kframework.values.status import REJECTIONS, Code, Skip, Status
 Filter = Callable[[CycleState, PendingPod, NodeInfo], Status | None]
 FilterDomains = Callable[[CycleState, PendingPod, NodeTable], Sequence[DomainLimit]]
 FilterNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores]
-FilterMore = Callable[[CycleState, PendingPod, NodeTable, Rows, Scores], Scores]
+FilterMore = Callable[[CycleState, PendingPod, NodeTable, Rows, Scores], Scores | int | None]
 Score = Callable[[CycleState, PendingPod, NodeInfo], int | Status]
 ScoreNodes = Callable[[CycleState, PendingPod, NodeTable, Rows], Scores | int]
 Normalize = Callable[[CycleState, PendingPod, Scores], Scores | int]

@@ -186,6 +186,12 @@ class InterPodAffinity(Plugin[InterPodAffinityArgs]):
         return rules.limits_of_first if rules.may_be_first else rules.limits
 
     @hookimpl
+    def filter_more(
+        self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores
+    ) -> int | None:
+        return None if pod.template.has_terms or self.filter_domains(state, pod, nodes) else 0
+
+    @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return _STATUSES[bits]
 

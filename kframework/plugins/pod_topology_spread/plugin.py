@@ -157,6 +157,12 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         return state[_LIMITS].by_domain()
 
     @hookimpl
+    def filter_more(
+        self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores
+    ) -> int | None:
+        return None if state[_LIMITS].by_domain() else 0
+
+    @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
         return limit_status(bits)
 

@@ -117,6 +117,8 @@ def check_filter_more(probe: PluginProbe) -> None:
         for row in answers.passing_rows(answers.statuses):
             arguments = state, pod, probe.nodes, np.array([row]), np.ones(1, dtype=np.int64)
             bits = probe.call_function("filter_more", pod, probe.filter.more, *arguments)
+            if bits is None:
+                break
             ((_, answer),) = probe.pair_rows("filter_more", pod, np.array([row]), bits)
             with probe.cluster.state.statement() as what_if:
                 what_if.add(twin, probe.nodes[row].name)

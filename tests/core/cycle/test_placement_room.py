@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from msgspec.structs import replace
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Simulation, Status, hookimpl, unschedulable
 from kframework.config.load import parse
@@ -12,7 +13,19 @@ from kframework.core.cycle.group_walk import FindNode, WalkedPod
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import Suspendable
 from kframework.framework.answers import PlacedGroup
-from kframework.objects import ApiObject, GenericPodGroup, Node, Pod
+from kframework.objects import (
+    Affinity,
+    ApiObject,
+    GenericPodGroup,
+    LabelSelector,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodAffinityTerm,
+    PodAntiAffinity,
+    Service,
+    ServiceSpec,
+)
 from kframework.testing import make_node
 from kframework.values.scores import Rows, Scores
 from tests.core.cycle.test_group_cycle import condition, messages, places
@@ -168,3 +181,31 @@ def test_group_without_room_is_walked_in_the_first_placement_and_waits_for_all(w
     assert messages(simulation)["g-2"] == "0/2 nodes are available: 2 Insufficient cpu."
     (queued,) = simulation.scheduler.engine.queue
     assert queued.unschedulable_plugins == {"GangScheduling", "NodeResourcesFit", "NodeUnschedulable"}
+
+
+def labelled(objects: Sequence[ApiObject]) -> list[ApiObject]:
+    return [
+        replace(each, metadata=replace(each.metadata, labels={"app": "web"})) if isinstance(each, Pod) else each
+        for each in objects
+    ]
+
+
+def test_pods_that_are_spread_by_preference_are_counted(walked: list[str]) -> None:
+    service = Service(metadata=ObjectMeta(name="web", namespace="default"), spec=ServiceSpec(selector={"app": "web"}))
+    assert bound(simulate(service, *racks(4), *labelled(group(3)))) == 3
+    assert len(walked) == 3
+
+
+def test_pods_that_keep_apart_are_walked(walked: list[str]) -> None:
+    term = PodAffinityTerm(
+        label_selector=LabelSelector(match_labels={"app": "web"}), topology_key="kubernetes.io/hostname"
+    )
+    anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
+    gang_and_pods = [
+        replace(each, spec=replace(each.spec, affinity=Affinity(pod_anti_affinity=anti)))
+        if isinstance(each, Pod)
+        else each
+        for each in labelled(group(2))
+    ]
+    assert bound(simulate(*racks(4), *gang_and_pods)) == 2
+    assert len(walked) == 8

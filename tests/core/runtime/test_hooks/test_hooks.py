@@ -243,7 +243,7 @@ def around_permit(self: Plugin, state: object, pod: object, node_name: object) -
         (named("filter", lambda self, *args: None), "hook filter: takes (args) where the contract says"),
         (named("permit", permit), "hook permit: must be a plain function: the scheduling cycle does not await it"),
         (plugin("A", filter_nodes=0), "hook filter_nodes: needs filter_status, which converts its bits to a Status"),
-        (plugin("A", filter=None, filter_more=0), "hook filter_more: needs filter_nodes, which it extends"),
+        (plugin("A", filter=None, filter_more=0), "hook filter_more: needs filter_nodes or filter_domains"),
         (plugin("A", filter_domains=0, filter_status=0), 'hook filter_domains: needs reads = "domains"'),
         (
             named("permit", taking("state", "pod", "node_name"), wrapper=True),
