@@ -341,7 +341,7 @@ class PodEngine(PodOutcomes):
         key, trace = "/".join(queued.key[1:]), GroupTrace(self.attempts + 1, self.draw(), self.clock.now())
         _log.log(V3, "Attempting to schedule pod group", extra={"podGroup": key, "pods": len(pods)})
         try:
-            for uid in queued.members.keys() - {each.pod.uid for each in pods}:
+            for uid in sorted(queued.members.keys() - {each.pod.uid for each in pods}):
                 self.queue.done(uid)
             if not pods:
                 self.queue.put_back_group(queued, _SUCCESS)
