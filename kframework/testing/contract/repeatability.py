@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 from kframework.clock import run_virtual
 from kframework.config.load import parse
 from kframework.core.cycle.oracle import VerificationError
-from kframework.core.cycle.records import Decision
+from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.runtime.registry import Registry
@@ -156,3 +156,6 @@ class _RecordedRun(RandomHost):
 
     def report_decision(self, decision: Decision) -> None:
         self._recorder.on_decision(decision)
+
+    def report_group_decision(self, decision: GroupDecision) -> None:
+        self._recorder.on_group_decision(decision)
