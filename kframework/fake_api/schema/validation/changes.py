@@ -34,8 +34,7 @@ _POD_MESSAGE = (
 )
 #: Pod fields that an update may change, within their own rules.
 _CHANGEABLE = ("activeDeadlineSeconds", "tolerations", "schedulingGates", "nodeName")
-#: Fields that it may also change while the pod is gated.
-_CHANGEABLE_GATED = ("nodeSelector", "affinity")
+_TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
 
 
 def update_causes(old: Data, new: Data) -> Iterator[Cause]:
@@ -51,17 +50,48 @@ def update_causes(old: Data, new: Data) -> Iterator[Cause]:
     tolerated = [_without_seconds(each) for each in entries(new, "tolerations")]
     if any(_without_seconds(each) not in tolerated for each in entries(old, "tolerations")):
         yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-    changeable = _CHANGEABLE + (_CHANGEABLE_GATED if old.get("schedulingGates") else ())
-    if _immutable_fields(old, changeable) != _immutable_fields(new, changeable):
+    if old.get("schedulingGates"):
+        yield from _node_choice_causes(old, new)
+        old, new = _without_node_choice(old), _without_node_choice(new)
+    if _immutable_fields(old) != _immutable_fields(new):
         yield forbidden("spec", _POD_MESSAGE)
+
+
+def _node_choice_causes(old: Data, new: Data) -> Iterator[Cause]:
+    """Yield what would let a gated pod run on more nodes than before."""
+    selector = mapping(new, "nodeSelector")
+    if not mapping(old, "nodeSelector").items() <= selector.items():
+        message = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield invalid("spec.nodeSelector", selector, message)
+    before, after = entries(old, _TERMS), entries(new, _TERMS)
+    if before and len(before) != len(after):
+        message = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        yield invalid(f"spec.{_TERMS}", after, message)
+        return
+    for index, (was, now) in enumerate(zip(before, after, strict=False)):
+        if not _has_only_additions(was, now):
+            message = "only additions are allowed (no mutations or deletions)"
+            yield invalid(f"spec.{_TERMS}[{index}]", now, message)
+
+
+def _has_only_additions(was: Data, now: Data) -> bool:
+    """Return whether each requirement stays; a term without any matches no node, so it may get none."""
+    lists = [(entries(was, field), entries(now, field)) for field in ("matchExpressions", "matchFields")]
+    stay = all(after[: len(before)] == before for before, after in lists)
+    return stay and (any(before for before, _ in lists) or not any(after for _, after in lists))
+
+
+def _without_node_choice(spec: Data) -> Data:
+    affinity = {field: value for field, value in mapping(spec, "affinity").items() if field != "nodeAffinity"}
+    return {**spec, "nodeSelector": {}, "affinity": affinity}
 
 
 def _without_seconds(toleration: Data) -> Data:
     return {field: value for field, value in toleration.items() if field != "tolerationSeconds"}
 
 
-def _immutable_fields(spec: Data, changeable: tuple[str, ...]) -> Data:
-    rest = {field: value for field, value in spec.items() if field not in changeable and value not in ({}, [])}
+def _immutable_fields(spec: Data) -> Data:
+    rest = {field: value for field, value in spec.items() if field not in _CHANGEABLE and value not in ({}, [])}
     images = {field: [{**each, "image": ""} for each in entries(spec, field)] for field in _LISTS}
     return rest | images
 
@@ -140,8 +170,8 @@ _FIELDS = {
     ("storage.k8s.io/v1", "StorageClass"): ("volumeBindingMode",),
     ("v1", "Secret"): ("type",),
 }
-#: Fields of a Job's template that may change while the Job is suspended and has not started.
-_DIRECTIVES = ("nodeSelector", "tolerations", "schedulingGates")
+#: Fields of a Job's template that may change, beside the choice of nodes, while it is suspended and has not started.
+_DIRECTIVES = ("tolerations", "schedulingGates")
 _NOTES = ("labels", "annotations")
 _CLAIMS = "persistentVolumeClaimRetentionPolicy"
 _MUTABLE_FIELDS = (
@@ -201,10 +231,9 @@ def change_causes(old: Data, new: Data, api_version: str, kind: str) -> Iterator
 def _without_directives(template: Data) -> Data:
     """Return the template of a Job without what decides where its pods run and how much they request."""
     spec = {field: value for field, value in mapping(template, "spec").items() if field not in _DIRECTIVES}
-    affinity = {field: value for field, value in mapping(spec, "affinity").items() if field != "nodeAffinity"}
     containers = {field: [{**each, "resources": {}} for each in entries(spec, field)] for field in _LISTS}
     metadata = {field: each for field, each in mapping(template, "metadata").items() if field not in _NOTES}
-    return {**template, "metadata": metadata, "spec": {**spec, "affinity": affinity, **containers}}
+    return {**template, "metadata": metadata, "spec": {**_without_node_choice(spec), **containers}}
 
 
 def part_causes(part: str, old: Data, new: Data, api_version: str, kind: str) -> Iterator[Cause]:

@@ -31,6 +31,41 @@ def test_toleration_seconds_of_a_pod_may_change() -> None:
     assert str(cause).endswith("existing toleration can not be modified except its tolerationSeconds")
 
 
+def required(*terms: list[str], kind: str = "nodeAffinity") -> dict[str, Any]:
+    """Return an affinity with a term for each list of keys."""
+    found = [{"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]} for keys in terms]
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": found}}}}
+
+
+ONLY_MORE = "only additions are allowed (no mutations or deletions)"
+SELECTOR = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+SAME_TERMS = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+#: Changes of a pod, and the first problem of each while the pod is gated; "" if there is none.
+CHANGES: list[tuple[dict[str, Any], dict[str, Any], str]] = [
+    ({"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "b", "c": "d"}}, ""),
+    ({"nodeSelector": {"a": "b"}}, {"nodeSelector": {"a": "c"}}, SELECTOR),
+    ({"nodeSelector": {"a": "b"}}, {}, SELECTOR),
+    ({}, required(["a"], ["b"]), ""),
+    (required(["a"]), required(["a", "b"]), ""),
+    (required(["a"]), required(["b", "a"]), ONLY_MORE),
+    (required(["a", "b"]), required(["a"]), ONLY_MORE),
+    (required([]), required(["a"]), ONLY_MORE),
+    (required(["a"]), required(["a"], ["b"]), SAME_TERMS),
+    (required(["a"]), {}, SAME_TERMS),
+    ({}, required(["a"], kind="podAffinity"), "pod updates may not change fields other than"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "problem"), CHANGES)
+def test_gated_pod_may_only_be_confined_to_fewer_nodes(old: dict[str, Any], new: dict[str, Any], problem: str) -> None:
+    def causes(gates: list[dict[str, str]]) -> list[str]:
+        return [str(each) for each in update_causes({**old, "schedulingGates": gates}, new)]
+
+    found = causes([{"name": "g"}])
+    assert len(found) == bool(problem) and all(problem in each for each in found)
+    assert len(causes([])) == 1
+
+
 @pytest.mark.parametrize(
     "changed",
     [
