@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Annotated, ClassVar, TypeVar, get_args
@@ -28,7 +29,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_sch
 
 from kframework.config.document import Json, YamlLocation
 from kframework.errors import nearest_name, raise_collected
-from kframework.objects.problem import FieldPath, Problem, required, short_repr
+from kframework.objects.problem import FieldPath, Problem, not_supported, required, short_repr
 
 
 def schema_type(**keywords: JsonValue) -> FieldInfo:
@@ -167,10 +168,13 @@ def _steps(where: str) -> FieldPath:
 
 #: The expected types in messages, by pydantic's error type.
 _EXPECTED = {
+    "bool_parsing": "true or false",
     "bool_type": "true or false",
     "dict_type": "a mapping",
+    "float_parsing": "a number",
     "float_type": "a number",
     "int_from_float": "an integer",
+    "int_parsing": "an integer",
     "int_type": "an integer",
     "model_attributes_type": "a mapping",
     "model_type": "a mapping",
@@ -205,8 +209,11 @@ def _problems(model: type[BaseModel], detail: ErrorDetails) -> Iterator[Problem]
             "; put it in quotes" if kind == "string_type" and isinstance(detail["input"], bool | int | float) else ""
         )
         yield Problem(path, f"expected {_EXPECTED[kind]}, got {short_repr(detail['input'])}{quotes}")
+    elif kind in ("enum", "literal_error") and isinstance(detail["input"], str):
+        yield not_supported(path, detail["input"], re.findall("'([^']*)'", detail["ctx"]["expected"]))
     else:
-        yield Problem(path, f"Invalid value: {short_repr(detail['input'])}: {cause or detail['msg']}")
+        reason = cause or re.sub(r"^\w+ should ", "must ", detail["msg"])
+        yield Problem(path, f"Invalid value: {short_repr(detail['input'])}: {reason}")
 
 
 def _siblings(model: type[BaseModel], path: FieldPath) -> list[str]:

@@ -173,7 +173,7 @@ def test_current_version_has_no_bind_addresses() -> None:
         ("parallelism: 1.5\n", "c.yaml:3: parallelism: expected an integer, got 1.5"),
         (
             "parallelism: 3000000000\n",
-            "c.yaml:3: parallelism: Invalid value: 3000000000: Input should be less than or equal to 2147483647",
+            "c.yaml:3: parallelism: Invalid value: 3000000000: must be less than or equal to 2147483647",
         ),
         ("profiles: {}\n", "c.yaml:3: profiles: expected a list, got {}"),
         ("profiles: [3]\n", "c.yaml:3: profiles[0]: expected a mapping, got 3"),
@@ -217,7 +217,7 @@ def test_all_errors_are_reported_at_once() -> None:
         'c.yaml:3: parallelism: expected an integer, got "x"',
         "c.yaml:4: profile: unknown field \"profile\" (did you mean 'profiles'?)",
         "c.yaml:8: sed: unknown field \"sed\" (did you mean 'seed'?)",
-        "c.yaml:9: tracing.exporter: Invalid value: \"zipkin\": Input should be 'none', 'console' or 'otlp'",
+        'c.yaml:9: tracing.exporter: Unsupported value: "zipkin": supported values: "none", "console", "otlp"',
     ]
 
 

@@ -128,7 +128,7 @@ def test_model_takes_the_raw_args(body: str, args: MineArgs) -> None:
             "      ratio: 0.1\n      spreadLimit: 0\n",
             (
                 "c.yaml:9: profiles[0].pluginConfig[0].args.spreadLimit: Invalid value: 0:"
-                " Input should be greater than or equal to 1"
+                " must be greater than or equal to 1"
             ),
         ),
         (
