@@ -65,8 +65,9 @@ def print_yaml(*documents: object) -> None:
     """Print data as YAML, several as documents of one stream."""
     import yaml
 
-    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-    form: dict[str, Any] = {"Dumper": dumper, "sort_keys": False, "explicit_start": len(documents) > 1}
+    from kframework.objects.yaml_loader import YamlDumper
+
+    form: dict[str, Any] = {"Dumper": YamlDumper, "sort_keys": False, "explicit_start": len(documents) > 1}
     text: str = yaml.dump_all(documents, allow_unicode=True, **form)
     if any(escape_text(line) != line for line in text.split("\n")):
         text = yaml.dump_all(documents, allow_unicode=False, **form)

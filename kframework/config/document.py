@@ -13,6 +13,7 @@ from yaml.constructor import SafeConstructor
 from kframework.errors import ConfigError, nearest_name, raise_collected
 from kframework.objects.problem import FieldPath, Problem, format_path
 from kframework.objects.text_files import read_text
+from kframework.objects.yaml_loader import BOOLEANS, YamlLoader
 
 #: The values of a document, as in JSON.
 Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
@@ -93,7 +94,7 @@ def parse_documents(text: str, file: str | None) -> list[Document]:
             if number > 2 * MAX_VALUES:  # nodes take a hundred times the memory of the text
                 mark = event.start_mark
                 raise ConfigError(_TOO_MANY_VALUES, file=file, line=mark.line + 1 if mark else None)
-        roots = [root for root in yaml.compose_all(text, Loader=yaml.CSafeLoader) if root is not None]
+        roots = [root for root in yaml.compose_all(text, Loader=YamlLoader) if root is not None]
     except yaml.MarkedYAMLError as cause:
         line = cause.problem_mark.line + 1 if cause.problem_mark else None
         raise ConfigError(f"is not YAML: {cause.problem or cause.context}", file=file, line=line) from cause
@@ -126,13 +127,17 @@ def parse_configuration_documents(text: str, file: str | None, key: str) -> list
     return parse_documents(held, f"{file}: data.{entry.path[-1]}")
 
 
+class _ScalarConstructor(SafeConstructor):
+    bool_values = BOOLEANS
+
+
 class _Reader:
     def __init__(self, file: str | None) -> None:
         self._file = file
         self._lines: dict[FieldPath, int] = {}
         self._problems: list[Problem] = []
         self._open: set[int] = set()
-        self._scalars = SafeConstructor()
+        self._scalars = _ScalarConstructor()
 
     def document(self, root: yaml.Node) -> Document:
         document = Document(self._file, self._value(root, ()), self._lines)

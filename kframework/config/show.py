@@ -16,6 +16,7 @@ from kframework.config.configuration import (
 from kframework.config.document import Json
 from kframework.config.models import API_VERSION, KIND, ExtenderSettings, PluginSet, camel
 from kframework.framework.plugin import PluginArgs
+from kframework.objects.yaml_loader import YamlDumper
 
 _Block = dict[str, Json]
 
@@ -45,7 +46,7 @@ def effective_yaml(configuration: Configuration, models: ApiArgsByPlugin) -> str
     """Return the effective configuration as YAML: the scheduler's document and kframework's."""
     documents = [effective(configuration, models), effective_options(configuration)]
     # libyaml's emitter, as PyYAML's own writes a NEL (U+0085) unescaped, which reads back as a space.
-    return yaml.dump_all(documents, Dumper=yaml.CSafeDumper, allow_unicode=True)
+    return yaml.dump_all(documents, Dumper=YamlDumper, allow_unicode=True)
 
 
 def _profile(profile: ProfileConfiguration, decoded: Mapping[str, PluginArgs]) -> Json:

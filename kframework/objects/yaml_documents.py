@@ -28,7 +28,7 @@ _SCALAR = r"""(?:[A-Za-z0-9_/.]|--?[A-Za-z])[^ \n:#]*(?:[ :][^ \n:#]+)*|"[^"\\\n
 #: The plain scalars that begin with a letter and are no strings.
 _WORDS: dict[str, bool | None] = {
     spelling: value
-    for words, value in (("yes true on", True), ("no false off", False), ("null", None))
+    for words, value in (("y yes true on", True), ("n no false off", False), ("null", None))
     for word in words.split()
     for spelling in (word, word.title(), word.upper())
 }

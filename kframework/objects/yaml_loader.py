@@ -1,4 +1,4 @@
-"""A loader of YAML as Kubernetes reads it: times stay text, and `=` is a string like any other.
+"""YAML as Kubernetes reads it: times and `=` are strings like any other, and `y` and `n` are true and false.
 
 PyYAML's own way from libyaml's nodes to values costs as much as libyaml does, and finding out what a plain scalar is as
 much again; most scalars are strings and most others have been seen before.
@@ -6,23 +6,34 @@ much again; most scalars are strings and most others have been seen before.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
 import yaml
-from yaml.constructor import ConstructorError
+from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
 _SafeLoader: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_SafeDumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 _TAG = "tag:yaml.org,2002:"
 STRING, _LIST, _MAP = _TAG + "str", _TAG + "seq", _TAG + "map"
 _PLAIN = frozenset(_TAG + name for name in ("null", "bool", "int", "float"))
 
+BOOLEANS = {**SafeConstructor.bool_values, "y": True, "n": False}
+
+
+class YamlDumper(_SafeDumper):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
+    """A dumper that writes a string in quotes if Kubernetes reads it as another type without them."""
+
+
+YamlDumper.add_implicit_resolver(_TAG + "bool", re.compile("[yYnN]$"), list("yYnN"))
+
 #: The tags that a plain scalar may have, by its first character, each with its pattern.
 _RESOLVERS = {
     first: [(tag, shape) for tag, shape in resolvers if tag not in (_TAG + "timestamp", _TAG + "value")]
-    for first, resolvers in _SafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in YamlDumper.yaml_implicit_resolvers.items()
 }
 
 #: The maximum number of values that aliases repeat, as a multiple of those in the text, once they are many.
@@ -31,6 +42,8 @@ _MAX_REPEATED, _MANY = 10, 100_000
 
 class YamlLoader(_SafeLoader):  # type: ignore[misc,valid-type]  # which of the two depends on libyaml
     """A loader that constructs values of JSON types itself, and others as its base does."""
+
+    bool_values = BOOLEANS
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

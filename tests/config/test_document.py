@@ -43,6 +43,8 @@ def test_path_that_is_not_written_has_the_line_of_what_is_around_it() -> None:
         ("a: 1_000", 1000),
         ("a: yes", True),
         ("a: off", False),
+        ("a: n", False),
+        ("a: 'n'", "n"),
         ("a: ~", None),
         ("a:", None),
         ("a: 2020-01-01", "2020-01-01"),

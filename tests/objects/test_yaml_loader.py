@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import yaml
 
-from kframework.objects.yaml_loader import YamlLoader
+from kframework.objects.yaml_loader import YamlDumper, YamlLoader
 
 
 def load_all(text: str) -> Iterator[object]:
@@ -18,6 +18,11 @@ def load_all(text: str) -> Iterator[object]:
 @pytest.mark.parametrize("text", ["2026-01-02", "2026-01-02T15:04:05Z", "="])
 def test_value_without_a_json_type_is_a_string(text: str) -> None:
     assert list(load_all(f"a: {text}\n{text}: b\n")) == [{"a": text, text: "b"}]
+
+
+def test_single_letters_that_kubernetes_reads_as_booleans_are_written_in_quotes() -> None:
+    assert list(load_all("[y, Y, n, N, 'y', ny]")) == [[True, True, False, False, "y", "ny"]]
+    assert yaml.dump(["y", "N", "ny"], Dumper=YamlDumper) == "- 'y'\n- 'N'\n- ny\n"
 
 
 def test_alias_is_the_same_value() -> None:

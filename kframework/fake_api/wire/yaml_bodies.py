@@ -8,13 +8,12 @@ import yaml
 from kframework.client import api_errors
 from kframework.client.transport import JSON, Response
 from kframework.objects.yaml_documents import documents
+from kframework.objects.yaml_loader import YamlDumper
 
 YAML = "application/yaml"
 
 #: Longer answers, in bytes, stay JSON, which is valid YAML: libyaml blocks the loop for 30 ms per 100 KB.
 MAX_YAML_BYTES = 128 * 1024
-
-_Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def to_json(body: bytes) -> bytes:
@@ -38,7 +37,7 @@ def to_json(body: bytes) -> bytes:
 def to_yaml(body: bytes) -> bytes:
     if len(body) > MAX_YAML_BYTES:
         return body + b"\n"
-    text: str = yaml.dump(msgspec.json.decode(body), Dumper=_Dumper, allow_unicode=True, width=2**31 - 1)
+    text: str = yaml.dump(msgspec.json.decode(body), Dumper=YamlDumper, allow_unicode=True, width=2**31 - 1)
     return text.encode()
 
 
