@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from kframework.clock import LoopClock, run_virtual
+from kframework.clock import LoopClock, VirtualTimeLoop, run_virtual
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.disruptions import DisruptionController
 from kframework.objects import (
@@ -37,6 +37,11 @@ from kframework.objects import (
 )
 
 WEB = LabelSelector(match_labels={"app": "web"})
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 def budget(
