@@ -116,6 +116,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
 
     def __init__(self, args: DynamicResourcesArgs, handle: Handle) -> None:
         super().__init__(args, handle)
+        self._gates = handle.feature_gates
         self._claims = handle.objects(ResourceClaim)
         self._classes = handle.objects(DeviceClass)
         self._backed = self._classes.index(BackedResources)
@@ -152,7 +153,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None
 
     def _claims_of(self, pod: PodInfo) -> list[ResourceClaim]:
-        return claims_of(pod, self._claims, self.handle.feature_gates)
+        return claims_of(pod, self._claims, self._gates)
 
     @hookimpl
     def sign(self, pod: PendingPod) -> Hashable | None:
@@ -192,7 +193,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None
 
     def _consumers_of(self, pod: PodInfo) -> Mapping[str, ResourceClaimConsumerReference]:
-        if not pod.group or not self.handle.feature_gates.has_group_claims:
+        if not pod.group or not self._gates.has_group_claims:
             return {}
         return consumers_of(pod, self.handle.objects(PodGroup).get(pod.group, pod.namespace))
 
