@@ -23,6 +23,7 @@ from kframework.explain.remedies.remedies import Remedy, remedies
 from kframework.explain.routes import json_answer
 from kframework.explain.summary import summarise
 from kframework.objects import Pod
+from kframework.objects.codec import describe_decode_error
 from kframework.objects.validation import find_problem
 from kframework.scheduler.cooperative import run_cooperatively, time_sliced
 from kframework.scheduler.scheduler import Scheduler
@@ -52,7 +53,7 @@ def fit_route(scheduler: Scheduler) -> web.RouteDef:
         try:
             question = msgspec.json.decode(await request.read(), type=FitRequest)
         except msgspec.DecodeError as error:
-            return json_answer({"error": str(error)}, status=400)
+            return json_answer({"error": describe_decode_error(error)}, status=400)
         problem = _find_problem(question, engine)
         if problem:
             return json_answer({"error": problem}, status=400)

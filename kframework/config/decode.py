@@ -29,6 +29,7 @@ from pydantic_core import CoreSchema, ErrorDetails, PydanticUseDefault, core_sch
 
 from kframework.config.document import Json, YamlLocation
 from kframework.errors import nearest_name, raise_collected
+from kframework.objects.codec import locate_decode_error
 from kframework.objects.problem import FieldPath, Problem, not_supported, required, short_repr
 
 
@@ -131,8 +132,7 @@ def _read_object(struct: type[msgspec.Struct], value: object) -> msgspec.Struct:
     try:
         return msgspec.convert(_without_nulls(value), struct)
     except msgspec.ValidationError as cause:
-        reason, _, where = str(cause).partition(" - at `$")
-        raise FieldProblems([Problem(_steps(where.removesuffix("`")), reason)]) from cause
+        raise FieldProblems([locate_decode_error(cause, value)]) from cause
 
 
 def _unknown_fields(kind: inspect.Type, value: object, path: FieldPath) -> Iterator[Problem]:
@@ -155,12 +155,6 @@ def _without_nulls(value: object) -> object:
     if isinstance(value, dict):
         return {name: _without_nulls(item) for name, item in value.items() if item is not None}
     return [_without_nulls(item) for item in value] if isinstance(value, list) else value
-
-
-def _steps(where: str) -> FieldPath:
-    """Take apart a path as msgspec writes it: `.matchExpressions[0].key`."""
-    parts = where.replace("[", ".").replace("]", "").split(".")
-    return tuple(int(part) if part.isdigit() else part for part in parts if part)
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from kframework.fake_api.resources import ApiResource
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.protobuf import PROTOBUF, decode_protobuf
 from kframework.fake_api.wire.yaml_bodies import YAML, to_json
-from kframework.objects.codec import without_nulls
+from kframework.objects.codec import describe_decode_error, without_nulls
 from kframework.process.http.statuses import Subject
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -186,4 +186,6 @@ def read_body(request: Request, struct: type[S]) -> S:
     try:
         return msgspec.convert(decode_object(request), struct)
     except msgspec.ValidationError as error:
-        raise api_errors.bad_request(f"cannot decode the body of the request: {error}") from error
+        raise api_errors.bad_request(
+            f"cannot decode the body of the request: {describe_decode_error(error)}"
+        ) from error

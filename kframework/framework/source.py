@@ -25,6 +25,7 @@ import msgspec
 from msgspec import json
 
 from kframework.errors import safe_repr
+from kframework.objects.codec import locate_decode_error
 
 if TYPE_CHECKING:
     from kframework.state.pods import PendingPod
@@ -153,8 +154,8 @@ class Source(Mapping[str, V]):
                 with suppress(msgspec.MsgspecError, TypeError):
                     self.convert({key: json.decode(json.encode(value))})
                     continue
-                problem = str(error).partition(" - at `$")[0]  # without its position among others
-                raise ValueError(f"{key!r} has the value {safe_repr(value)}: {problem}") from error
+                problem = locate_decode_error(error, None)  # its path is that among all values
+                raise ValueError(f"{key!r} has the value {safe_repr(value)}: {problem.message}") from error
             raise ValueError(str(error)) from error
 
     def convert(self, values: Mapping[str, object]) -> dict[str, V]:

@@ -70,7 +70,13 @@ _LOCATION = re.compile(r" - at (`key` in )?`\$(.*)`$")
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+)\]|(\[\.\.\.\])")
 
 
-def locate_decode_error(error: msgspec.ValidationError, data: object) -> Problem:
+def describe_decode_error(error: Exception) -> str:
+    """Return why data does not fit its struct, with the path if the data has one."""
+    problem = locate_decode_error(error, None)
+    return str(problem) if problem.path else problem.message
+
+
+def locate_decode_error(error: Exception, data: object) -> Problem:
     """Return where and why data does not fit its struct."""
     text = str(error)
     location, types = _LOCATION.search(text), _EXPECTED.match(text)

@@ -16,6 +16,7 @@ from kframework.core.cycle.suspendable import ExtenderError, Filtered
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.framework.answers import Candidate
 from kframework.objects import PodSpec
+from kframework.objects.codec import describe_decode_error
 from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extender_wire import (
     decode_binding_result,
@@ -117,6 +118,7 @@ class Extender:
         try:
             return read(answer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            problem = describe_decode_error(error)
             raise ExtenderError(
-                f'extender "{self.settings.address}": cannot decode its answer to {verb}: {error}'
+                f'extender "{self.settings.address}": cannot decode its answer to {verb}: {problem}'
             ) from error

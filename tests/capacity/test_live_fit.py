@@ -102,6 +102,6 @@ def test_the_port_answers_and_says_what_it_refuses() -> None:
         )
         (status, answer), *refusals = asyncio.run(post(simulation.scheduler, *bodies))
     assert status == 200 and answer["pods"] == [{"pod": "default/p", "node": "a", "message": ""}]
-    words = ("Expected", "64 pods at most", "for another scheduler", "do not exist yet")
+    words = ("pods: expected a list", "64 pods at most", "for another scheduler", "do not exist yet")
     for (status, answer), word in zip(refusals, words, strict=True):
         assert status == 400 and word in str(answer["error"])

@@ -303,7 +303,7 @@ RULES: list[tuple[str, object, list[str]]] = [
     (
         "PodTopologySpread",
         constraint(maxSkew="1"),
-        ["defaultConstraints[0].maxSkew: Expected `int`, got `str`"],
+        ["defaultConstraints[0].maxSkew: expected an integer, got a string"],
     ),
     (
         "VolumeBinding",
@@ -421,7 +421,7 @@ def test_node_selector_terms_of_an_added_affinity_are_checked(bad: object) -> No
             added({"nodeSelectorTerms": [term("In", 1)]}),
             (
                 "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]"
-                ".matchExpressions[0].values[0]: Expected `str`, got `int`"
+                ".matchExpressions[0].values[0]: expected a string, got an integer; put it in quotes"
             ),
         ),
     ],

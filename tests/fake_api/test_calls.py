@@ -81,5 +81,5 @@ def test_body_of_another_type_is_rejected() -> None:
     class Shape(msgspec.Struct):
         count: int
 
-    with pytest.raises(ClusterError, match="cannot decode the body of the request: Expected `int`"):
+    with pytest.raises(ClusterError, match="cannot decode the body of the request: count: expected an integer"):
         read_body(request("POST", "/", {"count": "x"}), Shape)

@@ -80,12 +80,12 @@ def test_values_are_converted_to_the_declared_type(
 @pytest.mark.parametrize(
     ("kind", "told", "complaint"),
     [
-        (float, {"a": 1.0, "b": "much"}, "'b' has the value 'much': Expected `float`, got `str`"),
-        (float, {"a": math.nan}, "'a' has the value nan: Expected `float`, got `null`"),
+        (float, {"a": 1.0, "b": "much"}, "'b' has the value 'much': expected a number, got a string"),
+        (float, {"a": math.nan}, "'a' has the value nan: expected a number, got null"),
         (
             Quota,
             {"a": Quota(1.0), "c": {"cpu": None}},
-            r"'c' has the value {'cpu': None}: Expected `float`, got `null`",
+            r"'c' has the value {'cpu': None}: expected a number, got null",
         ),
         (float, {"a": object()}, "'a' has the value <object"),
         (float, {"a": 1.0, 1: 1.0}, "the key 1 is not a string"),

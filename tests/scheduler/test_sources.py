@@ -101,7 +101,7 @@ def test_failed_source_is_retried_with_backoff_up_to_its_interval() -> None:
 def test_wrong_result_is_a_failure() -> None:
     wrong: list[Any] = [
         ("no mapping", "TypeError: fetched a str, expected a mapping"),
-        ({"a": "much"}, "ValueError: 'a' has the value 'much': Expected `float`, got `str`"),
+        ({"a": "much"}, "ValueError: 'a' has the value 'much': expected a number, got a string"),
         (ValueError(), "ValueError"),
         (asyncio.CancelledError(), "RuntimeError: it awaited a cancelled task"),
         (60.0, "timed out after 10 s (its timeout)"),

@@ -15,6 +15,7 @@ import msgspec
 from kframework.client import api_errors
 from kframework.errors import ClusterError
 from kframework.in_memory.admission import merge_patch
+from kframework.objects.codec import describe_decode_error
 from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition_of, field_of, reference_to
 
 _Map = dict[str, object]
@@ -194,7 +195,7 @@ def json_patch(document: dict[str, object], operations: object) -> object:
     try:
         parsed = msgspec.convert(operations, list[_Add | _Remove | _Replace | _Move | _Copy | _Test])
     except msgspec.ValidationError as error:
-        raise api_errors.bad_request(f"error decoding patch: {error}") from error
+        raise api_errors.bad_request(f"error decoding patch: {describe_decode_error(error)}") from error
     target = _PatchTarget(deepcopy(document))
     for operation in parsed:
         target.execute(operation)

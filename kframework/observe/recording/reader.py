@@ -12,7 +12,7 @@ import msgspec
 
 from kframework.errors import InputError
 from kframework.objects import find_kind
-from kframework.objects.codec import decode
+from kframework.objects.codec import decode, describe_decode_error
 from kframework.objects.json_lines import read_lines
 from kframework.observe.recording.annotations import guard_annotations
 from kframework.observe.recording.writer import FORMAT, VERSION, Header, Line
@@ -75,7 +75,7 @@ class RecordingReader:
             return msgspec.json.decode(text, type=struct)
         except (ValueError, RecursionError) as error:
             what = "is damaged from here on" if self.number > 1 else "is not a recording"
-            raise self.error(f"{what}: {error}") from error
+            raise self.error(f"{what}: {describe_decode_error(error)}") from error
 
     def error(self, message: str) -> InputError:
         return InputError(message, file=str(self.file), line=self.number or None)

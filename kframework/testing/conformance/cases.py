@@ -11,7 +11,7 @@ from typing import IO, TypeVar, cast
 import msgspec
 
 from kframework.errors import InputError
-from kframework.objects.codec import locate_decode_error, without_nulls
+from kframework.objects.codec import describe_decode_error, locate_decode_error, without_nulls
 from kframework.objects.json_lines import read_lines
 from kframework.objects.problem import FieldPath, format_path
 from kframework.values.feature_gates import MINORS
@@ -111,7 +111,7 @@ def _decode_case(line: bytes, file: str, number: int) -> Case:
     try:
         case = msgspec.json.decode(line, type=Case)
     except msgspec.ValidationError as error:
-        raise InputError(f"is not a recorded case: {error}", file=file, line=number) from error
+        raise InputError(f"is not a recorded case: {describe_decode_error(error)}", file=file, line=number) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error).removeprefix("JSON is malformed: ")
         raise InputError(f"is not JSON: {reason}", file=file, line=number) from error

@@ -58,7 +58,7 @@ async def test_pod_is_bound_through_the_bindings_of_its_namespace() -> None:
             422,
             'Binding "web" is invalid: target.kind: Unsupported value: "Pod"',
         ),
-        ({"target": "n2"}, 400, "cannot decode the body of the request: Expected `object`, got `str` - at `$.target`"),
+        ({"target": "n2"}, 400, "cannot decode the body of the request: target: expected a mapping, got a string"),
     ],
 )
 async def test_invalid_binding_is_rejected(binding: Json, status: int, message: str) -> None:

@@ -62,7 +62,7 @@ def test_deeply_nested_case_is_an_error(file: Path) -> None:
         (LINE + b"\n\xff\xfe", ":2: is not JSON: invalid character (byte 0)"),
         (b'{"id": "q-1"}', ":1: is not a recorded case: Object missing required field `kind`"),
         (LINE.replace(b'"expect"', b'"expected"'), ":1: is not a recorded case: it has no `expect`"),
-        (b"[]", ":1: is not a recorded case: Expected `object`, got `array`"),
+        (b"[]", ":1: is not a recorded case: expected a mapping, got a list"),
         (b"", ":1: contains no cases"),
         (
             gzip.compress(LINE + b"\n" + LINE, mtime=0)[:-20],
