@@ -322,7 +322,7 @@ class Odd(Plugin):
 
 
 @pytest.mark.usefixtures("interruptible")
-def test_interrupted_simulation_prints_what_was_decided(
+def test_interrupted_simulation_prints_at_most_what_was_decided(
     run: Command, cluster: Path, file: Path, install: Install
 ) -> None:
     install("odd_plugins", {"Odd": "Odd"}, INTERRUPTED)
@@ -330,6 +330,7 @@ def test_interrupted_simulation_prints_what_was_decided(
     result = run("simulate", "-f", cluster, "--config", file)
     assert (result.code, "Traceback" in result.err) == (130, False)
     assert "shop" in result.out
+    assert run("explain", "web", "-n", "shop", "-f", cluster, "--config", file) == (130, "", "")
 
 
 STARTING = """
