@@ -18,7 +18,7 @@ def toleration(**fields: Any) -> dict[str, Any]:
 def job(suspended: bool = True, start_time: str | None = None, **spec: Any) -> dict[str, Any]:
     container = {"name": "c", "image": "i", "command": ["sh"]} | spec.pop("container", {})
     template = {
-        "metadata": {"labels": {"a": "b"}},
+        "metadata": {"labels": {"a": "b"}} | spec.pop("metadata", {}),
         "spec": {"restartPolicy": "Never", "containers": [container]} | spec,
     }
     data = {"spec": {"suspend": suspended, "template": template}, "status": {"startTime": start_time}}
@@ -74,6 +74,8 @@ def test_gated_pod_may_only_be_confined_to_fewer_nodes(old: dict[str, Any], new:
         {"schedulingGates": [{"name": "g"}]},
         {"affinity": {"nodeAffinity": {}}},
         {"container": {"resources": {"requests": {"cpu": "2"}}}},
+        {"metadata": {"labels": {"a": "b", "c": "d"}}},
+        {"metadata": {"annotations": {"a": "b"}}},
     ],
 )
 def test_directives_of_a_suspended_job_may_change_until_it_starts(changed: dict[str, Any]) -> None:
