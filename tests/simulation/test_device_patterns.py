@@ -97,7 +97,7 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
             ":4: patterns[0].pool: is empty: omit it for the name of the node",
         ),
         (
-            pattern("{driver: d, networkAttached: true, pool: p, nodes: n, devices: [{name: a}]}"),
+            pattern("{driver: d, networkAttached: true, pool: p, nodes: n1, devices: [{name: a}]}"),
             (
                 ":4: patterns[0].nodes: network-attached devices are selected by labels: "
                 "use nodeSelector, or omit it for all nodes"

@@ -17,7 +17,7 @@ def test_ignored_kinds_are_reported(tmp_path: Path, capsys: pytest.CaptureFixtur
     file = tmp_path / "cluster.yaml"
     settings = "kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
     kinds = ["v1, kind: Node", "networking.k8s.io/v1, kind: Ingress", settings]
-    file.write_text("\n---\n".join(f"{{apiVersion: {kind}, metadata: {{name: n}}}}" for kind in kinds))
+    file.write_text("\n---\n".join(f"{{apiVersion: {kind}, metadata: {{name: n1}}}}" for kind in kinds))
     with logging_to_stderr():
         assert [type(each) for each in read_cluster([str(file)]).objects] == [Node]
     assert capsys.readouterr().err.splitlines() == [
@@ -66,7 +66,7 @@ def test_notice_of_an_ignored_kind_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, notice: str
 ) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(f"{{apiVersion: {kind}, metadata: {{name: n}}}}")
+    file.write_text(f"{{apiVersion: {kind}, metadata: {{name: n1}}}}")
     with logging_to_stderr():
         assert read_cluster([str(file)]).objects == []
     assert capsys.readouterr().err == f"notice: {notice}\n"
@@ -136,7 +136,7 @@ def test_fields_of_groups_whose_gate_is_off_are_reported_once(
 MISSPELT = """\
 apiVersion: v1
 kind: Node
-metadata: {name: n, lables: {}}
+metadata: {name: n1, lables: {}}
 ---
 apiVersion: v1
 kind: List
@@ -154,7 +154,7 @@ items:
 """
 
 UNKNOWN = [
-    ':3: Node n: unknown field "metadata.lables"; did you mean "labels"?',
+    ':3: Node n1: unknown field "metadata.lables"; did you mean "labels"?',
     ':16: Pod default/web: unknown field "spec.containers[0].comand"; did you mean "command"?',
     ':17: Pod default/web: unknown field "spec.tolerrations"; did you mean "tolerations"?',
 ]
@@ -247,9 +247,9 @@ def test_rejected_object_is_reported_with_its_line(tmp_path: Path) -> None:
 
 def test_objects_that_admission_rejects_are_apart_from_the_others(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text(f"{REJECTED}---\n{{apiVersion: v1, kind: Node, metadata: {{name: n}}}}\n")
+    file.write_text(f"{REJECTED}---\n{{apiVersion: v1, kind: Node, metadata: {{name: n1}}}}\n")
     manifest, rejected = read_admitted([str(file)])
-    assert [each.metadata.name for each in manifest.objects] == ["n"]
+    assert [each.metadata.name for each in manifest.objects] == ["n1"]
     assert [location.line() for location in manifest.locations] == [17]
     assert [each.to_error().line for each in rejected] == [6, 14]
     with pytest.raises(InputErrors) as caught:

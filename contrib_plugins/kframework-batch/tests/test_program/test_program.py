@@ -128,7 +128,7 @@ def test_plugin_sees_whether_it_is_hierarchical(written: str, hierarchical: bool
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ("{pack.weight: heavy}", 'tiers[0].plugins[0].arguments[pack.weight]: Invalid value: "heavy"'),
+        ("{pack.weight: heavy}", 'tiers[0].plugins[0].arguments[pack.weight]: expected a number, got "heavy"'),
         ("{pack.resources: [a]}", 'tiers[0].plugins[0].arguments[pack.resources]: expected a string, got ["a"]'),
     ],
 )
