@@ -67,17 +67,18 @@ def load_configuration(source: str | Path | Mapping[str, object]) -> Configurati
     The file may be a ConfigMap that holds the configuration. Raises ConfigError, or ConfigErrors for several errors.
     """
     if isinstance(source, Mapping):
-        return _of_documents([Document(None, cast("Json", source), {})], None)
+        return configuration_from_documents([Document(None, cast("Json", source), {})], None)
     file, text = read_source(source)
     return parse(text, file)
 
 
 def parse(text: str, file: str | None = None) -> Configuration:
     """Load a configuration from a text; `file` is its name for error messages."""
-    return _of_documents(parse_configuration_documents(text, file, CONFIG_MAP_KEY), file)
+    return configuration_from_documents(parse_configuration_documents(text, file, CONFIG_MAP_KEY), file)
 
 
-def _of_documents(parsed: Sequence[Document], file: str | None) -> Configuration:
+def configuration_from_documents(parsed: Sequence[Document], file: str | None) -> Configuration:
+    """Load a configuration from the documents of a file, at most one of each kind."""
     documents = _by_kind(parsed, file)
     absent = Document(file, {}, {})
     return _configuration(documents.get(KIND, absent).at(), documents.get(OPTIONS_KIND, absent).at())

@@ -6,8 +6,6 @@ Versions continue, so that watches from before the restart have to list again.
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +19,7 @@ from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.plain_data import text
 from kframework.objects import ApiObject, Kind, all_kinds, kind_of
 from kframework.objects.codec import convert
+from kframework.objects.text_files import replace_file
 
 _KIND = "ClusterState"
 _DEFINITION = kind_of(CustomResourceDefinition)
@@ -91,16 +90,7 @@ class StateFile:
     def write(self, bodies: Iterable[bytes], version: int) -> None:
         """Replace the saved cluster atomically; raises OSError."""
         head = msgspec.json.encode(_StateHeader(_KIND, version))
-        descriptor, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")  # of mode 0600
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.writelines(line + b"\n" for line in (head, *bodies))
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(self._path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
+        replace_file(self._path, (line + b"\n" for line in (head, *bodies)))
 
     def _decode_object(self, document: Data, kinds: dict[tuple[str, str], Kind[ApiObject]], number: int) -> ApiObject:
         api_version, name = text(document, "apiVersion"), text(document, "kind")

@@ -1,9 +1,14 @@
-"""Files of text that people name, read piece by piece: a device, or a file that never ends, is an error at once."""
+"""Files of text that people name, read piece by piece, and written as a whole or not at all.
+
+So a device, or a file that never ends, is an error at once.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TextIO
 
@@ -46,3 +51,17 @@ def _read_pieces(stream: TextIO, max_length: int) -> Iterator[str]:
         if length > max_length:
             raise ValueError(f"is longer than {max_length >> 20} MiB: check that this is the right file")
         yield piece
+
+
+def replace_file(path: Path, parts: Iterable[bytes]) -> None:
+    """Replace the content of a file atomically, readable by its owner only; raises OSError."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # of mode 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.writelines(parts)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

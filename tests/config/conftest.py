@@ -16,7 +16,7 @@ from tests.support.schemas import check_args, disagreement, schema_errors
 @pytest.fixture(autouse=True)
 def schema_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compare the two for every document that is loaded."""
-    original = load._of_documents
+    original = load.configuration_from_documents
 
     def compared(parsed: Sequence[Document], file: str | None) -> Configuration:
         schema = [line for document in parsed for line in schema_errors(document.data)]
@@ -33,4 +33,4 @@ def schema_agrees(monkeypatch: pytest.MonkeyPatch) -> None:
             assert not (told := disagreement([], schema)), told
         return configuration
 
-    monkeypatch.setattr(load, "_of_documents", compared)
+    monkeypatch.setattr(load, "configuration_from_documents", compared)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from kframework.errors import ConfigError, InputError
-from kframework.objects.text_files import read_text
+from kframework.objects.text_files import read_text, replace_file
 
 MIB = 1 << 20
 
@@ -57,3 +57,15 @@ def test_other_files_are_one_line(tmp_path: Path) -> None:
         with pytest.raises(InputError) as error:
             read_text(file, MIB, InputError)
         assert str(error.value) == f"{file}: {message}"
+
+
+def test_file_is_replaced_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    def parts() -> Iterator[bytes]:
+        yield b"new"
+        raise OSError("the disk fails")
+
+    file = tmp_path / "file"
+    replace_file(file, [b"old ", b"text"])
+    with pytest.raises(OSError, match="the disk fails"):
+        replace_file(file, parts())
+    assert (file.read_bytes(), [*tmp_path.iterdir()]) == (b"old text", [file])

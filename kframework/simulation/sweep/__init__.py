@@ -1,0 +1,1 @@
+"""Sweeps: many simulations that differ in configuration, cluster and seed, and what their results say."""
