@@ -264,7 +264,8 @@ async def test_rule_that_taints_devices_gets_its_time_and_keeps_its_status() -> 
     api = LocalApi()
     taint = {"key": "example.com/broken", "effect": "None"}
     spec = {"deviceSelector": {"driver": "gpu.example.com"}, "taint": taint}
-    condition = {"type": "EvictionInProgress", "status": "False"}
+    moment = {"lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "NotStarted"}
+    condition = {"type": "EvictionInProgress", "status": "False", **moment}
     sent = {"metadata": {"name": "r"}, "spec": spec, "status": {"conditions": [condition]}}
     created = await api.call("POST", RULES, sent)
     assert created.get("status", {}) == {} and created["metadata"]["generation"] == 1

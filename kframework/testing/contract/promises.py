@@ -113,8 +113,11 @@ def check_filter_more(probe: PluginProbe) -> None:
         return
     for pod, twin in zip(probe.pods[::2], probe.pods[1::2], strict=True):
         answers = probe.answers(pod)
+        passing = answers.passing_rows(answers.statuses)
+        if not passing:
+            continue  # PreFilter may have rejected the pod: then PreScore may not be called
         state = probe.prepare_state(pod, probe.nodes, as_rows(answers.scores))
-        for row in answers.passing_rows(answers.statuses):
+        for row in passing:
             arguments = state, pod, probe.nodes, np.array([row]), np.ones(1, dtype=np.int64)
             bits = probe.call_function("filter_more", pod, probe.filter.more, *arguments)
             if bits is None:
