@@ -91,7 +91,17 @@ def test_every_workload_is_in_a_row(called: set[str], label: str, seed: int) -> 
 
 
 def test_table_shows_targets_measurements_and_ratios(called: set[str], capsys: pytest.CaptureFixture[str]) -> None:
-    names = ["all-nodes", "many-templates", "growth", "batch", "simulate*", "run*", "over-http", "devices-nowhere"]
+    names = [
+        "all-nodes",
+        "many-templates",
+        "growth",
+        "batch",
+        "simulate",
+        "simulate-m*",
+        "run*",
+        "over-http",
+        "devices-nowhere",
+    ]
     main(names, replace(TINY, rounds=5))
     first, _, header, *rows, _, last = capsys.readouterr().out.splitlines()
     assert first.startswith("CPython 3.") and "load average" in first
