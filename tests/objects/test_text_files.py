@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 class EndlessText(io.TextIOBase):
-    """Text that repeats without end, of which only so much may be read."""
+    """Text that repeats without end; reading more than the bound fails."""
 
     def __init__(self) -> None:
         self._left = 4 * MIB

@@ -25,7 +25,7 @@ def pending(group: str = "g", number: int = 0) -> PendingPod:
 
 
 def gang_scheduling(*groups: GenericPodGroup, gates: FeatureGates = ON, **known: int) -> GangScheduling:
-    """Make the plugin with these groups, and so many pods of each."""
+    """Make the plugin with these groups, each with its number of pods."""
     handle = stub_handle(feature_gates=gates, objects=groups)
     for group, count in known.items():
         for number in range(count):
@@ -83,7 +83,7 @@ def test_group_without_a_minimum_is_feasible_from_one_part_on(group: GenericPodG
     assert plugin.placement_feasible(group, GroupProgress(1, 1)) is None
 
 
-#: A gang of two groups: one of a gang and of a basic group of which one suffices, the other a gang of two pods.
+#: A gang of two groups. The first needs one of its two groups, a gang and a basic one; the second is a gang of two pods.
 TREE = (
     tree("root", 2),
     below("root", tree("left")),

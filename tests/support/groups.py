@@ -66,7 +66,7 @@ def basic(name: str) -> PodGroup:
 
 
 def tree(name: str, minimum: int | None = None, priority: int | None = None) -> CompositePodGroup:
-    """Make a group of groups: a gang of at least so many, or one without a minimum."""
+    """Make a group of groups: a gang of at least `minimum` groups, or one without a minimum."""
     gang = None if minimum is None else CompositeGangSchedulingPolicy(min_group_count=minimum)
     policy = CompositePodGroupSchedulingPolicy(gang=gang, basic=CHOSEN if minimum is None else None)
     return CompositePodGroup(

@@ -161,7 +161,7 @@ def test_group_goes_as_far_as_placement_feasible_lets_it(
 
 # -- what becomes of each pod ---------------------------------------------------------------------------------------
 
-#: A gang that needs three of four pods, of which two fail: the last one is not reached.
+#: A gang that needs three of its four pods. Two of them fail, so the last one is not reached.
 UNSCHEDULABLE = "pod group is unschedulable, minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"
 
 

@@ -27,7 +27,7 @@ def names(group: str, count: int) -> set[str]:
 
 
 def groups_of(parent: str, *children: str) -> list[ApiObject]:
-    """Make gangs of two below a group, with pods of which a node of 4 CPUs holds one."""
+    """Make gangs of two below a group; a node of 4 CPUs holds one of their pods."""
     return [each for name in children for each in (below(parent, gang(name, 2)), *members(name, 2, cpu="3"))]
 
 
@@ -133,7 +133,7 @@ def test_all_pods_of_a_tree_have_the_priority_of_its_root() -> None:
 
 
 def test_parent_is_ignored_with_the_gate_off() -> None:
-    simulation = Simulation([*nodes(2), *groups_of("nobody", "a")], config=GROUPS)
+    simulation = Simulation([*nodes(2), *groups_of("none", "a")], config=GROUPS)
     simulation.run(5)
     assert bound(simulation) == names("a", 2)
 

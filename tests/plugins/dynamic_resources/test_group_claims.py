@@ -135,7 +135,7 @@ def test_members_follow_the_device_of_the_first_one_into_its_rack() -> None:
 
 
 def test_claim_of_a_group_in_a_domain_is_allocated_in_the_best_one() -> None:
-    """A walk in each rack allocates the claim anew, and that of the chosen rack again."""
+    """A walk in each rack allocates the claim again, and so does the walk in the chosen rack."""
     pods = team(4)
     group = in_one("rack", owning(gang("g", 3), pods))
     busy = make_pod("busy", cpu="1", node_name="n0")
