@@ -9,9 +9,17 @@ import typer
 
 from kframework.cli.ask_scheduler import DEFAULT_SCHEDULER, CertificateAuthority, ask_scheduler
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
-from kframework.cli.options import Devices, Verbosity, VersionOptions, WideForm, WideOutput, expand_options
+from kframework.cli.options import (
+    Devices,
+    SourceOption,
+    Verbosity,
+    VersionOptions,
+    WideForm,
+    WideOutput,
+    expand_options,
+    read_source_file,
+)
 from kframework.cli.printing import print_json
-from kframework.cli.sources import SourceOption, read_source_file
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 from kframework.verbosity import notify_user
 

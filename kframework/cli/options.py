@@ -17,6 +17,7 @@ from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
+    from kframework.simulation.source_script import SourceFile
 
 T = TypeVar("T")
 
@@ -134,6 +135,18 @@ Seed = Annotated[
 OutputOption = Annotated[
     Output | None,
     typer.Option("-o", "--output", help="Print a wide table, JSON, YAML or names instead of a table."),
+]
+
+SourceOption = Annotated[
+    list[str],
+    typer.Option(
+        "--source",
+        metavar="PLUGIN/NAME=FILE",
+        default_factory=list,
+        show_default=False,
+        help="Play the values of a plugin's source from a file instead of fetching them: lines such as"
+        " {at: 30, values: {a: 1}}, with the seconds since the start. Repeatable.",
+    ),
 ]
 
 WideOutput = Annotated[
@@ -303,3 +316,14 @@ def _option(name: str, annotation: object, default: object) -> inspect.Parameter
 def _default(field: Field[object]) -> object:
     """Return a field's default; none for a list, whose option has its own."""
     return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def read_source_file(option: str) -> SourceFile:
+    """Read the file of an option; raises typer.BadParameter for another form, and InputError for a faulty file."""
+    from kframework.simulation.source_script import SourceFile
+
+    source, _, file = option.partition("=")
+    plugin, _, name = source.partition("/")
+    if not (plugin and name and file):
+        raise typer.BadParameter(f"{option!r} is not PLUGIN/NAME=FILE", param_hint="'--source'")
+    return SourceFile(plugin, name, file)

@@ -23,17 +23,18 @@ from kframework.cli.options import (
     Output,
     OutputOption,
     Seed,
+    SourceOption,
     Strict,
     Verbosity,
     VersionOptions,
     expand_options,
+    read_source_file,
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_moved, print_outcomes, progress, report_blocked, report_notices, summarise
 from kframework.cli.printing import progress_bar
 from kframework.cli.recording import RecordOptions, recording, with_read_only
-from kframework.cli.sources import SourceOption, read_source_file
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
 

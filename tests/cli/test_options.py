@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -10,6 +12,7 @@ from kframework.cli.options import (
     group,
     parse_duration,
     parse_positive_duration,
+    read_source_file,
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
@@ -73,3 +76,16 @@ def test_stdin_is_read_once() -> None:
     refuse_reading_stdin_twice(["file"], "-")
     with pytest.raises(typer.BadParameter, match="stdin is already read"):
         refuse_reading_stdin_twice(["file", "-"], "-")
+
+
+def test_source_is_read_with_its_file(tmp_path: Path) -> None:
+    file = tmp_path / "a=b.jsonl"
+    file.write_text('{"at": 0, "values": {"n": 1}}')
+    script = read_source_file(f"Load/load={file}").script
+    assert (script.plugin, script.name) == ("Load", "load")
+
+
+@pytest.mark.parametrize("option", ["load", "Load/load", "Load=file", "/load=file", "Load/load="])
+def test_other_form_of_a_source_is_refused(option: str) -> None:
+    with pytest.raises(typer.BadParameter, match="is not PLUGIN/NAME=FILE"):
+        read_source_file(option)

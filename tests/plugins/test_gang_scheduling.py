@@ -83,7 +83,7 @@ def test_group_without_a_minimum_is_feasible_from_one_part_on(group: GenericPodG
     assert plugin.placement_feasible(group, GroupProgress(1, 1)) is None
 
 
-#: A gang of two groups. The first needs one of its two groups, a gang and a basic one; the second is a gang of two pods.
+#: A gang of two groups. The first needs one of its two groups, a gang and a basic one; the second is a gang of two.
 TREE = (
     tree("root", 2),
     below("root", tree("left")),
