@@ -23,6 +23,7 @@ from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.steps import FilterStep, as_column
 from kframework.errors import FAULTS, PluginError
 from kframework.framework.answers import GroupPlacement
+from kframework.state.columns import count_values
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.scores import Scores
@@ -74,8 +75,7 @@ class PlacementRoom:
         """Return why the next pod is rejected by all nodes of a placement that takes fewer pods than wait."""
         (room,) = self._rooms
         reasons, rejectors, pending = dict[str, int](), set[str](), set[str]()
-        rejections, counts = np.unique(room.rejections[self._nodes.positions[placement.rows]], return_counts=True)
-        for rejection, count in zip(rejections.tolist(), counts.tolist(), strict=True):
+        for rejection, count in count_values(room.rejections[self._nodes.positions[placement.rows]]):
             status = room.search.status(rejection)
             rejectors.add(status.plugin)
             if status.code == Code.PENDING:
