@@ -38,11 +38,11 @@ _SUCCESS = Status(Code.SUCCESS)
 #: The number of pods after which the other tasks of the loop run; these take 1 to 2 ms.
 PODS_PER_TURN = 24
 
-#: The preemption policy by default.
-_PREEMPTS = "PreemptLowerPriority"
+#: The preemption policy of pods and groups that name none.
+_DEFAULT_POLICY = "PreemptLowerPriority"
 
 #: The rows of the nodes that a group may use, None for all.
-Rows = NDArray[np.int64] | None
+AvailableRows = NDArray[np.int64] | None
 
 
 class GroupOutcome(NamedTuple):
@@ -225,7 +225,7 @@ class GroupCycle:
 
     # -- placements --------------------------------------------------------------------------------------------------
 
-    def _schedule(self, group: GenericPodGroup, available: Rows, find_node: FindNode) -> Suspendable[Walk]:
+    def _schedule(self, group: GenericPodGroup, available: AvailableRows, find_node: FindNode) -> Suspendable[Walk]:
         """Walk over a group within its placements; return the best walk that succeeded, else the first one.
 
         The pods of a walk that succeeded have their nodes.
@@ -247,7 +247,9 @@ class GroupCycle:
             walk.status = Status(Code.UNSCHEDULABLE, (text,), walk.status.plugin)
         return walk
 
-    def _try(self, group: GenericPodGroup, placement: str, rows: Rows, find_node: FindNode) -> Suspendable[Walk]:
+    def _try(
+        self, group: GenericPodGroup, placement: str, rows: AvailableRows, find_node: FindNode
+    ) -> Suspendable[Walk]:
         """Walk over a group within one placement."""
         walk = self._walk(group, rows)
         yield from walk.run(find_node)
@@ -263,7 +265,7 @@ class GroupCycle:
     def _choose(
         self,
         group: GenericPodGroup,
-        available: Rows,
+        available: AvailableRows,
         steps: PlacementSteps,
         placements: Sequence[GroupPlacement],
         find_node: FindNode,
@@ -342,7 +344,7 @@ class GroupCycle:
         if room is None:
             return unknown
 
-        def begin(rows: Rows) -> Walk:
+        def begin(rows: AvailableRows) -> Walk:
             start.restore()
             return self._walk(group, rows)
 
@@ -362,7 +364,7 @@ class GroupCycle:
             walks.append(CountedWalk(verdict, pods, full, partial(begin, placement.rows)))
         return walks
 
-    def _walk(self, group: GenericPodGroup, rows: Rows) -> Walk:
+    def _walk(self, group: GenericPodGroup, rows: AvailableRows) -> Walk:
         """Return a walk over a group within these nodes that has not begun."""
         if isinstance(group, CompositePodGroup):
             below = self._groups.trees.children(group)
@@ -385,7 +387,7 @@ class GroupCycle:
         if group is self._root and walk.status.code == Code.SUCCESS:
             self._trace.placement = placement
 
-    def _failed(self, group: GenericPodGroup, rows: Rows, status: Status) -> Walk:
+    def _failed(self, group: GenericPodGroup, rows: AvailableRows, status: Status) -> Walk:
         """Return a walk that has not begun, with this Status."""
         walk = self._walk(group, rows)
         self._add_rejector(status)
@@ -399,14 +401,14 @@ def mixed_members(root: GenericPodGroup, pods: Sequence[PodInfo], gates: Feature
     name, policy, whose = _scheduler_of(pods[0]), pods[0].spec.preemption_policy, ""
     if gates.is_enabled("PodGroupPreemptionPolicy"):
         policy, whose = root.spec.preemption_policy, " as the pod group's preemption policy"
-    policy = policy or _PREEMPTS
+    policy = policy or _DEFAULT_POLICY
     for pod in pods:
         if _scheduler_of(pod) != name:
             return f'{same} .spec.schedulerName set, got: "{_scheduler_of(pod)}" and "{name}"'
         if pod.priority != priority:
             return f"{same} priority as the pod group's priority, got {pod.priority} and {priority}"
-        if (pod.spec.preemption_policy or _PREEMPTS) != policy:
-            return f"{same} preemption policy{whose}, got {pod.spec.preemption_policy or _PREEMPTS} and {policy}"
+        if (pod.spec.preemption_policy or _DEFAULT_POLICY) != policy:
+            return f"{same} preemption policy{whose}, got {pod.spec.preemption_policy or _DEFAULT_POLICY} and {policy}"
     return ""
 
 
