@@ -67,7 +67,7 @@ class LastVictimReached(msgspec.Struct, frozen=True):
 class PreemptionEnded(msgspec.Struct, frozen=True):
     """A message that the evictions of a preemption ended, after `took` nanoseconds; `failed`: some failed.
 
-    The preemptor of this `uid` is a `pod` or a `podgroup`.
+    The preemptor of this `uid` is a `pod`, a `podgroup` or a `compositepodgroup`.
     """
 
     uid: str
