@@ -102,7 +102,8 @@ class _Estimate:
         for index in self._order:
             if left[index] and shape in self._classes[index].shapes:
                 demand = self._demand[index]
-                number = min(left[index], int((free[demand > 0] // demand[demand > 0]).min()))
+                needed = demand > 0
+                number = min(left[index], int((free[needed] // demand[needed]).min()))
                 if number > 0:
                     fill[index] = number
                     free -= number * demand

@@ -111,7 +111,7 @@ class MeasureRecorder:
             _rounded(usage.requested_cpu / usage.cpu if usage.cpu else None),
             _rounded(usage.requested_memory / usage.memory if usage.memory else None),
             _rounded(usage.fragmentation),
-            sum(len(each.victims) for each in simulation.result.preemptions),
+            sum(len(each.victims) for each in simulation.preemptions),
             _rounded(simulation.seconds),
         )
 

@@ -188,7 +188,8 @@ class Simulation(Generic[E]):
             self._has_workload_controllers = True
             names = self._workload_controllers
             controllers = tuple(create_workload_controllers(names, [subject], self.cluster, self.clock))
-            kinds = [kind for kind in _kinds(controllers) if kind not in _kinds(self.controllers)]
+            followed = _kinds(self.controllers)
+            kinds = [kind for kind in _kinds(controllers) if kind not in followed]
             self.cluster.subscribe(kinds, self._records.on_change)
             self.controllers = (*self.controllers, *controllers)
             self._run.start(controllers)
