@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from kframework.capacity.workload import pod_key
 from kframework.client.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
 from kframework.errors import ClusterError, InputError, nearest_name
@@ -15,7 +16,7 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.recreation import Recreation
 from kframework.objects import ApiObject, Node, Pod, PodDisruptionBudget
 from kframework.objects.label_selectors import Selector
-from kframework.simulation.controllers import Controller
+from kframework.simulation.controllers import ControllerFactory
 from kframework.simulation.simulation import Simulation
 
 #: The annotation of static pods, whose kubelet creates them again.
@@ -31,7 +32,7 @@ class Evictions(MemoryController):
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod, PodDisruptionBudget)
 
-    def __init__(self, cluster: MemoryCluster, clock: object = None) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster)
         self._pods: list[Pod] = []
         self.blocked: Mapping[str, str] = {}
@@ -62,7 +63,7 @@ class Evictions(MemoryController):
                 continue
             obstacle = self._evict(now)
             if obstacle:
-                blocked[f"{metadata.namespace}/{metadata.name}"] = obstacle
+                blocked[pod_key(pod)] = obstacle
                 waiting.append(pod)
         self._pods, self.blocked = waiting, blocked
 
@@ -85,7 +86,7 @@ class Drainer:
         self._evictions: Evictions
 
     @property
-    def controllers(self) -> Sequence[Callable[[MemoryCluster, object], Controller]]:
+    def controllers(self) -> Sequence[ControllerFactory]:
         """The controllers that the simulation needs."""
         return (
             lambda cluster, clock: DisruptionController(cluster),
