@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kframework.cli.options import (
-    Verbosity,
-    expand_options,
-    group,
-    parse_duration,
-    parse_positive_duration,
-)
+from kframework.cli.options import Verbosity, expand_options, group, parse_duration, parse_positive_duration
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:

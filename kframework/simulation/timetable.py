@@ -33,6 +33,13 @@ DOWN_SECONDS = "kframework.dev/down-seconds"
 
 #: The taint by which the operator of a cluster says that a node is dead and its pods are lost.
 _TAINT = Taint(key=OUT_OF_SERVICE, value="nodeshutdown", effect="NoExecute")
+#: As kube-controller-manager's taint manager sets it.
+_DISRUPTION = PodCondition(
+    type="DisruptionTarget",
+    status="True",
+    reason="DeletionByTaintManager",
+    message="Taint manager: deleting due to NoExecute taint",
+)
 _NUMBER = r"\d+(?:\.\d*)?"
 _PERIOD = re.compile(rf" *({_NUMBER})-({_NUMBER})? *")
 
@@ -63,12 +70,8 @@ class Timetable(NamedTuple):
 
 def read_timetable(objects: Iterable[ApiObject]) -> Timetable:
     """Read the annotations of the objects; InputError for an invalid time."""
-    initial, actions, failures, pods = (
-        list[ApiObject](),
-        list[TimedAction](),
-        list[tuple[float, str, bool]](),
-        set[Key](),
-    )
+    initial, actions = list[ApiObject](), list[TimedAction]()
+    failures, pods = list[tuple[float, str, bool]](), set[Key]()
     for subject in objects:
         annotations = subject.metadata.annotations
         seconds = 0.0
@@ -158,12 +161,3 @@ class NodeFailures(MemoryController):
             _log.info("node %s is down: %d pods lost", name, len(lost))
             for pod in lost:
                 fail_and_delete(self._cluster, pod, _DISRUPTION)
-
-
-#: As kube-controller-manager's taint manager sets it.
-_DISRUPTION = PodCondition(
-    type="DisruptionTarget",
-    status="True",
-    reason="DeletionByTaintManager",
-    message="Taint manager: deleting due to NoExecute taint",
-)

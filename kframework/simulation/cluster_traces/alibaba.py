@@ -64,8 +64,14 @@ class PaiFiles(NamedTuple):
 
 _MACHINES = ("machine", "gpu_type", "cap_cpu", "cap_mem", "cap_gpu")
 _JOBS = ("job_name", "inst_id", "user", "status", "start_time", "end_time")
-_TASKS = (*_JOBS[:1], "task_name", "inst_num", *_JOBS[3:], "plan_cpu", "plan_mem", "plan_gpu", "gpu_type")
-_INSTANCES = ("job_name", "task_name", "inst_name", "worker_name", "inst_id", *_JOBS[3:], "machine")
+_TASKS = (
+    *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
+    *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
+)
+_INSTANCES = (
+    *("job_name", "task_name", "inst_name", "worker_name", "inst_id"),
+    *("status", "start_time", "end_time", "machine"),
+)
 
 
 class _Task(NamedTuple):

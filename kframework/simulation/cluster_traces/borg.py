@@ -26,7 +26,6 @@ _MICROSECONDS = 1e6
 #: The time of events after the end of the trace.
 _AFTER_THE_END = 2**63 - 1
 
-
 #: Types of machine events; the other one is UPDATE.
 _ADD, _REMOVE = 1, 2
 #: Types of instance events: an instance waits after SUBMIT, QUEUE and ENABLE, and has ended after EVICT, FAIL, FINISH,
