@@ -23,6 +23,7 @@ import anyio
 from msgspec.structs import replace
 
 from benchmarks import batch, cycle, whole_commands
+from benchmarks.cases import find_definitions
 from benchmarks.timing import show
 from kframework.cli import main as kframework
 from kframework.client.kube_cluster import KubeCluster
@@ -42,13 +43,10 @@ from kframework.testing.scheduler_perf.definitions import (
     Sleep,
     StartCollectingMetrics,
     StopCollectingMetrics,
-    read,
-    select_definitions,
 )
 from kframework.testing.scheduler_perf.workload_run import WorkloadRun
 
 FILE = Path(__file__).with_name("counts.json")
-WORKLOADS = Path(__file__).parent / "workloads"
 
 #: Other minor versions of Python compile and call a little differently, so each has figures of its own.
 VERSION = ".".join(platform.python_version_tuple()[:2])
@@ -85,7 +83,7 @@ def count_workload(case: str, *, warm: int = WARM, pods: int = PODS, turns: int 
 
     The pods come in `turns` groups. After each group a second of virtual time passes, so that other work can happen.
     """
-    (definition,) = select_definitions(read([str(WORKLOADS)]), [case], ["performance"])[:1]
+    (definition,) = find_definitions(case, "performance")[:1]
     template = definition.case.workload_template
     defaults = {name: value for name, value in definition.workload.params.items() if name != "measurePods"}
     case_of_size = replace(definition.case, workload_template=tuple(_with_turns(template, warm, pods // turns, turns)))

@@ -10,14 +10,11 @@ import asyncio
 import gc
 import sys
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from time import process_time
 
+from benchmarks.cases import find_definitions
 from kframework.testing.scheduler_perf.benchmark import configuration_of
-from kframework.testing.scheduler_perf.definitions import read, select_definitions
 from kframework.testing.scheduler_perf.workload_run import WorkloadRun
-
-WORKLOADS = Path(__file__).parent / "workloads"
 
 
 class TimedTurns(WorkloadRun):
@@ -44,7 +41,7 @@ class TimedTurns(WorkloadRun):
 
 def longest_turn(case: str, label: str) -> float:
     """Measure the longest turn of a case, in milliseconds, without the garbage collector."""
-    (definition,) = select_definitions(read([str(WORKLOADS)]), [case], [label])[:1]
+    (definition,) = find_definitions(case, label)[:1]
     run = TimedTurns(definition, configuration_of(definition), lambda done, total: None)
     gc.disable()
     try:

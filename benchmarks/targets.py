@@ -17,19 +17,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
 
 import numpy
 
 from benchmarks import fake_api, group_turns, over_http, whole_commands
+from benchmarks.cases import find_definitions
 from benchmarks.cycle import schedule_in_runs
 from benchmarks.timing import Stopwatch
 from kframework.errors import format_error
 from kframework.testing.scheduler_perf.benchmark import WorkloadResult, benchmark
-from kframework.testing.scheduler_perf.definitions import read, select_definitions
 from kframework.testing.scheduler_perf.measurement import Measurement
-
-WORKLOADS = Path(__file__).parent / "workloads"
 
 #: How the figures of a unit are written.
 _FORMS = {"pods/s": ",.0f", "/s": ",.0f", "s": ".2f", "ms": ".2f", "us": ",.0f", "MB": ",.0f", "x": ".2f"}
@@ -106,7 +103,7 @@ def _growth(scale: Scale) -> float:
 
 def _unschedulable(scale: Scale) -> float:
     """Measure a cycle that finds no node, in milliseconds: the median, once the template is cached."""
-    (definition,) = select_definitions(read([str(WORKLOADS)]), ["DevicesNowhere"], [scale.label])
+    (definition,) = find_definitions("DevicesNowhere", scale.label)
     cycles = [_only_measurement(benchmark(definition, None, _ignore_progress)).cycle_us for _ in range(scale.rounds)]
     return min(each.perc50 for each in cycles if each is not None) / 1e3
 
@@ -114,7 +111,7 @@ def _unschedulable(scale: Scale) -> float:
 @cache
 def _seconds_per_pod(case: str, scale: Scale) -> list[float]:
     """Run the workloads of a case; return the seconds per pod of each."""
-    definitions = select_definitions(read([str(WORKLOADS)]), [case], [scale.label])
+    definitions = find_definitions(case, scale.label)
     rounds = [
         [_only_measurement(benchmark(each, None, _ignore_progress)).cpu_us_per_pod / 1e6 for each in definitions]
         for _ in range(scale.rounds)

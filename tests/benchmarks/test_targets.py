@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from benchmarks import batch, group_turns, over_http, targets, whole_commands
+from benchmarks.cases import WORKLOADS
 from benchmarks.targets import (
     ROWS,
     TINY,
-    WORKLOADS,
     Row,
     at_least,
     at_most,
