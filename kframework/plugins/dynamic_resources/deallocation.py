@@ -6,19 +6,16 @@ node gives up its claims, so that they can lose theirs in a later cycle.
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
-from kframework.errors import ClusterError
 from kframework.framework.answers import Diagnosis, RejectedPod
 from kframework.framework.handle import Handle
 from kframework.objects import PodGroup, ResourceClaim
 from kframework.objects.claims import is_controlled_by
 from kframework.plugins.dynamic_resources.cycle import CLAIMS, UNAVAILABLE_REASON, ClaimsInCycle
-from kframework.plugins.dynamic_resources.errors import ClaimWriteError
 from kframework.plugins.dynamic_resources.pod_claims import is_reserved_for
 from kframework.plugins.dynamic_resources.writes import ClaimWrites
 from kframework.state.pods import PendingPod
@@ -29,8 +26,6 @@ DEALLOCATED = "deallocation of ResourceClaim completed"
 CLAIM_DELETED = "deletion of ResourceClaim completed"
 STILL_UNSCHEDULABLE = "still not schedulable"
 UNRESERVED = "ResourceClaim unreserved for PodGroup"
-
-_log = logging.getLogger(__name__)
 
 
 class Deallocation:
@@ -64,7 +59,7 @@ class Deallocation:
         if found is None:
             return Status(Code.UNSCHEDULABLE)
         claim, group = found
-        self.write_in_background(partial(self._writes.unreserve, claim, group.metadata.uid))
+        self._writes.write_in_background(partial(self._writes.unreserve, claim, group.metadata.uid))
         return unresolvable(UNRESERVED)
 
     def _release_one(self, claims: ClaimsInCycle, pod: PendingPod, diagnosis: Diagnosis, released: set[str]) -> str:
@@ -77,10 +72,10 @@ class Deallocation:
         if idle:
             claim = self._handle.random.choice(idle)
             released.add(claim.metadata.uid)
-            self.write_in_background(partial(self._writes.deallocate, claim))
+            self._writes.write_in_background(partial(self._writes.deallocate, claim))
             return DEALLOCATED
         if claims.leftover is not None:
-            self.write_in_background(partial(self._writes.delete, claims.leftover))
+            self._writes.write_in_background(partial(self._writes.delete, claims.leftover))
             return CLAIM_DELETED
         return ""
 
@@ -121,14 +116,3 @@ class Deallocation:
     def _unhelpful(self, reason: str) -> Status:
         """Return that there is nothing to do; kube-scheduler gives the reason only in 1.36."""
         return unschedulable(reason) if self._handle.feature_gates.is_1_36 else Status(Code.UNSCHEDULABLE)
-
-    def write_in_background(self, write: Callable[[], Awaitable[object]]) -> None:
-        self._handle.spawn(_log_failure(write))
-
-
-async def _log_failure(write: Callable[[], Awaitable[object]]) -> None:
-    """Run a write that is not awaited; a failure is logged, and repaired when the pod is retried."""
-    try:
-        await write()
-    except (ClaimWriteError, ClusterError) as problem:
-        _log.warning("%s", problem)

@@ -361,9 +361,9 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         self._last_unreserved = pod.uid
         for claim in reservation.undo():
             if claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM) == "true":
-                self._deallocation.write_in_background(partial(self._writes.delete, claim))
+                self._writes.write_in_background(partial(self._writes.delete, claim))
             elif is_reserved_for(claim, pod.uid):  # other pods of a PodGroup may use those that are reserved for that
-                self._deallocation.write_in_background(partial(self._writes.unreserve, claim, pod.uid))
+                self._writes.write_in_background(partial(self._writes.unreserve, claim, pod.uid))
 
     # -- binding -------------------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Literal, TypeVar
@@ -29,6 +30,8 @@ from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.state.pods import PodInfo
 
 T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
 
 DELETED = "claim {} got deleted in the meantime"
 DEALLOCATED = "claim {} got deallocated elsewhere in the meantime"
@@ -84,6 +87,10 @@ class ClaimWrites:
         self._random = Random(handle.random.getrandbits(64))
         #: Locks by the uids of claims; kept while a write runs or waits.
         self._locks: WeakValueDictionary[str, _ClaimLock] = WeakValueDictionary()
+
+    def write_in_background(self, write: Callable[[], Awaitable[object]]) -> None:
+        """Begin a write that is not awaited; a failure is logged, and repaired when the pod is retried."""
+        self._handle.spawn(_log_failure(write))
 
     async def bind(
         self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
@@ -314,3 +321,10 @@ def _version(claim: ResourceClaim) -> int:
 
 def _without_time(allocation: AllocationResult | None) -> AllocationResult | None:
     return None if allocation is None else replace(allocation, allocation_timestamp=None)
+
+
+async def _log_failure(write: Callable[[], Awaitable[object]]) -> None:
+    try:
+        await write()
+    except (ClaimWriteError, ClusterError) as problem:
+        _log.warning("%s", problem)
