@@ -59,7 +59,7 @@ class EvictionTask:
         self.offer(PreemptionEnded(eviction.uid, eviction.attempt, failed, eviction.kind, took))
 
     async def _evict_all(self) -> bool:
-        """Evict the victims, stopping at the first failure; return whether there was one."""
+        """Evict the victims, stopping at the first failure; return whether there was none."""
         eviction, failures = self.eviction, list[Exception]()
         *others, last = eviction.victims
         try:

@@ -246,10 +246,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         distinct = {id(each.pods): each.pods for each in placed}
         for resource in self._resources:
             name = resource.name
-            amounts = {key: sum(pod.template.scoring.get(name, 0) for pod in pods) for key, pods in distinct.items()}
             is_native = name in _NATIVE
             if not is_native and (not is_scalar(name) or self._backed.class_for(name) is not None):
                 continue
+            amounts = {key: sum(pod.template.scoring.get(name, 0) for pod in pods) for key, pods in distinct.items()}
             offered, requested = (
                 _sums(column.values[rows], bounds) for column in self._columns_for_scoring(nodes, name)
             )
