@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -32,9 +33,9 @@ def group(
     return in_one(rack, made) if rack else made
 
 
-def pods(names: str, of: str = "", cpu: float = 1, priority: int = 0, on: str = "", **more: object) -> list[Pod]:
+def pods(names: str, of: str = "", cpu: float = 1, priority: int = 0, on: str = "", **more: Any) -> list[Pod]:
     """Make pods of these names, separated by blanks, of a group or of none."""
-    made = [make_pod(name, cpu=str(cpu), priority=priority, node_name=on, **more) for name in names.split()]  # type: ignore[arg-type]
+    made = [make_pod(name, cpu=str(cpu), priority=priority, node_name=on, **more) for name in names.split()]
     member = PodSchedulingGroup(pod_group_name=of)
     return [replace(pod, spec=replace(pod.spec, scheduling_group=member)) for pod in made] if of else made
 

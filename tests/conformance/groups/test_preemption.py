@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from msgspec.structs import replace
@@ -34,12 +34,12 @@ def nodes(*cpus: float) -> list[Node]:
     return [node(f"node{number}", cpu) for number, cpu in enumerate(cpus, 1)]
 
 
-def low(names: str, cpu: float = 1, **more: object) -> list[Pod]:
-    return pods(names, "", cpu, 10, **more)  # type: ignore[arg-type]
+def low(names: str, cpu: float = 1, **more: Any) -> list[Pod]:
+    return pods(names, "", cpu, 10, **more)
 
 
-def high(names: str, cpu: float = 1, **more: object) -> list[Pod]:
-    return pods(names, "pg1", cpu, 100, **more)  # type: ignore[arg-type]
+def high(names: str, cpu: float = 1, **more: Any) -> list[Pod]:
+    return pods(names, "pg1", cpu, 100, **more)
 
 
 def on(*names: str, of: str = "", priority: int = 10) -> list[Pod]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -43,7 +44,7 @@ class Bindings:
 
     def ready(self, *uids: str) -> None:
         for uid in uids:
-            self.bindings.on_decision(uid, lambda uid=uid: self.decide(uid))  # type: ignore[misc]
+            self.bindings.on_decision(uid, partial(self.decide, uid))
 
     def decide(self, uid: str) -> None:
         refusal = self.bindings.refusal(uid)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from kframework.core.queue.group_queue import GroupQueue
 from kframework.errors import KFrameworkError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodGroup, ResourceClaim, ResourceSlice, Service
@@ -167,7 +168,8 @@ def test_pods_of_groups_are_created_once_the_groups_are_known(run: Run, monkeypa
     ran = run(NODES + dedent(steps), group=GROUP, member=MEMBER, rest=GATE)
     assert known == [2, 5]
     assert (ran.on_nodes("a"), ran.on_nodes("b")) == (4, 3)
-    assert ran.stage.simulation.scheduler.engine.queue.incoming_groups  # type: ignore[attr-defined]  # of groups
+    queue = ran.stage.simulation.scheduler.engine.queue
+    assert isinstance(queue, GroupQueue) and queue.incoming_groups
 
 
 def test_unscheduled_pod_is_named_after_the_timeout(run: Run) -> None:
