@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,8 +20,9 @@ from kframework.plugins.dynamic_resources.cycle import ClaimsInCycle
 from kframework.plugins.dynamic_resources.plugin import DynamicResources
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus
 from tests.plugins.dynamic_resources.groups import CLAIMS
-from tests.properties.test_groups import TROUBLE, World
+from tests.properties.test_groups import World
 from tests.support.devices import claim, template, with_claim
+from tests.support.group_worlds import checked, failures
 from tests.support.groups import claiming
 from tests.support.scale import seeds
 
@@ -41,12 +42,13 @@ class ClaimWorld(World):
         self.simulation.cluster.subscribe([Pod], self.on_pod)
 
     def objects(self) -> list[ApiObject]:
+        nodes = super().objects()
         devices = [gpus(f"n{number}", *"xy"[: self.random.randint(0, 2)]) for number in range(3)]
-        return [GPUS, template(), *devices]
+        return [*nodes, GPUS, template(), *devices]
 
     def fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         is_write = kind is ResourceClaim and method in ("patch", "patch_status")
-        if is_write and self.simulation.seconds < TROUBLE and self.random.random() < 0.2:
+        if is_write and self.simulation.seconds < self.trouble and self.random.random() < 0.2:
             status = self.random.choice((403, 409))
             return Fault(error=ClusterError("refused", status=status), delay=self.random.choice((0.0, 0.5)))
         fault = super().fault(method, kind, namespace, name)
@@ -117,21 +119,13 @@ class ClaimWorld(World):
             assert consumers <= users, f"{each.metadata.name} is reserved for {consumers - users}, which are gone"
 
 
-def checked(seed: int) -> ClaimWorld:
-    world = ClaimWorld(seed)
-    world.run()
-    world.check_end()
-    world.check_no_wake_up_was_lost()
-    return world
-
-
 @pytest.mark.parametrize("seed", seeds())
 def test_shared_devices_are_given_once_and_do_not_leak(seed: int) -> None:
-    checked(seed)
+    checked(ClaimWorld(seed))
 
 
 def test_worlds_have_pods_with_shared_devices() -> None:
-    world = checked(3)
+    world = checked(ClaimWorld(3))
     reserved = [user.resource for each in world.simulation.objects(ResourceClaim) for user in each.status.reserved_for]
     assert {*reserved} == {"pods", "podgroups"}
 
@@ -166,12 +160,4 @@ def keep_claims_of_deleted_groups(patch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("plant", [keep_devices_that_are_given_back, go_anywhere, keep_claims_of_deleted_groups])
 def test_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    assert any(failures(range(20)))
-
-
-def failures(worlds: range) -> Iterator[str]:
-    for seed in worlds:
-        try:
-            checked(seed)
-        except AssertionError as problem:
-            yield str(problem) or "unnamed"
+    assert any(failures(ClaimWorld))

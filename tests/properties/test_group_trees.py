@@ -3,44 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from random import Random
 from typing import TypeVar
 
 import pytest
 
-from kframework import ClusterError, Simulation, Status
-from kframework.core.cycle.group_walk import Walk, WalkedPod
+from kframework.core.cycle.group_walk import Walk
 from kframework.core.queue.group_queue import GroupQueue
-from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, CompositePodGroup, Node, Pod, PodGroup
-from kframework.state.pods import QueuedPod
 from kframework.testing import make_node, make_pod
-from tests.properties.test_groups import peaceful
+from tests.support.group_worlds import (
+    GroupWorld,
+    checked,
+    failures,
+    ignore_the_minimum,
+    keep_the_room_of_a_rejected_group,
+    lose_pods_whose_binding_failed,
+    peaceful,
+)
 from tests.support.groups import TREES, basic, below, gang, in_one, members, tree
 from tests.support.scale import seeds
-
-#: For how long objects come, go and are refused, and for how long it is quiet then.
-TROUBLE, QUIET = 30, 60.0
 
 Group = PodGroup | CompositePodGroup
 Tree = TypeVar("Tree", PodGroup, CompositePodGroup)
 
 
-class World:
-    """Trees that come and lose pods by chance, under a scheduler whose bindings are refused by chance."""
+class World(GroupWorld):
+    """Trees that come and lose pods."""
+
+    config, trouble, refused = TREES, 30, 0.2
 
     def __init__(self, seed: int) -> None:
-        self.random = Random(seed)
+        super().__init__(seed)
         self.groups: dict[str, Group] = {}
-        self.simulation = Simulation(self.nodes(), config=TREES, seed=seed)
-        self.simulation.cluster.faults.append(self.fault)
-        self.singles = 0
-        #: The pods of each group that were bound, whether or not they were deleted since.
-        self.bound: dict[str, set[str]] = {}
         #: The roots of the trees that lost a pod, and may stay in part.
         self.wounded: set[str] = set()
 
-    def nodes(self) -> list[Node]:
+    def objects(self) -> list[ApiObject]:
         return [
             self.node(block, rack, number)
             for block in "xy"[: self.random.randint(1, 2)]
@@ -53,23 +51,11 @@ class World:
         labels = {"block": block, "rack": f"{block}{rack}"} if self.random.random() < 0.9 else {}
         return make_node(f"{block}{rack}-{number}", cpu=4, labels=labels)
 
-    def fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
-        if method == "bind" and self.simulation.seconds < TROUBLE and self.random.random() < 0.2:
-            return Fault(error=ClusterError("refused", status=403), delay=self.random.choice((0.0, 0.5)))
-        return None
-
-    def run(self) -> None:
-        for _ in range(TROUBLE):
-            for _ in range(self.random.randint(0, 2)):
-                happenings = (self.new_tree, self.new_single, self.delete_pod, self.renew_group, self.new_node)
-                self.random.choice(happenings)()
-            self.simulation.run(1.0)
-            self.watch()
-            self.check_queue()
-        self.simulation.run(QUIET)
-        self.watch()
-
     # -- what happens --------------------------------------------------------------------------------------------------
+
+    def change(self) -> None:
+        happenings = (self.new_tree, self.new_single, self.delete_pod, self.renew_group, self.new_node)
+        self.random.choice(happenings)()
 
     def new_tree(self) -> None:
         """Create the groups of a tree of two or three levels and their pods, in any order."""
@@ -129,12 +115,6 @@ class World:
             if self.simulation.cluster.find(type(group), group.metadata.name, "default") is None:
                 self.simulation.create(group)
 
-    def watch(self) -> None:
-        for pod in self.simulation.objects(Pod):
-            group = pod.spec.scheduling_group
-            if group is not None and pod.spec.node_name:
-                self.bound.setdefault(group.pod_group_name or "", set()).add(pod.metadata.name)
-
     # -- what holds ----------------------------------------------------------------------------------------------------
 
     def check_queue(self) -> None:
@@ -154,14 +134,13 @@ class World:
         assert all(len(names) == 1 for names in together.values())
 
     def check_end(self) -> None:
-        engine = self.simulation.scheduler.engine
-        self.check_queue()
-        assert not engine.cluster.assumed and not engine.cluster.statements and not len(engine.queue.in_flight)
+        super().check_end()
         for name in [each for each in self.bound if each.partition("-")[0] not in self.wounded]:
             above: str | None = name
             while above is not None:
                 assert self.is_whole(above), f"{above} is bound in part"
                 above = self.groups[above].spec.parent_composite_pod_group_name
+        self.check_domains()
 
     def is_whole(self, name: str) -> bool:
         """Return whether enough parts of a group were bound."""
@@ -172,12 +151,6 @@ class World:
         parts = [other for other, each in self.groups.items() if each.spec.parent_composite_pod_group_name == name]
         gang_of_groups = group.spec.scheduling_policy.gang
         return sum(map(self.is_whole, parts)) >= (1 if gang_of_groups is None else gang_of_groups.min_group_count)
-
-    def check_no_wake_up_was_lost(self) -> None:
-        """Check that what waits for events would not fit: nothing changes if all is tried again."""
-        before = len(self.simulation.bindings)
-        self.simulation.run(700.0)
-        assert len(self.simulation.bindings) == before
 
     def check_domains(self) -> None:
         """Check that the pods of each group with a constraint are in one domain."""
@@ -196,22 +169,10 @@ class World:
             above = self.groups[above].spec.parent_composite_pod_group_name
         return above is not None
 
-    def decisions(self) -> list[tuple[str, str | None]]:
-        return [(each.pod, each.node) for each in self.simulation.decisions]
-
-
-def checked(seed: int) -> World:
-    world = World(seed)
-    world.run()
-    world.check_end()
-    world.check_domains()
-    world.check_no_wake_up_was_lost()
-    return world
-
 
 @pytest.mark.parametrize("seed", seeds())
 def test_trees_are_bound_with_their_minimum_and_nothing_is_lost(seed: int) -> None:
-    checked(seed)
+    checked(World(seed))
 
 
 def test_same_world_has_the_same_decisions() -> None:
@@ -224,29 +185,12 @@ def test_same_world_has_the_same_decisions() -> None:
 # -- planted faults ------------------------------------------------------------------------------------------------
 
 
-def keep_the_room_of_a_rejected_group(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(WalkedPod, "undo", lambda member: None)
-
-
 def bind_groups_below_a_rejected_one(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Walk, "settle", lambda walk: None)
 
 
-def ignore_the_minimum(patch: pytest.MonkeyPatch) -> None:
-    def feasible(*about: object) -> Status | None:
-        return None
-
-    patch.setattr("kframework.core.cycle.group_walk.run_placement_feasible", feasible)
-
-
 def forget_pods_below_a_group_that_comes_late(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(GroupQueue, "_complete", lambda queue, group: None)
-
-
-def lose_pods_whose_binding_failed(patch: pytest.MonkeyPatch) -> None:
-    def lose(queue: GroupQueue, root: object, member: QueuedPod) -> None: ...
-
-    patch.setattr(GroupQueue, "_put_back_unbound", lose)
 
 
 @pytest.mark.parametrize(
@@ -261,12 +205,4 @@ def lose_pods_whose_binding_failed(patch: pytest.MonkeyPatch) -> None:
 )
 def test_planted_fault_is_found(plant: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch) -> None:
     plant(monkeypatch)
-    assert any(failures(range(20)))
-
-
-def failures(worlds: range) -> Iterator[str]:
-    for seed in worlds:
-        try:
-            checked(seed)
-        except AssertionError as problem:
-            yield str(problem) or "unnamed"
+    assert any(failures(World))

@@ -18,19 +18,15 @@ from kframework.core.cycle.rotation import WalkStart
 from kframework.core.cycle.suspendable import Suspendable
 from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
 from kframework.objects import (
-    Affinity,
     GenericPodGroup,
-    LabelSelector,
     Node,
     ObjectMeta,
     Pod,
-    PodAffinityTerm,
-    PodAntiAffinity,
     Service,
     ServiceSpec,
 )
 from kframework.testing import make_node, make_pod
-from tests.support.groups import basic, gang, in_one, members
+from tests.support.groups import apart, basic, gang, in_one, members
 from tests.support.scale import seeds
 
 
@@ -168,15 +164,6 @@ def with_amounts(pod: Pod, requests: dict[str, str]) -> Pod:
     (container,) = pod.spec.containers
     container = replace(container, resources=replace(container.resources, requests=requests, limits={}))
     return replace(pod, spec=replace(pod.spec, containers=(container,)))
-
-
-def apart(pod: Pod) -> Pod:
-    """Return the pod as one that shares its node with no other such pod."""
-    labels = {"apart": "yes"}
-    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key="kubernetes.io/hostname")
-    anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
-    spec = replace(pod.spec, affinity=Affinity(pod_anti_affinity=anti))
-    return replace(pod, metadata=replace(pod.metadata, labels=labels), spec=spec)
 
 
 def know_nothing(*arguments: object) -> Suspendable[PlacementRoom | None]:

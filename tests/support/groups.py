@@ -11,11 +11,15 @@ from kframework import Simulation
 from kframework.config.configuration import Configuration
 from kframework.config.load import load_configuration
 from kframework.objects import (
+    Affinity,
     ApiObject,
     CompositePodGroup,
+    LabelSelector,
     Node,
     ObjectMeta,
     Pod,
+    PodAffinityTerm,
+    PodAntiAffinity,
     PodGroup,
     PodResourceClaim,
     PodSchedulingGroup,
@@ -107,6 +111,15 @@ def members(group: str, count: int, *, cpu: str = "1", priority: int = 0) -> lis
     pods = (make_pod(f"{group}-{number}", cpu=cpu, priority=priority) for number in range(count))
     member = PodSchedulingGroup(pod_group_name=group)
     return [replace(pod, spec=replace(pod.spec, scheduling_group=member)) for pod in pods]
+
+
+def apart(pod: Pod) -> Pod:
+    """Return the pod as one that shares its node with no other such pod."""
+    labels = {"apart": "yes"}
+    term = PodAffinityTerm(label_selector=LabelSelector(match_labels=labels), topology_key="kubernetes.io/hostname")
+    anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
+    spec = replace(pod.spec, affinity=Affinity(pod_anti_affinity=anti))
+    return replace(pod, metadata=replace(pod.metadata, labels=labels), spec=spec)
 
 
 def nodes(count: int, cpu: int = 4) -> list[Node]:

@@ -14,22 +14,18 @@ from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import Suspendable
 from kframework.framework.answers import PlacedGroup
 from kframework.objects import (
-    Affinity,
     ApiObject,
     GenericPodGroup,
-    LabelSelector,
     Node,
     ObjectMeta,
     Pod,
-    PodAffinityTerm,
-    PodAntiAffinity,
     Service,
     ServiceSpec,
 )
 from kframework.testing import make_node
 from kframework.values.scores import Rows, Scores
 from tests.core.cycle.test_group_cycle import condition, messages, places
-from tests.support.groups import gang, in_one, members
+from tests.support.groups import apart, gang, in_one, members
 
 
 class ThreeToANode(Plugin):
@@ -197,15 +193,6 @@ def test_pods_that_are_spread_by_preference_are_counted(walked: list[str]) -> No
 
 
 def test_pods_that_keep_apart_are_walked(walked: list[str]) -> None:
-    term = PodAffinityTerm(
-        label_selector=LabelSelector(match_labels={"app": "web"}), topology_key="kubernetes.io/hostname"
-    )
-    anti = PodAntiAffinity(required_during_scheduling_ignored_during_execution=(term,))
-    gang_and_pods = [
-        replace(each, spec=replace(each.spec, affinity=Affinity(pod_anti_affinity=anti)))
-        if isinstance(each, Pod)
-        else each
-        for each in labelled(group(2))
-    ]
+    gang_and_pods = [apart(each) if isinstance(each, Pod) else each for each in group(2)]
     assert bound(simulate(*racks(4), *gang_and_pods)) == 2
     assert len(walked) == 8
