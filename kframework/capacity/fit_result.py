@@ -8,7 +8,7 @@ from kframework.explain.remedies.remedies import Remedy
 
 
 class PodPlace(msgspec.Struct, frozen=True):
-    """A pod and its node; without one, `message` is the reason."""
+    """A pod, `namespace/name`, and its node; without one, `message` is the reason."""
 
     pod: str
     node: str
@@ -16,7 +16,7 @@ class PodPlace(msgspec.Struct, frozen=True):
 
 
 class DisplacedPod(msgspec.Struct, frozen=True, kw_only=True):
-    """A pod that is evicted from a node for another one, and where it goes if it is recreated."""
+    """A pod, `namespace/name`, that is evicted from a node for another one, and where it goes if it is recreated."""
 
     pod: str
     evicted_for: str

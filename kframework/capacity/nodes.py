@@ -82,7 +82,7 @@ def plan_nodes(
     drainer = Drainer()
     controllers = (*STANDARD_CONTROLLERS, *drainer.controllers)
     with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
-        list(Workload(workload).create(simulation.run()))
+        Workload(workload).create(simulation.run())
         return NodePlanner(simulation.run(), drainer, shapes).plan()
 
 

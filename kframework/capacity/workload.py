@@ -49,16 +49,16 @@ class Workload:
         named = [each for each in self._copied if not (isinstance(each, Pod) and _group_of(each) in groups)]
         return tuple(f"{kind_of(each).name.lower()}/{each.metadata.name}" for each in named)
 
-    def create(self, simulation: Simulation) -> Iterator[str]:
-        """Create the objects, and yield the uids of those that pods come from; ClusterError for a refused one."""
+    def create(self, simulation: Simulation) -> list[str]:
+        """Create the objects; return the uids of those that pods come from. ClusterError for a refused one."""
         for each in self._others:
             simulation.create(each)
-        yield from (simulation.create(each).metadata.uid for each in self._copied)
+        return [simulation.create(each).metadata.uid for each in self._copied]
 
-    def create_copy(self, simulation: Simulation, number: int) -> Iterator[str]:
+    def create_copy(self, simulation: Simulation, number: int) -> list[str]:
         """Create them again under other names, for the copy of a number; copies evict no pods."""
         renamed = {each.metadata.name: f"{each.metadata.name}-copy-{number}" for each in self._copied}
-        yield from (simulation.create(_renamed(each, renamed)).metadata.uid for each in self._copied)
+        return [simulation.create(_renamed(each, renamed)).metadata.uid for each in self._copied]
 
 
 def _renamed(subject: T, names: Mapping[str, str]) -> T:

@@ -14,8 +14,8 @@ def test_classes_are_created_before_the_pods_that_name_them_and_are_not_copied()
     workload = Workload([make_pod("web"), urgent])
     with Simulation([make_node("a")]) as simulation:
         assert workload.names == ("pod/web",)
-        list(workload.create(simulation))
-        list(workload.create_copy(simulation, 2))
+        workload.create(simulation)
+        workload.create_copy(simulation, 2)
         assert [each.metadata.name for each in simulation.objects(Pod)] == ["web", "web-copy-2"]
         assert sum(each.metadata.name == "urgent" for each in simulation.objects(PriorityClass)) == 1
 
@@ -23,8 +23,8 @@ def test_classes_are_created_before_the_pods_that_name_them_and_are_not_copied()
 def test_a_copied_pod_names_the_copy_of_its_group() -> None:
     workload = Workload([*members("g", 1), gang("g", 1)])
     with Simulation([make_node("a")], GROUPS) as simulation:
-        list(workload.create(simulation))
-        list(workload.create_copy(simulation, 2))
+        workload.create(simulation)
+        workload.create_copy(simulation, 2)
         assert [each.metadata.name for each in simulation.objects(PodGroup)] == ["g", "g-copy-2"]
         groups = [pod.spec.scheduling_group for pod in simulation.objects(Pod)]
         assert [None if each is None else each.pod_group_name for each in groups] == ["g", "g-copy-2"]
