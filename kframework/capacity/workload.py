@@ -50,7 +50,7 @@ class Workload:
         return tuple(f"{kind_of(each).name.lower()}/{each.metadata.name}" for each in named)
 
     def create(self, simulation: Simulation) -> list[str]:
-        """Create the objects; return the uids of those that pods come from. ClusterError for a refused one."""
+        """Create the objects, and return the uids of those that pods come from; ClusterError for a refused one."""
         for each in self._others:
             simulation.create(each)
         return [simulation.create(each).metadata.uid for each in self._copied]
