@@ -127,6 +127,6 @@ class Drainer:
 
 def is_movable(pod: Pod) -> bool:
     """Return whether a drain evicts a pod: not if it has ended, or would be created again on the same node."""
-    owners = pod.metadata.owner_references
-    belongs_to_node = any(each.controller and each.kind == "DaemonSet" for each in owners)
+    owner = pod.metadata.controlling_owner
+    belongs_to_node = owner is not None and owner.kind == "DaemonSet"
     return not (has_ended(pod) or belongs_to_node or _MIRROR in pod.metadata.annotations)

@@ -71,7 +71,7 @@ def _find_problem(question: FitRequest, engine: PodEngine) -> str:
         name, problem = pod.metadata.name, find_problem(pod)
         if problem is not None:
             return f"pod {name}: {problem}"
-        if (pod.spec.scheduler_name or "default-scheduler") not in engine.profiles:
+        if pod.spec.profile_name not in engine.profiles:
             return f"pod {name} is for another scheduler: {pod.spec.scheduler_name}"
         if any(each.resource_claim_template_name for each in pod.spec.resource_claims) or any(
             each.ephemeral is not None for each in pod.spec.volumes

@@ -110,9 +110,9 @@ class Origins:
                 yield self._copies[pod.metadata.uid], pod
 
     def _inherit(self, metadata: ObjectMeta) -> None:
-        for owner in metadata.owner_references:
-            if owner.controller and owner.uid in self._copies:
-                self._copies[metadata.uid] = self._copies[owner.uid]
+        owner = metadata.controlling_owner
+        if owner is not None and owner.uid in self._copies:
+            self._copies[metadata.uid] = self._copies[owner.uid]
 
 
 def pod_key(pod: Pod) -> str:

@@ -148,7 +148,7 @@ class EventHandlers:
         group = pod.spec.scheduling_group
         if group is not None and group.pod_group_name:
             self.cluster.groups.add(uid, (pod.metadata.namespace, group.pod_group_name))
-        if (pod.spec.scheduler_name or "default-scheduler") not in self.profiles:
+        if pod.spec.profile_name not in self.profiles:
             return
         old = self.pending.get(uid)
         if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":

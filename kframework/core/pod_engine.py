@@ -131,9 +131,7 @@ class PodEngine(PodOutcomes):
             self.preempting,
             self.seeds.generator("preemption offset"),
             lambda: self.current_search,
-            exempt=None
-            if preempt_other_schedulers_pods
-            else lambda pod: (pod.spec.scheduler_name or "default-scheduler") not in self.profiles,
+            exempt=None if preempt_other_schedulers_pods else lambda pod: pod.spec.profile_name not in self.profiles,
             budget=layer_memory // 8,
             verifying=self._verifying,
         )

@@ -24,7 +24,7 @@ def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, No
                 break
             if number % _PODS_PER_SLICE == 0:
                 yield
-    if pod_info is None or (pod_info.spec.scheduler_name or "default-scheduler") not in engine.profiles:
+    if pod_info is None or pod_info.spec.profile_name not in engine.profiles:
         return None
     return pod_info
 
@@ -34,7 +34,7 @@ def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iter
     key = f"{namespace}/{name}"
     if pod is None:
         return f"there is no pod {key}"
-    wanted = pod.spec.scheduler_name or "default-scheduler"
+    wanted = pod.spec.profile_name
     if wanted not in profiles:
         return f"pod {key} is for the scheduler {wanted!r}; this one schedules for {', '.join(profiles)}"
     if pod.status.phase in ("Succeeded", "Failed"):

@@ -359,7 +359,7 @@ def _default_pod_spec(spec: PodSpec, labels: Mapping[str, str], priority_class: 
         spec,
         containers=tuple(_default_container(container, spec) for container in spec.containers),
         init_containers=tuple(_default_container(container, spec) for container in spec.init_containers),
-        scheduler_name=spec.scheduler_name or "default-scheduler",
+        scheduler_name=spec.profile_name,
         restart_policy=spec.restart_policy or "Always",
         termination_grace_period_seconds=30 if grace is None else grace,
         tolerations=(

@@ -316,7 +316,8 @@ def _has_same_consumers(old: ResourceClaim, new: ResourceClaim) -> bool:
 
 def _owner(claim: ResourceClaim) -> OwnerReference | None:
     """Return the pod or the PodGroup that a claim was created for."""
-    return next((each for each in claim.metadata.owner_references if each.controller and _kind(each) is not None), None)
+    owner = claim.metadata.controlling_owner
+    return None if owner is None or _kind(owner) is None else owner
 
 
 def _kind(owner: OwnerReference) -> type[Pod] | type[PodGroup] | None:

@@ -134,9 +134,9 @@ def _expected_pods(pods: Iterable[Pod], scales: dict[str, int]) -> int:
     controllers: set[str] = set()
     alone = 0
     for pod in pods:
-        owner = next((each.uid for each in pod.metadata.owner_references if each.controller), "")
-        if owner in scales:
-            controllers.add(owner)
+        owner = pod.metadata.controlling_owner
+        if owner is not None and owner.uid in scales:
+            controllers.add(owner.uid)
         elif not has_ended(pod):
             alone += 1
     return alone + sum(scales[uid] for uid in controllers)

@@ -42,7 +42,7 @@ class Recreation(MemoryController):
             self._wake.set()
 
     def _has_owner(self, pod: Pod) -> bool:
-        owner = next((each for each in pod.metadata.owner_references if each.controller), None)
+        owner = pod.metadata.controlling_owner
         kind = None if owner is None else find_kind(owner.api_version, owner.kind)
         if owner is None or kind is None:
             return False

@@ -64,13 +64,13 @@ def is_free(volume: PersistentVolume) -> bool:
 
 
 def is_controlled_by(metadata: ObjectMeta, uid: str) -> bool:
-    controller = next((owner for owner in metadata.owner_references if owner.controller), None)
+    controller = metadata.controlling_owner
     return controller is not None and controller.uid == uid
 
 
 def is_controlled_by_group(metadata: ObjectMeta, name: str) -> bool:
     """Return whether an object belongs to the PodGroup of this name; pods do not know the uid of theirs."""
-    controller = next((owner for owner in metadata.owner_references if owner.controller), None)
+    controller = metadata.controlling_owner
     return (
         controller is not None
         and (controller.kind, controller.name) == ("PodGroup", name)

@@ -54,6 +54,11 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     owner_references: tuple[OwnerReference, ...] = ()
     finalizers: tuple[str, ...] = ()
 
+    @property
+    def controlling_owner(self) -> OwnerReference | None:
+        """The owner that manages the object; None without one."""
+        return next((each for each in self.owner_references if each.controller), None)
+
 
 class ApiObject(ApiStruct, frozen=True, kw_only=True):
     """The root of the kinds: an object with a name and its own version in the API."""

@@ -195,6 +195,11 @@ class PodSpec(ApiStruct, frozen=True, kw_only=True):
     hostname: str = ""
     service_account_name: str = ""
 
+    @property
+    def profile_name(self) -> str:
+        """The name of the pod's scheduler, which is that of a profile; one that is not named is the default one."""
+        return self.scheduler_name or "default-scheduler"
+
 
 class PodCondition(Condition, frozen=True, kw_only=True):
     """One observation of a pod."""

@@ -269,7 +269,7 @@ class PendingPod(PodInfo):
     @property
     def scheduler_name(self) -> str:
         """The profile that the pod names."""
-        return self.object.spec.scheduler_name or "default-scheduler"
+        return self.object.spec.profile_name
 
     @property
     def signature_fields(self) -> Hashable:

@@ -83,7 +83,7 @@ class SlowSpread:
                 and exact_selector(wanted).matches(labels)
             ):
                 merged |= wanted
-        owner = next((each for each in self.pod.metadata.owner_references if each.controller), None)
+        owner = self.pod.metadata.controlling_owner
         if owner is None:
             return exact_selector(merged)
         if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):

@@ -398,19 +398,15 @@ class GroupCycle:
 def mixed_members(root: GenericPodGroup, pods: Sequence[PodInfo], gates: FeatureGates) -> str:
     """Return why these pods, waiting or scheduled, cannot be scheduled as one tree; "" if they can."""
     same, priority = "all pods in a single pod group should have the same", root.spec.priority or 0
-    name, policy, whose = _scheduler_of(pods[0]), pods[0].spec.preemption_policy, ""
+    name, policy, whose = pods[0].spec.profile_name, pods[0].spec.preemption_policy, ""
     if gates.is_enabled("PodGroupPreemptionPolicy"):
         policy, whose = root.spec.preemption_policy, " as the pod group's preemption policy"
     policy = policy or _DEFAULT_POLICY
     for pod in pods:
-        if _scheduler_of(pod) != name:
-            return f'{same} .spec.schedulerName set, got: "{_scheduler_of(pod)}" and "{name}"'
+        if pod.spec.profile_name != name:
+            return f'{same} .spec.schedulerName set, got: "{pod.spec.profile_name}" and "{name}"'
         if pod.priority != priority:
             return f"{same} priority as the pod group's priority, got {pod.priority} and {priority}"
         if (pod.spec.preemption_policy or _DEFAULT_POLICY) != policy:
             return f"{same} preemption policy{whose}, got {pod.spec.preemption_policy or _DEFAULT_POLICY} and {policy}"
     return ""
-
-
-def _scheduler_of(pod: PodInfo) -> str:
-    return pod.spec.scheduler_name or "default-scheduler"

@@ -22,7 +22,6 @@ from kframework.objects import (
     Deployment,
     Job,
     ObjectMeta,
-    OwnerReference,
     Pod,
     ReplicaSet,
     ReplicationController,
@@ -55,7 +54,7 @@ class Dependents(Generic[T]):
     def index(self, change: Change) -> None:
         for subject in (change.old, change.new):
             if subject is not None:
-                owner, key = controller_of(subject), key_of(subject)
+                owner, key = subject.metadata.controlling_owner, key_of(subject)
                 index_key = owner.uid if owner is not None else subject.metadata.namespace
                 if subject is change.new:
                     self._keys.setdefault(index_key, {})[key] = None
@@ -111,19 +110,15 @@ class Dependents(Generic[T]):
                 yield result
 
 
-def controller_of(subject: ApiObject) -> OwnerReference | None:
-    return next((each for each in subject.metadata.owner_references if each.controller), None)
-
-
 def owner_keys(change: Change, kind: str) -> Iterator[Key]:
     for subject in (change.old, change.new):
-        owner = controller_of(subject) if subject is not None else None
+        owner = subject.metadata.controlling_owner if subject is not None else None
         if subject is not None and owner is not None and owner.kind == kind:
             yield subject.metadata.namespace, owner.name
 
 
 def is_orphan(subject: ApiObject | None) -> bool:
-    return subject is not None and controller_of(subject) is None
+    return subject is not None and subject.metadata.controlling_owner is None
 
 
 @cached_by_identity

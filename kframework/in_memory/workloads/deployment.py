@@ -15,7 +15,6 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     can_create_pods,
-    controller_of,
 )
 from kframework.in_memory.workloads.replica_set import desired_replicas
 from kframework.in_memory.workloads.revisions import (
@@ -74,11 +73,11 @@ class DeploymentController(ControlLoop):
                 yield from self._replica_sets.affected_keys(change, Deployment)
             case Pod() as pod:
                 self._pods.index(change)
-                owner = controller_of(pod)
+                owner = pod.metadata.controlling_owner
                 # A deployment may wait for the deletion of all its old pods.
                 if (change.new is None or has_ended(pod)) and owner is not None and owner.kind == "ReplicaSet":
                     replica_set = self._cluster.find(ReplicaSet, owner.name, pod.metadata.namespace)
-                    owner = controller_of(replica_set) if replica_set is not None else None
+                    owner = replica_set.metadata.controlling_owner if replica_set is not None else None
                     if owner is not None and owner.kind == "Deployment":
                         yield pod.metadata.namespace, owner.name
 

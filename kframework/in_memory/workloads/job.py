@@ -15,7 +15,6 @@ from kframework.in_memory.kind_store import Change
 from kframework.in_memory.workloads.dependents import (
     Dependents,
     can_create_pods,
-    controller_of,
     create_pod,
     sort_for_deletion,
     update_status,
@@ -260,7 +259,7 @@ class OrphanedJobPodController(ControlLoop):
         pod = self._cluster.find(Pod, key[1], key[0])
         if pod is None or TRACKING not in pod.metadata.finalizers:
             return
-        owner = controller_of(pod)
+        owner = pod.metadata.controlling_owner
         if owner is not None:
             if (owner.api_version, owner.kind) != ("batch/v1", "Job"):
                 return

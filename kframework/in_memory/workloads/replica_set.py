@@ -14,7 +14,6 @@ from kframework.in_memory.workloads.dependents import (
     Dependents,
     available_at,
     can_create_pods,
-    controller_of,
     create_pod,
     is_active,
     sort_for_deletion,
@@ -72,11 +71,13 @@ class ReplicaSetController(ControlLoop):
             create_pod(self._cluster, replica_set, template, template.spec)
         if missing < 0:
             # The nodes are crowded by the active pods of all replica sets of one deployment.
-            owner = controller_of(replica_set)
+            owner = replica_set.metadata.controlling_owner
             siblings: list[Replicas] = [replica_set]
             if owner is not None:
                 others = self._cluster.objects(self.kind, replica_set.metadata.namespace)
-                siblings = [each for each in others if (mine := controller_of(each)) and mine.uid == owner.uid]
+                siblings = [
+                    each for each in others if (mine := each.metadata.controlling_owner) and mine.uid == owner.uid
+                ]
             related = [pod for each in siblings for pod in self._pods.owned_by(each) if is_active(pod)]
             ordered = sort_for_deletion(active, related, self._clock.now())
             for pod in ordered[: min(-missing, BURST)]:

@@ -140,7 +140,7 @@ class _PodResources(Series):
     def _label_endings(self, spec: PodSpec) -> tuple[str, ...]:
         """Write the common parts of a template's pods: everything after their names."""
         priority = "" if spec.priority is None else str(spec.priority)
-        common = format_labels(("scheduler", "priority"), (spec.scheduler_name or "default-scheduler", priority))
+        common = format_labels(("scheduler", "priority"), (spec.profile_name, priority))
         return tuple(
             f"{common},{format_labels(('resource', 'unit'), (name, _unit(name)))}}}"
             f" {amount / 1000 if name == 'cpu' else amount}\n"

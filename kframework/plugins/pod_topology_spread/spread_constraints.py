@@ -140,7 +140,7 @@ class DefaultConstraints:
         return known[1]
 
     def _owner_selector(self, pod: PendingPod) -> Mapping[str, str] | LabelSelector | None:
-        owner = next((owner for owner in pod.owner_references if owner.controller), None)
+        owner = pod.object.metadata.controlling_owner
         kind = _OWNERS.get((owner.api_version, owner.kind)) if owner is not None else None
         if owner is None or kind is None:
             return None

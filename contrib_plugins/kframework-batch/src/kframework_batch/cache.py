@@ -210,7 +210,7 @@ class JobCache:
         return True
 
     def _is_ours(self, pod: Pod) -> bool:
-        return (pod.spec.scheduler_name or "default-scheduler") in self._schedulers
+        return pod.spec.profile_name in self._schedulers
 
     # -- tasks -------------------------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ class Selectors:
         for service_selector in self._services.get(pod.namespace, {}).values():
             if service_selector.items() <= pod.labels.items():
                 labels.update(service_selector)
-        owner = next((owner for owner in pod.owner_references if owner.controller), None)
+        owner = pod.object.metadata.controlling_owner
         if owner is None:
             return _match_labels(labels)
         if (owner.api_version, owner.kind) == ("v1", "ReplicationController"):

@@ -58,7 +58,7 @@ class PodGroupController(Reconciler):
         self._default_queue = default_queue
 
     def subjects(self, obj: ApiObject) -> Iterable[str]:
-        namespace, owner = obj.metadata.namespace, _controller(obj)
+        namespace, owner = obj.metadata.namespace, obj.metadata.controlling_owner
         match obj:
             case PodGroup(metadata=metadata) if owner is not None and metadata.name == PREFIX + owner.uid:
                 return (f"{namespace}/{metadata.name}",)
@@ -107,7 +107,7 @@ class PodGroupController(Reconciler):
         members = _min_member(of_owner | of_pod, pod)
         inherited = {key: value for key, value in of_owner.items() if key.startswith(_INHERITED)}
         owned_by = pod.metadata.owner_references
-        if _controller(pod) is None:
+        if pod.metadata.controlling_owner is None:
             own, uid = pod.metadata.name, pod.metadata.uid
             itself = OwnerReference(
                 api_version="v1", kind="Pod", name=own, uid=uid, controller=True, block_owner_deletion=True
@@ -128,10 +128,6 @@ class PodGroupController(Reconciler):
                 min_resources=min_resources([(pod.spec, members)]),
             ),
         )
-
-
-def _controller(obj: ApiObject) -> OwnerReference | None:
-    return next((owner for owner in obj.metadata.owner_references if owner.controller), None)
 
 
 def _min_member(annotations: Mapping[str, str], pod: Pod) -> int:
