@@ -18,7 +18,7 @@ from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, mixed_members
+from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches, mixed_members
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCache
@@ -371,8 +371,8 @@ class PodEngine(PodOutcomes):
         """Find nodes for the pods of a tree of groups, in the `preferred` placement if it is one of the best."""
         groups, placed = self.cluster.groups, self.cluster.pods
         profile = self.profiles[pods[0].pod.scheduler_name]
-        start, searching = (self._ties, self.rotation), (self._sign, self.search)
-        cycle = GroupCycle(root, groups, profile, pods, begin, self.cluster.nodes, *start, *searching, trace, preferred)
+        searches = PodSearches(begin, self._sign, self.search, self._ties, self.rotation)
+        cycle = GroupCycle(self.cluster, profile, root, pods, searches, trace, preferred)
         members = [*(each.pod for each in pods), *(placed[uid] for uid in groups.scheduled(root))]
         problem = mixed_members(root, members, self.cluster.feature_gates)
         outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)

@@ -8,7 +8,6 @@ runs, no Statement is open, and random draws and requests of the plugins are und
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from random import Random
@@ -20,7 +19,15 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.answer_cache import ask_filter_rows, ask_score_rows
 from kframework.core.cycle.records import fit_error
-from kframework.core.cycle.rejections import ATTEMPT, FIRST, PASS, StatusTable, add_nominated_pods, decode_status
+from kframework.core.cycle.rejections import (
+    ATTEMPT,
+    FIRST,
+    PASS,
+    StatusTable,
+    add_nominated_pods,
+    count_reasons,
+    decode_status,
+)
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter_point, run_pre_score_point
 from kframework.core.runtime.profile import Profile
@@ -238,11 +245,7 @@ class FullEvaluation:
     def reasons(self) -> Mapping[str, int]:
         if self.pre_filter_result.status is not None:
             return dict.fromkeys(self.pre_filter_result.status.reasons, len(self.rows))
-        reasons = Counter[str]()
-        for status, count in self.status_counts:
-            for reason in status.reasons:
-                reasons[reason] += count
-        return dict(reasons)
+        return count_reasons(self.status_counts)
 
     def _count_statuses(self) -> Iterator[None]:
         first = self.first_rejection[self.rows]

@@ -142,7 +142,7 @@ def _models(nodes: NodeTable, allowed: Collection[str] | None) -> Iterable[str]:
     for row in nodes.order.tolist():
         node = nodes[row].object
         if allowed is None or node.metadata.name in allowed:
-            offer = str(node.status.allocatable), str(node.spec.taints), node.spec.unschedulable
+            offer = frozenset(node.status.allocatable.items()), node.spec.taints, node.spec.unschedulable
             names.setdefault(offer, node.metadata.name)
     return islice(names.values(), _MAX_MODELS)
 

@@ -5,7 +5,8 @@ A group is placed within the nodes of the group above it: in the best one of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from random import Random
 from typing import NamedTuple
@@ -28,8 +29,7 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import GroupPlacement, PlacedGroup, PreemptForGroup, RejectedPod
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
-from kframework.state.nodes import NodeTable
-from kframework.state.pod_groups import PodGroups
+from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.values.feature_gates import FeatureGates
 from kframework.values.status import Code, Status
@@ -51,6 +51,24 @@ class GroupOutcome(NamedTuple):
     group: PodGroup
     status: Status
     results: list[tuple[QueuedPod, AttemptResult]]
+
+
+class PodSearches(NamedTuple):
+    """How pods are tried on nodes.
+
+    Attributes:
+        begin: begins the attempt of a pod.
+        sign: returns the signature of the pod of an attempt.
+        search: begins the search of an attempt.
+        random: draws among equal nodes.
+        rotation: where a search begins.
+    """
+
+    begin: Callable[[QueuedPod], Attempt]
+    sign: Callable[[Attempt], Signature]
+    search: Callable[[Attempt], Search]
+    random: Random
+    rotation: Rotation
 
 
 class _AttemptOf:
@@ -78,16 +96,11 @@ class GroupCycle:
 
     def __init__(
         self,
-        root: GenericPodGroup,
-        groups: PodGroups,
+        cluster: ClusterState,
         profile: Profile,
+        root: GenericPodGroup,
         pods: Sequence[QueuedPod],
-        begin: Callable[[QueuedPod], Attempt],
-        nodes: NodeTable,
-        random: Random,
-        rotation: Rotation,
-        sign: Callable[[Attempt], Signature],
-        search: Callable[[Attempt], Search],
+        searches: PodSearches,
         trace: GroupTrace,
         preferred: str = "",
     ) -> None:
@@ -96,20 +109,15 @@ class GroupCycle:
         #: The placement to choose among equal ones.
         self._preferred = preferred
         self._root = root
-        self._groups = groups
+        self._cluster = cluster
         self._profile = profile
-        self._begin_attempt = begin
+        self._searches = searches
         #: Functions that begin the attempts of the pods or return them, by PodGroup.
         self._attempts: dict[str, list[Callable[[], Attempt]]] = {}
         for queued in pods:
             self._attempts.setdefault(queued.pod.group, []).append(_AttemptOf(queued, self._begin))
         #: What the attempts share.
         self._state = CycleState()
-        self._nodes = nodes
-        self._random = random
-        self._rotation = rotation
-        self._sign = sign
-        self._search = search
         self._steps = 0
         #: The plugins that rejected groups of the tree, in any placement.
         self._rejectors: set[str] = set()
@@ -126,7 +134,7 @@ class GroupCycle:
         return outcomes
 
     def _begin(self, queued: QueuedPod) -> Attempt:
-        attempt = self._begin_attempt(queued)
+        attempt = self._searches.begin(queued)
         attempt.group_state = self._state
         return attempt
 
@@ -179,7 +187,7 @@ class GroupCycle:
             if pod.search is not None and isinstance(pod.outcome, FitError)
         ]
         answer = run_pod_group_post_filter(self._profile, self._root, pods, rejected, self._find_nodes_again)
-        roll_back_leaked_statements(attempts[0].cluster, self._profile)
+        roll_back_leaked_statements(self._cluster, self._profile)
         status = answer.status if isinstance(answer, PreemptForGroup) else answer
         if isinstance(answer, PreemptForGroup):
             walk.preempt(answer)
@@ -200,28 +208,35 @@ class GroupCycle:
         found: dict[Search | None, FoundNode] = {}
 
         def find_node(attempt: Attempt, last: Search | None) -> Suspendable[tuple[Search, Outcome]]:
-            search = self._search(attempt)
+            search = self._searches.search(attempt)
             search.extenders = None
             outcome = yield from search.steps()
-            node = self._nodes.find(outcome.node) if isinstance(outcome, ScheduleResult) else None
+            node = self._cluster.nodes.find(outcome.node) if isinstance(outcome, ScheduleResult) else None
             if node is not None:
                 found[search] = FoundNode(search, node)
             return search, outcome
 
+        with self._untraced():
+            walk = run_sync(self._schedule_root(find_node))
+            if walk.status.code != Code.SUCCESS:
+                return walk.status
+            run_sync(walk.undo())
+        return [found[pod.search] for pod in walk.placed() if pod.search in found]
+
+    @contextmanager
+    def _untraced(self) -> Iterator[None]:
+        """Keep what happens meanwhile out of the traces of the group and its pods."""
         attempts = [begin() for pods in self._attempts.values() for begin in pods]
         traces, trace = [attempt.trace for attempt in attempts], self._trace
         self._trace = GroupTrace()
         for attempt in attempts:
             attempt.trace = AttemptTrace(attempt.pod, attempt.trace.attempt)
-        walk = run_sync(self._schedule_root(find_node))
-        if walk.status.code == Code.SUCCESS:
-            run_sync(walk.undo())
-        self._trace = trace
-        for attempt, own in zip(attempts, traces, strict=True):
-            attempt.trace = own
-        if walk.status.code != Code.SUCCESS:
-            return walk.status
-        return [found[pod.search] for pod in walk.placed() if pod.search in found]
+        try:
+            yield
+        finally:
+            self._trace = trace
+            for attempt, own in zip(attempts, traces, strict=True):
+                attempt.trace = own
 
     # -- placements --------------------------------------------------------------------------------------------------
 
@@ -233,7 +248,7 @@ class GroupCycle:
         steps = self._profile.placements
         if steps is None:
             return (yield from self._try(group, "", available, find_node))
-        placements = steps.generate(group, self._nodes, available)
+        placements = steps.generate(group, self._cluster.nodes, available)
         self._trace.end_phase("placement_generate", placements if isinstance(placements, Status) else None)
         if isinstance(placements, Status):
             return self._failed(group, available, placements)
@@ -253,7 +268,7 @@ class GroupCycle:
         """Walk over a group within one placement."""
         walk = self._walk(group, rows)
         yield from walk.run(find_node)
-        walk.end_index = self._rotation.next_start_index
+        walk.end_index = self._searches.rotation.next_start_index
         self._trace.add_trial(walk.trial(self._name(group), placement))
         self._add_rejector(walk.status)
         return walk
@@ -271,7 +286,7 @@ class GroupCycle:
         find_node: FindNode,
     ) -> Suspendable[Walk]:
         """Walk within each placement, or count the pods that fit there; take the best one, drawn among equal ones."""
-        start = WalkStart(self._random, self._rotation)
+        start = WalkStart(self._searches.random, self._searches.rotation)
         walks: list[Walk | CountedWalk] = []
         counted = yield from self._count(group, placements, start)
         for placement, count in zip(placements, counted, strict=True):
@@ -292,7 +307,7 @@ class GroupCycle:
         best = fitting or tried[:1]
         if len(best) > 1:
             placed = [PlacedGroup(at, walk.placed_pods, partial(self._nodes_of, walk, find_node)) for at, walk in best]
-            scores = steps.scores(group, placed, self._nodes)
+            scores = steps.scores(group, placed, self._cluster.nodes)
             self._trace.end_phase("placement_score", scores if isinstance(scores, Status) else None)
             if isinstance(scores, Status):
                 return self._failed(group, available, scores)
@@ -313,7 +328,7 @@ class GroupCycle:
         if isinstance(walk, CountedWalk):
             walk = walk.begin()
             yield from walk.run(find_node)
-            walk.end_index = self._rotation.next_start_index
+            walk.end_index = self._searches.rotation.next_start_index
             self._trace.end_phase("placement_walk", walk.status)
             return walk
         problem = yield from walk.repeat()
@@ -340,7 +355,8 @@ class GroupCycle:
         for begin_attempt in self._attempts.get(group.metadata.name, ()):
             attempts.append(begin_attempt())
             yield from self._turn()
-        room = yield from measure_room(attempts, self._nodes, self._sign, self._search, self._turn)
+        searches = self._searches
+        room = yield from measure_room(attempts, self._cluster.nodes, searches.sign, searches.search, self._turn)
         if room is None:
             return unknown
 
@@ -367,16 +383,16 @@ class GroupCycle:
     def _walk(self, group: GenericPodGroup, rows: AvailableRows) -> Walk:
         """Return a walk over a group within these nodes that has not begun."""
         if isinstance(group, CompositePodGroup):
-            below = self._groups.trees.children(group)
+            below = self._cluster.groups.trees.children(group)
             parts = [
                 WalkedGroup(partial(self._schedule, each, rows), partial(self._walk, each, rows)) for each in below
             ]
             return Walk(group, self._profile, 0, parts, self._turn)
         scope = None
-        if rows is not None and len(rows) < len(self._nodes):
-            scope = np.sort(self._nodes.positions[rows])
+        if rows is not None and len(rows) < len(self._cluster.nodes):
+            scope = np.sort(self._cluster.nodes.positions[rows])
         pods = [WalkedPod(begin, scope) for begin in self._attempts.get(group.metadata.name, ())]
-        running = self._groups.members(group.metadata.namespace, group.metadata.name).running
+        running = self._cluster.groups.members(group.metadata.namespace, group.metadata.name).running
         return Walk(group, self._profile, running, pods, self._turn)
 
     def _name(self, group: GenericPodGroup) -> str:

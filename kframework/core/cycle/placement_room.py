@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.group_walk import Walk, group_status
 from kframework.core.cycle.records import PlacementTrial, fit_error
-from kframework.core.cycle.rejections import plugin_rejection
+from kframework.core.cycle.rejections import count_reasons, plugin_rejection
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import Suspendable
 from kframework.core.runtime.profile import Signature
@@ -74,15 +74,11 @@ class PlacementRoom:
     def explain(self, placement: GroupPlacement) -> FullPlacement:
         """Return why the next pod is rejected by all nodes of a placement that takes fewer pods than wait."""
         (room,) = self._rooms
-        reasons, rejectors, pending = dict[str, int](), set[str](), set[str]()
-        for rejection, count in count_values(room.rejections[self._nodes.positions[placement.rows]]):
-            status = room.search.status(rejection)
-            rejectors.add(status.plugin)
-            if status.code == Code.PENDING:
-                pending.add(status.plugin)
-            for reason in status.reasons:
-                reasons[reason] = reasons.get(reason, 0) + count
-        return FullPlacement(len(placement.rows), reasons, frozenset(rejectors), frozenset(pending))
+        rejections = count_values(room.rejections[self._nodes.positions[placement.rows]])
+        counts = [(room.search.status(rejection), count) for rejection, count in rejections]
+        rejectors = frozenset(status.plugin for status, _ in counts)
+        pending = frozenset(status.plugin for status, _ in counts if status.code == Code.PENDING)
+        return FullPlacement(len(placement.rows), count_reasons(counts), rejectors, pending)
 
 
 class GroupVerdict(NamedTuple):

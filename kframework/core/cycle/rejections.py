@@ -89,6 +89,15 @@ class StatusTable(msgspec.Struct, eq=False):
         return len(self.statuses)
 
 
+def count_reasons(counts: Iterable[tuple[Status, int]]) -> dict[str, int]:
+    """Count nodes by the reason of their rejection; each Status comes with the number of its nodes."""
+    reasons: dict[str, int] = {}
+    for status, count in counts:
+        for reason in status.reasons:
+            reasons[reason] = reasons.get(reason, 0) + count
+    return reasons
+
+
 def decode_status(
     rejection: int, tables: Iterable[StatusTable], filters: Sequence[FilterStep], pod: PendingPod
 ) -> Status:

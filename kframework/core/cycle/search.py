@@ -24,6 +24,7 @@ from kframework.core.cycle.rejections import (
     PASS,
     UNREACHED,
     StatusTable,
+    count_reasons,
     decode_status,
     filter_with_nominated_pods,
     plugin_order,
@@ -453,8 +454,7 @@ class Search:
             return (excluded or _NO_REASON) if rejection == UNREACHED else self.status(rejection)
 
         diagnosis = Diagnosis(self.nodes, self._by_row(), status_of)
-        reasons: dict[str, int] = {}
-        rejectors, pending, evaluated = set(result.narrowed_by), set(), 0
+        rejectors, pending, counts, evaluated = set(result.narrowed_by), set(), list[tuple[Status, int]](), 0
         rejectors.update(self.status(rejection).plugin for rejection in self._rejected_nominee.values())
         for rejection, count in diagnosis.counts():
             if rejection == UNREACHED:
@@ -466,13 +466,11 @@ class Search:
             rejectors.add(status.plugin)
             if status.code == Code.PENDING and rejection in self.filtered.rejections:
                 pending.add(status.plugin)
-            for reason in status.reasons:
-                reasons[reason] = reasons.get(reason, 0) + count
+            counts.append((status, count))
         if excluded is not None and evaluated < self.size:
-            for reason in excluded.reasons:
-                reasons[reason] = reasons.get(reason, 0) + self.size - evaluated
+            counts.append((excluded, self.size - evaluated))
         diagnosis.rejectors = tuple(sorted(rejectors))
-        return FitError(diagnosis, reasons, frozenset(rejectors), frozenset(pending), evaluated)
+        return FitError(diagnosis, count_reasons(counts), frozenset(rejectors), frozenset(pending), evaluated)
 
     # -- which one -------------------------------------------------------------------------------------------------
 
