@@ -13,7 +13,7 @@ from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import MemoryController
 from kframework.in_memory.disruptions import DisruptionController, evict, find_budget
 from kframework.in_memory.kind_store import Change
-from kframework.in_memory.recreation import Recreation
+from kframework.in_memory.recreation import create_recreation
 from kframework.objects import ApiObject, Node, Pod, PodDisruptionBudget
 from kframework.objects.label_selectors import Selector
 from kframework.simulation.controllers import ControllerFactory
@@ -90,7 +90,7 @@ class Drainer:
         """The controllers that the simulation needs."""
         return (
             lambda cluster, clock: DisruptionController(cluster),
-            lambda cluster, clock: Recreation(cluster),
+            create_recreation,
             self._create_evictions,
         )
 

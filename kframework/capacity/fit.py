@@ -15,10 +15,9 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.explain.explanation import Explanation
 from kframework.framework.plugin import Plugin
-from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.recreation import Recreation
+from kframework.in_memory.recreation import create_recreation
 from kframework.objects import ApiObject, Pod
-from kframework.simulation.controllers import STANDARD_CONTROLLERS, Controller
+from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework.simulation.simulation import Simulation
 
 #: The number of copies that are tried if as many as possible are asked for.
@@ -42,13 +41,9 @@ def fit(
     Copies evict no pods: the first one that would evict some does not fit. Raises ClusterError for objects that
     the cluster refuses.
     """
-    controllers = (*STANDARD_CONTROLLERS, _recreation)
+    controllers = (*STANDARD_CONTROLLERS, create_recreation)
     with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
         return FitTrial(simulation.run(), Workload(workload)).run(copies)
-
-
-def _recreation(cluster: MemoryCluster, clock: object) -> Controller:
-    return Recreation(cluster)
 
 
 class FitTrial:

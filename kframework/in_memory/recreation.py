@@ -2,31 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from typing import ClassVar
 
 from msgspec.structs import replace
 
 from kframework.client.transitions import has_ended
+from kframework.clock import Clock
 from kframework.in_memory.admission import derive_uid
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import Key, MemoryController, key_of
+from kframework.in_memory.control_loop import MemoryController
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, ObjectMeta, Pod, PodStatus
 from kframework.objects.kinds import find_kind
 
 
 class Recreation(MemoryController):
-    """Recreates each pod, under its name, that was deleted before it ended, unless its owner in the cluster does.
-
-    With `keys` it recreates these pods alone.
-    """
+    """Recreates pods, under their names, that were deleted before they ended: those that `covers` accepts."""
 
     kinds: ClassVar[tuple[type[ApiObject], ...]] = (Pod,)
 
-    def __init__(self, cluster: MemoryCluster, keys: Collection[Key] | None = None) -> None:
+    def __init__(self, cluster: MemoryCluster, covers: Callable[[Pod], bool]) -> None:
         super().__init__(cluster)
-        self._keys = keys
+        self._covers = covers
         self._deleted: list[Pod] = []
 
     @property
@@ -35,19 +33,9 @@ class Recreation(MemoryController):
 
     def _receive(self, change: Change) -> None:
         pod = change.old
-        if change.new is not None or not isinstance(pod, Pod) or _has_run(pod):
-            return
-        if not self._has_owner(pod) if self._keys is None else key_of(pod) in self._keys:
+        if change.new is None and isinstance(pod, Pod) and not _has_run(pod) and self._covers(pod):
             self._deleted.append(pod)
             self._wake.set()
-
-    def _has_owner(self, pod: Pod) -> bool:
-        owner = pod.metadata.controlling_owner
-        kind = None if owner is None else find_kind(owner.api_version, owner.kind)
-        if owner is None or kind is None:
-            return False
-        found = self._cluster.find(kind.struct, owner.name, pod.metadata.namespace)
-        return found is not None and found.metadata.uid == owner.uid
 
     def _work(self) -> None:
         deleted, self._deleted = self._deleted, []
@@ -55,6 +43,20 @@ class Recreation(MemoryController):
             if self._cluster.find(Pod, pod.metadata.name, pod.metadata.namespace) is None:
                 # Not admitted again: its classes need not be in the files either.
                 self._cluster.write(_recreate(pod, self._cluster.timestamp()))
+
+
+def create_recreation(cluster: MemoryCluster, clock: Clock) -> Recreation:
+    """Create the controller that recreates the pods whose owners are not in the cluster."""
+    return Recreation(cluster, lambda pod: not _has_owner(cluster, pod))
+
+
+def _has_owner(cluster: MemoryCluster, pod: Pod) -> bool:
+    owner = pod.metadata.controlling_owner
+    kind = None if owner is None else find_kind(owner.api_version, owner.kind)
+    if owner is None or kind is None:
+        return False
+    found = cluster.find(kind.struct, owner.name, pod.metadata.namespace)
+    return found is not None and found.metadata.uid == owner.uid
 
 
 def _has_run(pod: Pod) -> bool:

@@ -16,7 +16,7 @@ from kframework.client.transitions import has_ended
 from kframework.clock import Clock
 from kframework.errors import InputError
 from kframework.in_memory.cluster import MemoryCluster
-from kframework.in_memory.control_loop import Key, MemoryController
+from kframework.in_memory.control_loop import Key, MemoryController, key_of
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.pod_garbage_collector import OUT_OF_SERVICE, fail_and_delete
 from kframework.in_memory.recreation import Recreation
@@ -46,12 +46,20 @@ _PERIOD = re.compile(rf" *({_NUMBER})-({_NUMBER})? *")
 _log = logging.getLogger(__name__)
 
 
+class NodeChange(NamedTuple):
+    """When a node goes down, or comes back."""
+
+    seconds: float
+    node: str
+    is_down: bool
+
+
 class Timetable(NamedTuple):
     """The objects that are there at the start, actions at their times, and the pods that are created again if lost."""
 
     initial: Sequence[ApiObject]
     actions: Sequence[TimedAction]
-    failures: Sequence[tuple[float, str, bool]]
+    failures: Sequence[NodeChange]
     pods: Collection[Key]
 
     def create_controllers(self, cluster: MemoryCluster, clock: Clock) -> list[Controller]:
@@ -59,19 +67,17 @@ class Timetable(NamedTuple):
         controllers, actions = list[Controller](), [*self.actions]
         if self.failures:
             failures = NodeFailures(cluster)
-            actions += [
-                (seconds, partial(failures.set_down, name, is_down)) for seconds, name, is_down in self.failures
-            ]
+            actions += [(each.seconds, partial(failures.apply, each)) for each in self.failures]
             controllers.append(failures)
         if self.pods:
-            controllers.append(Recreation(cluster, self.pods))
+            controllers.append(Recreation(cluster, lambda pod: key_of(pod) in self.pods))
         return [*controllers, Script(cluster, clock, actions)] if actions else controllers
 
 
 def read_timetable(objects: Iterable[ApiObject]) -> Timetable:
     """Read the annotations of the objects; InputError for an invalid time."""
     initial, actions = list[ApiObject](), list[TimedAction]()
-    failures, pods = list[tuple[float, str, bool]](), set[Key]()
+    failures, pods = list[NodeChange](), set[Key]()
     for subject in objects:
         annotations = subject.metadata.annotations
         seconds = 0.0
@@ -99,15 +105,15 @@ def _read_arrival(subject: ApiObject) -> float:
     return seconds
 
 
-def _read_failures(node: Node) -> list[tuple[float, str, bool]]:
-    """Return the seconds at which a node goes down (True) and comes back (False)."""
+def _read_failures(node: Node) -> list[NodeChange]:
+    """Return when a node goes down and comes back."""
     text, name = node.metadata.annotations[DOWN_SECONDS], node.metadata.name
     periods = [_PERIOD.fullmatch(each) for each in text.split(",")]
     times = [float(each or "inf") for period in periods if period is not None for each in period.groups()]
     if not all(periods) or not all(earlier <= later for earlier, later in pairwise(times)):
         message = f"{DOWN_SECONDS} is {text!r}: write periods in ascending order, such as 600-1200,9000-"
         raise InputError(message, subject=reference(node))
-    return [(seconds, name, index % 2 == 0) for index, seconds in enumerate(times) if seconds < math.inf]
+    return [NodeChange(seconds, name, index % 2 == 0) for index, seconds in enumerate(times) if seconds < math.inf]
 
 
 def _creation(subject: ApiObject) -> Action:
@@ -128,8 +134,9 @@ class NodeFailures(MemoryController):
     def idle(self) -> bool:
         return not self._changed
 
-    def set_down(self, name: str, is_down: bool, cluster: MemoryCluster) -> None:
+    def apply(self, change: NodeChange, cluster: MemoryCluster) -> None:
         """Take a node down, or repair it; a node that does not exist stays so."""
+        name, is_down = change.node, change.is_down
         node = cluster.find(Node, name)
         if node is None:
             return
@@ -154,10 +161,16 @@ class NodeFailures(MemoryController):
             self._mark_changed(pod.spec.node_name)  # bound by a cycle that began before the failure
 
     def _work(self) -> None:
-        changed, self._changed = self._changed, {}
-        for name in changed:
-            pods = [pod for pod in self._cluster.objects(Pod) if pod.spec.node_name == name and not has_ended(pod)]
-            lost = [pod for pod in pods if first_untolerated([_TAINT], pod.spec.tolerations, _TAINT.effect)]
-            _log.info("node %s is down: %d pods lost", name, len(lost))
-            for pod in lost:
+        lost: dict[str, list[Pod]] = {name: [] for name in self._changed}
+        self._changed.clear()
+        for pod in self._cluster.objects(Pod):
+            if pod.spec.node_name in lost and not has_ended(pod) and _is_evicted(pod):
+                lost[pod.spec.node_name].append(pod)
+        for name, pods in lost.items():
+            _log.info("node %s is down: %d pods lost", name, len(pods))
+            for pod in pods:
                 fail_and_delete(self._cluster, pod, _DISRUPTION)
+
+
+def _is_evicted(pod: Pod) -> bool:
+    return first_untolerated([_TAINT], pod.spec.tolerations, _TAINT.effect) is not None

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from kframework import ClusterError, Simulation
 from kframework.capacity.fit import fit
 from kframework.capacity.fit_result import FitResult
-from kframework.in_memory.recreation import Recreation
+from kframework.in_memory.recreation import create_recreation
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -203,7 +203,7 @@ class Reality:
     def __init__(self, cluster: Sequence[ApiObject], seed: int) -> None:
         gates = GROUPS.options.feature_gates
         document = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration", "seed": seed}
-        controllers = (*STANDARD_CONTROLLERS, lambda cluster, clock: Recreation(cluster))
+        controllers = (*STANDARD_CONTROLLERS, create_recreation)
         self.simulation = Simulation(cluster, document | {"featureGates": gates}, controllers=controllers).run()
 
     def submit(self, workload: Sequence[ApiObject]) -> tuple[list[str], set[str]]:
