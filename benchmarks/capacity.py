@@ -12,6 +12,7 @@ from benchmarks.timing import Stopwatch, show
 from kframework import Simulation
 from kframework.capacity.drain import Drainer
 from kframework.capacity.fit import FitTrial
+from kframework.capacity.fit_simulation import PodFitSimulation
 from kframework.capacity.nodes import PRICE, NodePlanner
 from kframework.capacity.workload import Workload
 from kframework.clock import Seeds
@@ -39,7 +40,7 @@ def fit_seconds(nodes: int, copies: int) -> float:
     with Simulation(cluster(nodes)) as simulation:
         simulation.run()
         with stopwatch:
-            FitTrial(simulation, Workload([make_pod("new", cpu="100m", memory="64Mi")])).run(copies)
+            FitTrial(PodFitSimulation(simulation), Workload([make_pod("new", cpu="100m", memory="64Mi")])).run(copies)
     return stopwatch.seconds
 
 

@@ -17,14 +17,14 @@ from msgspec.structs import replace
 from kframework.capacity.drain import Drainer, is_movable
 from kframework.capacity.estimate import estimate_nodes
 from kframework.capacity.fit_result import PodPlace
-from kframework.capacity.workload import Workload, at_rest, pod_key
+from kframework.capacity.fit_simulation import CONTROLLERS_AT_REST, at_rest
+from kframework.capacity.workload import Workload, pod_key
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.errors import InputError
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.kinds import reference
-from kframework.simulation.controllers import STANDARD_CONTROLLERS
 from kframework.simulation.simulation import Simulation
 from kframework.state.pods import PendingPod, PodTemplate
 
@@ -47,16 +47,12 @@ class AddedNodes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The nodes to add so that pods find room: `pending` have none without them, `unplaced` have none even so."""
+    """The nodes to add so that pods find room, and their price; `unplaced` of the `pending` pods find none."""
 
     pending: int
     added: tuple[AddedNodes, ...] = ()
     unplaced: tuple[PodPlace, ...] = ()
-
-    @property
-    def price(self) -> float:
-        """The price of all added nodes."""
-        return sum(each.price for each in self.added)
+    price: float = 0.0
 
 
 class RemovalPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +76,7 @@ def plan_nodes(
     Nodes without a price cost 1 each. Raises InputError for an invalid price, and ClusterError for a refused object.
     """
     drainer = Drainer()
-    controllers = (*STANDARD_CONTROLLERS, *drainer.controllers)
+    controllers = (*CONTROLLERS_AT_REST, *drainer.controllers)
     with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
         Workload(workload).create(simulation.run())
         return NodePlanner(simulation.run(), drainer, shapes).plan()
@@ -95,7 +91,7 @@ def plan_removal(
 ) -> RemovalPlan:
     """Find nodes that can be emptied, at most `most`: all their pods find other nodes, within their budgets."""
     drainer = Drainer()
-    controllers = (*STANDARD_CONTROLLERS, *drainer.controllers)
+    controllers = (*CONTROLLERS_AT_REST, *drainer.controllers)
     with Simulation(at_rest(cluster), config, plugins=plugins, controllers=controllers) as simulation:
         simulation.run()
         prices = {node.metadata.name: _price(node) for node in simulation.objects(Node)}
@@ -167,7 +163,8 @@ class NodePlanner:
         self._remove_empty()
         messages = {outcome.pod: outcome.message for outcome in self._simulation.outcomes}
         unplaced = tuple(PodPlace(pod.key, "", messages.get(pod.key, "")) for pod in self._pending())
-        return NodePlan(pending=count, added=tuple(self._count_added()), unplaced=unplaced)
+        added = tuple(self._count_added())
+        return NodePlan(pending=count, added=added, unplaced=unplaced, price=sum(each.price for each in added))
 
     def _pending(self) -> list[PendingPod]:
         """List the pods that wait for a node, and not for a gate or their group."""

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from msgspec.structs import replace
 
-from kframework.in_memory.kubelet import RUN_SECONDS
+from kframework.core.engine import Engine
 from kframework.objects import (
     ApiObject,
     CompositePodGroup,
@@ -20,27 +20,52 @@ from kframework.objects import (
     PodStatus,
     ReplicaSet,
 )
+from kframework.objects.codec import convert
 from kframework.objects.kinds import kind_of
 from kframework.simulation.controllers import WORKLOADS
 from kframework.simulation.simulation import Simulation
-from kframework.simulation.timetable import ARRIVES_SECONDS, DOWN_SECONDS, read_timetable
 
-T = TypeVar("T", bound=ApiObject)
+E = TypeVar("E", bound=Engine)
 
-#: The annotations of what happens later.
-_SCHEDULED = frozenset({RUN_SECONDS, ARRIVES_SECONDS, DOWN_SECONDS})
-#: The groups that pods name, which are copied with them.
-_GROUPS = (PodGroup, CompositePodGroup)
+#: Kinds that pods come from, each with a function that returns an object of the kind whose pods evict no others.
+CopiedKinds = Mapping[type[ApiObject], Callable[[ApiObject], ApiObject]]
+
+
+def _pod_without_preemption(pod: ApiObject) -> ApiObject:
+    assert isinstance(pod, Pod)
+    return replace(pod, spec=replace(pod.spec, preemption_policy="Never"))
+
+
+def _workload_without_preemption(workload: ApiObject) -> ApiObject:
+    assert isinstance(workload, WORKLOADS)
+    template = workload.spec.template
+    template = replace(template, spec={**template.spec, "preemptionPolicy": "Never"})
+    return replace(workload, spec=replace(workload.spec, template=template))
+
+
+#: The groups that pods name come first.
+_COPIED_KINDS: CopiedKinds = {
+    PodGroup: lambda group: group,
+    CompositePodGroup: lambda group: group,
+    Pod: _pod_without_preemption,
+    **dict.fromkeys(WORKLOADS, _workload_without_preemption),
+}
 
 
 class Workload:
-    """What is to be scheduled: pods, their groups, and objects with a template of pods; other objects go with them."""
+    """What is to be scheduled: pods, their groups, and objects with a template of pods; other objects go with them.
 
-    def __init__(self, objects: Iterable[ApiObject]) -> None:
-        objects = list(objects)
-        self._others = [each for each in objects if not isinstance(each, (Pod, *WORKLOADS, *_GROUPS))]
-        self._copied: list[ApiObject] = [each for each in objects if isinstance(each, _GROUPS)]
-        self._copied += [each for each in objects if isinstance(each, (Pod, *WORKLOADS))]
+    A CronJob counts as one of its jobs. `kinds` are additional ones that pods come from.
+    """
+
+    def __init__(self, objects: Iterable[ApiObject], kinds: CopiedKinds | None = None) -> None:
+        self._kinds = {**_COPIED_KINDS, **(kinds or {})}
+        objects = [_job_of(each) if isinstance(each, CronJob) else each for each in objects]
+        self._others = [each for each in objects if type(each) not in self._kinds]
+        order = [*self._kinds]
+        self._copied = sorted(
+            (each for each in objects if type(each) in self._kinds), key=lambda each: order.index(type(each))
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -49,30 +74,29 @@ class Workload:
         named = [each for each in self._copied if not (isinstance(each, Pod) and _group_of(each) in groups)]
         return tuple(f"{kind_of(each).name.lower()}/{each.metadata.name}" for each in named)
 
-    def create(self, simulation: Simulation) -> list[str]:
-        """Create the objects, and return the uids of those that pods come from; ClusterError for a refused one."""
+    def create(self, simulation: Simulation[E]) -> list[ApiObject]:
+        """Create the objects, and return those that pods come from; ClusterError for a refused one."""
         for each in self._others:
             simulation.create(each)
-        return [simulation.create(each).metadata.uid for each in self._copied]
+        return [simulation.create(each) for each in self._copied]
 
-    def create_copy(self, simulation: Simulation, number: int) -> list[str]:
+    def create_copy(self, simulation: Simulation[E], number: int) -> list[ApiObject]:
         """Create them again under other names, for the copy of a number; copies evict no pods."""
-        renamed = {each.metadata.name: f"{each.metadata.name}-copy-{number}" for each in self._copied}
-        return [simulation.create(_renamed(each, renamed)).metadata.uid for each in self._copied]
+        names = {each.metadata.name: f"{each.metadata.name}-copy-{number}" for each in self._copied}
+        return [simulation.create(_renamed(self._kinds[type(each)](each), names)) for each in self._copied]
 
 
-def _renamed(subject: T, names: Mapping[str, str]) -> T:
-    """Return a copy of an object under another name, whose pods evict no others."""
+def _job_of(cron_job: CronJob) -> Job:
+    template = cron_job.spec.job_template
+    metadata = replace(template.metadata, name=cron_job.metadata.name, namespace=cron_job.metadata.namespace)
+    return Job(metadata=metadata, spec=convert({"spec": template.spec}, kind_of(Job)).spec)
+
+
+def _renamed(subject: ApiObject, names: Mapping[str, str]) -> ApiObject:
     metadata = replace(subject.metadata, name=names[subject.metadata.name], uid="", resource_version="")
-    if isinstance(subject, Pod):
-        spec = replace(subject.spec, preemption_policy="Never")
-        if _group_of(subject) in names:
-            spec = replace(spec, scheduling_group=PodSchedulingGroup(pod_group_name=names[_group_of(subject)]))
-        subject = replace(subject, spec=spec)
-    elif isinstance(subject, WORKLOADS):
-        template = subject.spec.template
-        template = replace(template, spec={**template.spec, "preemptionPolicy": "Never"})
-        subject = replace(subject, spec=replace(subject.spec, template=template))
+    if isinstance(subject, Pod) and _group_of(subject) in names:
+        group = PodSchedulingGroup(pod_group_name=names[_group_of(subject)])
+        subject = replace(subject, spec=replace(subject.spec, scheduling_group=group))
     return replace(subject, metadata=metadata)
 
 
@@ -95,11 +119,11 @@ class Origins:
     def __init__(self) -> None:
         self._copies: dict[str, int] = {}
 
-    def add(self, uids: Iterable[str], copy: int) -> None:
+    def add(self, created: Iterable[ApiObject], copy: int) -> None:
         """Note what was created as a copy."""
-        self._copies.update(dict.fromkeys(uids, copy))
+        self._copies.update((each.metadata.uid, copy) for each in created)
 
-    def pods(self, simulation: Simulation) -> Iterator[tuple[int, Pod]]:
+    def pods(self, simulation: Simulation[E]) -> Iterator[tuple[int, Pod]]:
         """Yield the pods that come from copies, with the number of the copy."""
         for kind in (ReplicaSet, Job):
             for each in simulation.objects(kind):
@@ -117,16 +141,3 @@ class Origins:
 
 def pod_key(pod: Pod) -> str:
     return f"{pod.metadata.namespace}/{pod.metadata.name}"
-
-
-def at_rest(objects: Iterable[ApiObject]) -> Sequence[ApiObject]:
-    """Return a cluster in which no time passes: nothing ends, fails or arrives, and no job starts by the clock."""
-    return [_at_rest(each) for each in read_timetable(objects).initial if not isinstance(each, CronJob)]
-
-
-def _at_rest(subject: T) -> T:
-    annotations = subject.metadata.annotations
-    if annotations.keys().isdisjoint(_SCHEDULED):
-        return subject
-    annotations = {key: value for key, value in annotations.items() if key not in _SCHEDULED}
-    return replace(subject, metadata=replace(subject.metadata, annotations=annotations))

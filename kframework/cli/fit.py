@@ -9,11 +9,10 @@ import typer
 
 from kframework.cli.ask_scheduler import CertificateAuthority, ask_scheduler
 from kframework.cli.live_cluster import LiveCluster
-from kframework.cli.named_plugins import PluginOption, named_plugins
+from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
 from kframework.cli.options import (
     STDIN,
     Config,
-    Devices,
     Verbosity,
     VersionOptions,
     WideForm,
@@ -21,10 +20,12 @@ from kframework.cli.options import (
     expand_options,
 )
 from kframework.cli.printing import print_json
-from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
+from kframework.simulation.inputs import load_simulation_configuration, read_cluster
 
 if TYPE_CHECKING:
     from kframework.capacity.fit_result import FitResult
+    from kframework.capacity.fit_simulation import SimulatedEngineKind
+    from kframework.core.engine import Engine
     from kframework.objects import ApiObject
     from kframework.objects.manifest import Manifest
 
@@ -71,7 +72,12 @@ def command(
         ),
     ] = None,
     config: Config = None,
-    devices: Devices = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME", help="Engine to schedule with, such as batch; --config is then its configuration."
+        ),
+    ] = None,
     output: WideOutput = None,
     version: VersionOptions,
     verbosity: Verbosity = 0,
@@ -82,27 +88,31 @@ def command(
     cluster, as `kubectl get nodes,pods -A -o yaml` prints it. The workload is scheduled in memory: prints its nodes,
     the pods that it evicts, and what would help. Changes nothing. The exit code is 1 if it does not fit.
     """
-    from kframework.capacity.fit import fit
+    from kframework.capacity.fit import fit, fit_by_engine
     from kframework.capacity.text import format_fit
     from kframework.objects.manifest import read
 
     *cluster_files, workload_file = filenames
     if scheduler is not None:
-        if cluster_files or live.kubeconfig or config or devices or plugin or copies or version.feature_gates:
+        if cluster_files or live != LiveCluster() or config or engine or plugin or copies or version.feature_gates:
             raise typer.BadParameter(
                 "has its own cluster and configuration: name the workload alone", param_hint="'--scheduler'"
             )
         result = _ask(scheduler, certificate_authority, read([workload_file]).objects)
+    elif engine is not None:
+        if live.kubeconfig or plugin or version.feature_gates or version.emulated_version:
+            raise typer.BadParameter("takes files, and has its own plugins", param_hint="'--engine'")
+        live.require_either(cluster_files, "another -f before it")
+        kind = _simulated_engine(engine)
+        cluster, workload = _split(read_cluster(filenames, devices=live.devices), workload_file)
+        result = fit_by_engine(kind, cluster, workload, config, copies=copies or 1)
     else:
         live.require_either(cluster_files, "another -f before it")
         plugins = named_plugins(plugin)
         configuration = version.override(load_simulation_configuration(config, plugins))
-        if live.kubeconfig is None:
-            manifest = read_cluster(filenames, configuration, plugins, devices=devices)
-            report_groups(manifest, configuration.options.gates)
-            cluster, workload = _split(manifest, workload_file)
-        else:
-            cluster = live.read(configuration, plugins)
+        manifest = live.read(filenames, configuration, plugins)
+        cluster, workload = _split(manifest, workload_file)
+        if live.kubeconfig is not None:
             workload = read([workload_file]).objects  # the classes that they name are in the cluster
         result = fit(cluster, workload, configuration, plugins=plugins, copies=copies or 1)
     if output is WideForm.JSON:
@@ -110,6 +120,15 @@ def command(
     else:
         typer.echo(format_fit(result, wide=output is WideForm.WIDE), nl=False)
     raise typer.Exit(int(not result.fits))
+
+
+def _simulated_engine(name: str) -> SimulatedEngineKind[Engine]:
+    from kframework.capacity.fit_simulation import SimulatedEngineKind
+
+    kind = named_engine(name)
+    if not isinstance(kind, SimulatedEngineKind):
+        raise typer.BadParameter(f"{name!r} does not say what fits", param_hint="'--engine'")
+    return kind
 
 
 def _ask(scheduler: str, certificate_authority: str | None, objects: list[ApiObject]) -> FitResult:

@@ -1,4 +1,4 @@
-"""The options of commands that read a cluster once, in place of its files."""
+"""The options of commands that read a cluster once, from files or as a kubeconfig names it."""
 
 from __future__ import annotations
 
@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.config import compile_profiles
+from kframework.cli.options import Devices
+from kframework.simulation.inputs import read_cluster, report_groups
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
     from kframework.framework.plugin import Plugin
     from kframework.objects import ApiObject
+    from kframework.objects.manifest import Manifest
 
 
 @dataclass(frozen=True, kw_only=True)
 class LiveCluster:
-    """A cluster that a kubeconfig names."""
+    """A cluster of files, or one that a kubeconfig names."""
 
     kubeconfig: Annotated[
         str | None, typer.Option(metavar="FILE", help="Read the cluster that this kubeconfig names, not files.")
@@ -28,16 +31,35 @@ class LiveCluster:
         typer.Option("--context", metavar="NAME", help="Context of the kubeconfig; without it, the current one."),
     ] = None
 
+    devices: Devices = None
+
     def require_either(self, files: Sequence[str], option: str) -> None:
         """Refuse both files and a kubeconfig, and neither; `option` names the files."""
         if self.kube_context is not None and self.kubeconfig is None:
             raise typer.BadParameter("only with --kubeconfig", param_hint="'--context'")
         if self.kubeconfig is None and not files:
             raise typer.BadParameter(f"name the cluster with {option}, or with --kubeconfig")
+        if self.kubeconfig is not None and self.devices is not None:
+            raise typer.BadParameter("not with --kubeconfig: the cluster has its own", param_hint="'--devices'")
         if self.kubeconfig is not None and files:
             raise typer.BadParameter("give either files or a kubeconfig")
 
-    def read(self, configuration: Configuration, plugins: Sequence[type[Plugin]]) -> list[ApiObject]:
+    def read(
+        self,
+        files: Sequence[str],
+        configuration: Configuration,
+        plugins: Sequence[type[Plugin]] = (),
+    ) -> Manifest:
+        """Read the files, or else the cluster that the kubeconfig names, which has no locations."""
+        from kframework.objects.manifest import Manifest
+
+        if self.kubeconfig is not None:
+            return Manifest(self._list_objects(configuration, plugins))
+        manifest = read_cluster(files, configuration, plugins, devices=self.devices)
+        report_groups(manifest, configuration.options.gates)
+        return manifest
+
+    def _list_objects(self, configuration: Configuration, plugins: Sequence[type[Plugin]]) -> list[ApiObject]:
         """Read what a scheduler of this configuration would watch, and what decides which pods are admitted."""
         import asyncio
         from random import Random

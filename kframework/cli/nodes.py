@@ -10,7 +10,6 @@ from kframework.cli.live_cluster import LiveCluster
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
     Config,
-    Devices,
     Objects,
     Verbosity,
     VersionOptions,
@@ -20,7 +19,7 @@ from kframework.cli.options import (
 )
 from kframework.cli.printing import print_json
 from kframework.errors import InputError
-from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
+from kframework.simulation.inputs import load_simulation_configuration
 
 if TYPE_CHECKING:
     from kframework.objects import ApiObject, Node
@@ -44,7 +43,6 @@ def command(
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Find the nodes that can be emptied.")] = False,
     config: Config = None,
-    devices: Devices = None,
     output: WideOutput = None,
     version: VersionOptions,
     verbosity: Verbosity = 0,
@@ -66,12 +64,7 @@ def command(
     live.require_either(filenames, "-f")
     plugins = named_plugins(plugin)
     configuration = version.override(load_simulation_configuration(config, plugins))
-    if live.kubeconfig is None:
-        manifest = read_cluster(filenames, configuration, plugins, devices=devices)
-        report_groups(manifest, configuration.options.gates)
-        cluster = manifest.objects
-    else:
-        cluster = live.read(configuration, plugins)
+    cluster = live.read(filenames, configuration, plugins).objects
     wide = output is WideForm.WIDE
     if shapes is None:
         removal = plan_removal(cluster, configuration, plugins=plugins)

@@ -164,6 +164,16 @@ if TYPE_CHECKING:  # isort: off
         Recorder as Recorder,
     )
 
+    # Its answers to whether a workload fits.
+    from kframework.capacity.fit_result import Obstacle as Obstacle
+    from kframework.capacity.fit_simulation import (
+        FIT_CONTROLLERS as FIT_CONTROLLERS,
+        EvictedPod as EvictedPod,
+        FitSimulation as FitSimulation,
+        SimulatedEngineKind as SimulatedEngineKind,
+    )
+    from kframework.explain.remedies.remedies import Remedy as Remedy
+
     # Its part of the scheduler's page and of reports, with its own tables.
     from kframework.observe.history import History as History
     from kframework.observe.history import RecordBuffer as RecordBuffer

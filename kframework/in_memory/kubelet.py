@@ -136,6 +136,9 @@ class Kubelet(MemoryController):
 
     def _track(self, pod: Pod, started: float) -> None:
         self._tracked.add(pod.metadata.uid)
+        self._schedule_end_of_run(pod, started)
+
+    def _schedule_end_of_run(self, pod: Pod, started: float) -> None:
         if RUN_SECONDS in pod.metadata.annotations:
             self._schedule_end(pod, started + _read_seconds(pod, RUN_SECONDS, math.inf))
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from kframework import Simulation
-from kframework.capacity.workload import Origins, Workload, at_rest
-from kframework.objects import CronJob, ObjectMeta, Pod, PodGroup, PriorityClass
+from kframework.capacity.workload import Origins, Workload
+from kframework.objects import ObjectMeta, Pod, PodGroup, PriorityClass
 from kframework.testing import make_node, make_pod
 from tests.support.groups import GROUPS, gang, members
 
@@ -35,11 +35,3 @@ def test_origins_are_those_of_created_pods_alone() -> None:
     with Simulation([make_node("a"), make_pod("old")]) as simulation:
         origins.add(Workload([make_pod("new")]).create(simulation), 3)
         assert [(copy, pod.metadata.name) for copy, pod in origins.pods(simulation)] == [(3, "new")]
-
-
-def test_at_rest_nothing_ends_and_nothing_starts_by_the_clock() -> None:
-    ending = make_pod("p", annotations={"kframework.dev/run-seconds": "5", "other": "kept"})
-    later = make_pod("later", annotations={"kframework.dev/arrives-seconds": "5"})
-    failing = make_node("n", annotations={"kframework.dev/down-seconds": "5-"})
-    pod, node = at_rest([ending, later, failing, CronJob(metadata=ObjectMeta(name="nightly"))])
-    assert (pod.metadata.annotations, node.metadata.annotations) == ({"other": "kept"}, {})

@@ -47,7 +47,8 @@ def test_nodes_to_add(run: Command, cluster: Path, shapes: Path) -> None:
     )
     cluster.write_text(CLUSTER + PENDING.replace('"8"', '"64"'))
     left = run("nodes", "-f", cluster, "--shapes", shapes, "-o", "json")
-    assert left.code == 1 and json.loads(left.out)["unplaced"][0]["pod"] == "default/large"
+    plan = json.loads(left.out)
+    assert (left.code, plan["price"], plan["unplaced"][0]["pod"]) == (1, 0.0, "default/large")
 
 
 def test_nodes_to_remove(run: Command, cluster: Path) -> None:

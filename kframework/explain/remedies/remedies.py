@@ -60,6 +60,7 @@ class Remedy(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_proposal(cls, changes: Proposal) -> Remedy:
+        """Return the changes of a proposal as data."""
         return cls(format_proposal(changes), tuple(change.to_dict() for change in changes))
 
 

@@ -6,7 +6,7 @@ one is replayed, so that the state stays the recorded one. Of equally good nodes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,6 +15,7 @@ import msgspec
 from kframework import Clock, ConfigError, PluginError
 from kframework.engine import (
     BRIEF,
+    FIT_CONTROLLERS,
     NONE,
     DecisionDiff,
     EngineExplanation,
@@ -25,9 +26,11 @@ from kframework.engine import (
     Recorder,
     RecordingEngine,
     ReplayResult,
+    SimulatedEngineKind,
     profiles_factory,
     run_to_end,
 )
+from kframework.objects import ApiObject
 from kframework.simulation.inputs import read_cluster
 from kframework.simulation.recording import Recording
 from kframework_batch.account import MEASURED, SessionAccount, SessionHistory, Turn, TurnOutcome
@@ -37,6 +40,7 @@ from kframework_batch.config import parse
 from kframework_batch.core_plugins import CorePlugins
 from kframework_batch.engine import BatchEngine, LoadedProgram
 from kframework_batch.explain.explainer import explain_by_name
+from kframework_batch.fit_simulation import BatchFitSimulation, EvictionHistory
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
 from kframework_batch.session import TrialSession
@@ -53,7 +57,7 @@ class RecordedBatchEngine(RecordingEngine, BatchEngine):
         return False
 
 
-class BatchEngines(EngineKind[BatchEngine]):
+class BatchEngines(SimulatedEngineKind[BatchEngine]):
     """Recreates batch engines from the header of a recording."""
 
     name: ClassVar[str] = "batch"
@@ -101,6 +105,11 @@ class BatchEngines(EngineKind[BatchEngine]):
         sessions = SessionHistory()
         with create_simulation(objects, ProgramSettings(program), observers=[sessions]) as simulation:
             return run_to_end(explain_by_name(simulation.run().scheduler.engine, list(sessions), namespace, name))
+
+    def create_fit_simulation(self, objects: Iterable[ApiObject], config: str | None) -> BatchFitSimulation:
+        settings, sessions = ProgramSettings(load_program(config)), EvictionHistory()
+        simulation = create_simulation(objects, settings, observers=[sessions], kubernetes_controllers=FIT_CONTROLLERS)
+        return BatchFitSimulation(simulation, sessions)
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
         return reconsider(Recording(file), BatchEngines(ReconsideredEngine), load_program(config))

@@ -24,6 +24,7 @@ def create_simulation(
     engine: EngineFactory[BatchEngine] | None = None,
     timed_share: float = 0.0,
     controllers: Iterable[ControllerFactory] = (),
+    kubernetes_controllers: Iterable[ControllerFactory] = STANDARD_CONTROLLERS,
 ) -> Simulation[BatchEngine]:
     """Create a simulation of sessions that schedule the jobs and pods among these objects.
 
@@ -38,7 +39,7 @@ def create_simulation(
         engine=engine or settings.engine_factory(),
         timed_share=timed_share,
         controllers=(
-            *STANDARD_CONTROLLERS,
+            *kubernetes_controllers,
             *settings.controller_factories(simulated=True),
             *controllers,
         ),

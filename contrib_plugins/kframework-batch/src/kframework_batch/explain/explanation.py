@@ -262,9 +262,13 @@ def _remedies(explanation: JobExplanation) -> Iterator[str]:
     if not explanation.remedies:
         return
     yield "WHAT WOULD HELP, each by itself; it was tried:"
-    for remedy in explanation.remedies:
-        evicted = f"; evicted for it: {BRIEF.names([victim.pod for victim in remedy.victims], VICTIMS)}"
-        yield f"  - {remedy.change}{evicted if remedy.victims else ''}"
+    yield from format_list(map(format_remedy, explanation.remedies))
+
+
+def format_remedy(remedy: JobRemedy) -> str:
+    """Write a change, and whom it would evict."""
+    evicted = f"; evicted for it: {BRIEF.names([victim.pod for victim in remedy.victims], VICTIMS)}"
+    return f"{remedy.change}{evicted if remedy.victims else ''}"
 
 
 def _format_span(seconds: float) -> str:
