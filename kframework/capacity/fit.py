@@ -14,10 +14,10 @@ from typing import Generic, TypeVar
 from kframework.capacity.fit_result import Copies, DisplacedPod, FitResult, Obstacle, PodPlace
 from kframework.capacity.fit_simulation import (
     FIT_CONTROLLERS,
-    EvictedPod,
     FitSimulation,
     PodFitSimulation,
     SimulatedEngineKind,
+    TrialEviction,
     at_rest,
 )
 from kframework.capacity.workload import Origins, Workload, pod_key
@@ -114,7 +114,7 @@ class FitTrial(Generic[E]):
     def _find_obstacle(self, stuck: ApiObject) -> Obstacle:
         return self._fit_simulation.find_obstacle(stuck.metadata.namespace, stuck.metadata.name)
 
-    def _follow(self, eviction: EvictedPod) -> DisplacedPod:
+    def _follow(self, eviction: TrialEviction) -> DisplacedPod:
         namespace, _, name = eviction.pod.partition("/")
         again = self._simulation.cluster.find(Pod, name, namespace)
         node = "" if again is None else again.spec.node_name

@@ -56,7 +56,7 @@ def _at_rest(subject: T) -> T:
     return replace(subject, metadata=replace(subject.metadata, annotations=annotations))
 
 
-class EvictedPod(NamedTuple):
+class TrialEviction(NamedTuple):
     """A pod, `namespace/name`, that was evicted from a node for another pod, or for a job."""
 
     pod: str
@@ -81,7 +81,7 @@ class FitSimulation(ABC, Generic[E]):
         self.simulation: Simulation[E] = simulation
 
     @abstractmethod
-    def evictions(self) -> Iterator[EvictedPod]:
+    def evictions(self) -> Iterator[TrialEviction]:
         """Yield all evictions so far, in order."""
 
     @abstractmethod
@@ -102,10 +102,10 @@ class PodFitSimulation(FitSimulation[PodEngine]):
 
     copies_at_once: ClassVar[int] = 500
 
-    def evictions(self) -> Iterator[EvictedPod]:
+    def evictions(self) -> Iterator[TrialEviction]:
         for decision in self.simulation.preemptions:
             for victim in decision.victims:
-                yield EvictedPod(victim, decision.pod, decision.nominated or "")
+                yield TrialEviction(victim, decision.pod, decision.nominated or "")
 
     def find_obstacle(self, namespace: str, name: str) -> Obstacle:
         explanation: Explanation = self.simulation.explain(f"{namespace}/{name}").explanation

@@ -168,7 +168,7 @@ if TYPE_CHECKING:  # isort: off
     from kframework.capacity.fit_result import Obstacle as Obstacle
     from kframework.capacity.fit_simulation import (
         FIT_CONTROLLERS as FIT_CONTROLLERS,
-        EvictedPod as EvictedPod,
+        TrialEviction as TrialEviction,
         FitSimulation as FitSimulation,
         SimulatedEngineKind as SimulatedEngineKind,
     )

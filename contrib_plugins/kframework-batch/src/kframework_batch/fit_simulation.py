@@ -8,7 +8,7 @@ from typing import ClassVar
 from msgspec.structs import replace
 
 from kframework import Simulation
-from kframework.engine import EvictedPod, FitSimulation, Obstacle, Remedy, run_to_end
+from kframework.engine import FitSimulation, Obstacle, Remedy, TrialEviction, run_to_end
 from kframework.objects import ApiObject
 from kframework_batch.account import SessionAccount, SessionHistory, TurnOutcome
 from kframework_batch.account_rows import format_reasons
@@ -24,7 +24,7 @@ class EvictionHistory(SessionHistory):
 
     def __init__(self) -> None:
         super().__init__()
-        self.evictions: list[EvictedPod] = []
+        self.evictions: list[TrialEviction] = []
 
     def session_ended(self, account: SessionAccount) -> None:
         super().session_ended(account)
@@ -32,7 +32,7 @@ class EvictionHistory(SessionHistory):
         for turn in account.turns:
             if turn.outcome is TurnOutcome.COMMITTED:
                 evicted_for = owners.get(turn.job) or turn.job
-                self.evictions += (EvictedPod(victim.pod, evicted_for, victim.node) for victim in turn.victims)
+                self.evictions += (TrialEviction(victim.pod, evicted_for, victim.node) for victim in turn.victims)
 
 
 def _without_preemption(job: ApiObject) -> Job:
@@ -53,7 +53,7 @@ class BatchFitSimulation(FitSimulation[BatchEngine]):
         super().__init__(simulation)
         self._sessions = sessions
 
-    def evictions(self) -> Iterator[EvictedPod]:
+    def evictions(self) -> Iterator[TrialEviction]:
         yield from self._sessions.evictions
 
     def find_obstacle(self, namespace: str, name: str) -> Obstacle:
