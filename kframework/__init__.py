@@ -56,7 +56,10 @@ if TYPE_CHECKING:  # isort: off
         EventResource as EventResource,
         QueueingHint as QueueingHint,
     )
-    from kframework.framework.handle import Handle as Handle
+    from kframework.framework.handle import (
+        Handle as Handle,
+        VictimRules as VictimRules,
+    )
     from kframework.state.waiting import WaitingPod as WaitingPod
     from kframework.framework.plugin import (
         Plugin as Plugin,

@@ -221,6 +221,7 @@ class EventHandlers:
         self._notify_room_freed(
             nominated, lambda other: other.priority <= nominated.priority and other.uid != except_uid
         )
+        self.on_event(ObservedEvent(EventResource.NOMINATED_POD, ActionType.DELETE, nominated, None))
 
     def _notify_room_freed(self, pod: PodInfo, only: Callable[[PendingPod], bool] | None = None) -> None:
         self.on_event(ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE, pod, None), only)

@@ -100,6 +100,9 @@ class PluginHandle(Handle):
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
         self.objects(kind).on_change(callback)
 
+    def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
+        self._engine.cluster.on_pod_change(callback)
+
     def statement(self) -> Statement:
         return self._engine.cluster.statement()
 
@@ -124,6 +127,10 @@ class PluginHandle(Handle):
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
         return self._engine.cluster.nominator.nominated_pods_for_node(pod, node_name)
+
+    @property
+    def nominations(self) -> Mapping[str, str]:
+        return MappingProxyType(self._engine.cluster.nominator.nodes)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         self._engine.request(Nominated(pod.uid, node_name))

@@ -77,6 +77,7 @@ class PodOutcomes(Engine):
                 self.cluster.nominator.remove(other.uid)
             # The preemptor is not retried until the last victim is terminating.
             self.preempting.begin(eviction.uid, eviction.attempt)
+            self._evaluator.chosen.add(eviction.uid, eviction.victims)
             if self._counts_evictions:
                 # A pod that is still being bound is not evicted through the API.
                 bound = [victim for victim in eviction.victims if victim.uid not in self._binding]
@@ -207,6 +208,8 @@ class PodOutcomes(Engine):
         self._evaluator.observer.on_execution(ended.preemptor, ended.took, failed=ended.failed)
         if ended.failed:
             self._evaluator.budgets.discount_failed_evictions(ended.uid)
+            self._evaluator.chosen.forget_victims_of(ended.uid)
+        self._evaluator.chosen.forget_departed()
         if not self.preempting.end(ended.uid, ended.attempt):
             return
         queued = self.queue.get(ended.uid)

@@ -50,6 +50,8 @@ class EventResource(StrEnum):
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULED_POD = "UnscheduledPod"
     TARGET_POD = "TargetPod"
+    #: A pending pod whose nomination ends or is moved, with `ActionType.DELETE`; kube-scheduler has no such event.
+    NOMINATED_POD = "NominatedPod"
     NODE = "Node"
     NAMESPACE = "Namespace"
     SERVICE = "Service"

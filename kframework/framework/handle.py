@@ -145,6 +145,21 @@ class PlacedPod(Protocol):
 FindNodes = Callable[[], "Sequence[PlacedPod] | Status"]
 
 
+class VictimRules(msgspec.Struct, frozen=True):
+    """A plugin's own rules for dry runs, in place of "every pod of lower priority may be evicted".
+
+    A dry run goes through the pods of a node, the least important first, and removes those for which
+    `may_evict(pod, removed)` is true; `removed` are the ones before. After that, and for each pod that is added back,
+    the preemptor must pass the Filter plugins, and `rejection(removed)` must be None. So a plugin that rejects pods in
+    `pre_filter` for what other pods use tells which victims change that.
+
+    Budgets, groups that are evicted as a whole and pods that are exempt count as always. Results are not cached.
+    """
+
+    may_evict: Callable[[PodInfo, Collection[PodInfo]], bool]
+    rejection: Callable[[Collection[PodInfo]], Status | None]
+
+
 class Preemption(Protocol):
     """An evaluator of preemption by kube-scheduler's rules, which finds victims without changing anything.
 
@@ -165,10 +180,19 @@ class Preemption(Protocol):
         For `affects` of that registration, since it can help only these.
         """
 
-    def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
+    @property
+    def chosen_victims(self) -> Collection[str]:
+        """The uids of the pods whose eviction is decided, until they are terminating or the eviction has failed.
+
+        A plugin that adds up what pods use must not evict others for what these give back anyway.
+        """
+
+    def blocked_reason(
+        self, pod: PendingPod, diagnosis: Diagnosis, *, rules: VictimRules | None = None
+    ) -> Status | None:
         """Return why the pod may not preempt others now; None if it may.
 
-        Its policy is Never, or victims of it, or of another pod, are still terminating on its nominated node.
+        Its policy is Never, or pods that it could evict are still terminating on its nominated node, as victims.
         """
 
     def for_group(
@@ -179,8 +203,10 @@ class Preemption(Protocol):
         Success: victims of it are still terminating on nodes that its pods are nominated to.
         """
 
-    def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
-        """Dry-run one node: which pods of lower priority must go, or why that does not help."""
+    def victims(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo, *, rules: VictimRules | None = None
+    ) -> Candidate | Status:
+        """Dry-run one node: which pods must go, of lower priority or by the `rules`, or why that does not help."""
 
     def candidates(
         self,
@@ -190,11 +216,12 @@ class Preemption(Protocol):
         *,
         percentage: int = 10,
         absolute: int = 100,
+        rules: VictimRules | None = None,
     ) -> DryRunResult:
         """Dry-run the nodes where preemption may help, from a random start, until there are enough candidates.
 
         It may help if the rejection is Unschedulable. Enough is `percentage` of these nodes but at least `absolute` of
-        them, and one that violates no budget.
+        them, and one that violates no budget. Victims have a lower priority, or are those that the `rules` allow.
         """
 
     def key(self, candidate: Candidate) -> Hashable:
@@ -244,6 +271,13 @@ class Handle(Protocol):
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
         """Call back with (old, new) whenever an object of the kind changes; None means absent."""
 
+    def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
+        """Call back with (old, new) whenever one of `pods` changes, assumed ones included; None means absent.
+
+        A pod is a PendingPod while it is only assumed, maybe in a what-if. Statements that add or remove pods are not
+        reported.
+        """
+
     def statement(self) -> Statement:
         """Open a what-if on the live tables; close it with `rollback` before the hook returns."""
 
@@ -268,6 +302,13 @@ class Handle(Protocol):
 
     def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
         """List the other pods nominated to a node that are at least as important: the pod must leave room for them."""
+
+    @property
+    def nominations(self) -> Mapping[str, str]:
+        """The names of the nodes that pending pods of this scheduler are nominated to, by uid, whatever their priority.
+
+        A plugin whose answers depend on them registers `EventResource.NOMINATED_POD`.
+        """
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:
         """Keep room for the pod on the node, until it is scheduled or nominated elsewhere; "" takes it back."""

@@ -6,7 +6,7 @@ Only the inbox and the cycle change it, so between two changes the tables *are* 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
@@ -54,6 +54,7 @@ class ClusterState:
         self._stores: dict[type, ObjectStore[object]] = {}
         self._signed_objects = 0
         self._orphans: dict[str, dict[str, PodInfo]] = {}
+        self._pod_callbacks: list[Callable[[PodInfo | None, PodInfo | None], None]] = []
         if feature_gates.has_pod_groups:
             self.objects(PodGroup).on_change(self.groups.trees.apply)
         if feature_gates.has_group_trees:
@@ -104,12 +105,21 @@ class ClusterState:
 
     # -- pods ----------------------------------------------------------------------------------------------------------
 
+    def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
+        """Call back with (old, new) whenever one of `pods` changes; None means absent."""
+        self._pod_callbacks.append(callback)
+
+    def _store_pod(self, old: PodInfo | None, new: PodInfo) -> None:
+        self.pods[new.uid] = new
+        for callback in self._pod_callbacks:
+            callback(old, new)
+
     def assume(self, pod: PodInfo, node_name: str) -> None:
         """Put a pending pod on its chosen node before the API knows; AssumeError if it is already on one."""
         if pod.uid in self.pods:
             raise AssumeError(pod)
         pod.node_name = node_name
-        self.pods[pod.uid] = pod
+        self._store_pod(None, pod)
         self.assumed.add(pod.uid)
         self._add_to_node(pod)
         if pod.group:
@@ -141,11 +151,11 @@ class ClusterState:
                 self.groups.terminate(uid)
         if old is None or old.row != self.nodes.row(new.node_name) or not old.has_same_requests(new):
             self.remove_pod(uid)
-            self.pods[uid] = new
+            self._store_pod(None, new)
             self._add_to_node(new)
         elif uid in self.assumed or not old.is_equivalent(new):
             self.assumed.discard(uid)
-            self.pods[uid] = new
+            self._store_pod(old, new)
             self.nodes.replace_pod(old, new)
             self._drop_stale_counts(new)
         return old
@@ -161,7 +171,8 @@ class ClusterState:
         if metadata.labels != labels.labels:
             labels = self.interner.label_class(metadata.namespace, metadata.labels, labels.terminating)
         self.assumed.discard(uid)
-        self.pods[uid] = confirmed = assumed.to_bound(labels)
+        confirmed = assumed.to_bound(labels)
+        self._store_pod(assumed, confirmed)
         self.nodes.replace_pod(assumed, confirmed)
         if assumed.group:
             self.groups.assign(uid, (assumed.namespace, assumed.group))
@@ -173,7 +184,7 @@ class ClusterState:
             return False
         new = known.with_status(status)
         if new is not known:
-            self.pods[known.uid] = new
+            self._store_pod(known, new)
             self.nodes.replace_pod(known, new)
             self._drop_stale_counts(new)
         return True
@@ -184,6 +195,8 @@ class ClusterState:
         if pod is None:
             return None
         self.assumed.discard(uid)
+        for callback in self._pod_callbacks:
+            callback(pod, None)
         if pod.row >= 0:
             self.nodes.remove_pod(pod)
         elif pod.node_name in self._orphans:
@@ -219,7 +232,8 @@ class Nominator:
     """
 
     def __init__(self) -> None:
-        self._nodes: dict[str, str] = {}
+        #: The nodes by the uid of the pod that is nominated to them.
+        self.nodes: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, PodInfo]] = {}
         self.log: Log[str] = Log(_LOG_SIZE)
 
@@ -227,13 +241,13 @@ class Nominator:
         """Nominate the pod to a node, instead of any other; "" takes the nomination back."""
         self.remove(pod.uid)
         if node_name:
-            self._nodes[pod.uid] = node_name
+            self.nodes[pod.uid] = node_name
             self._pods_on.setdefault(node_name, {})[pod.uid] = pod
             self.log.append(node_name)
 
     def remove(self, uid: str) -> None:
         """Forget the pod's nomination, if it has one."""
-        node_name = self._nodes.pop(uid, None)
+        node_name = self.nodes.pop(uid, None)
         if node_name is not None:
             pods = self._pods_on[node_name]
             del pods[uid]
@@ -243,7 +257,7 @@ class Nominator:
 
     def nominated_node(self, uid: str) -> str:
         """Return the node to which the pod is nominated, "" if there is none."""
-        return self._nodes.get(uid, "")
+        return self.nodes.get(uid, "")
 
     def nominated_pods_for_node(self, pod: PodInfo, node_name: str) -> list[PodInfo]:
         """List the other pods that were nominated to a node and are at least as important as this one."""
@@ -262,4 +276,4 @@ class Nominator:
         return [other for other in self._pods_on.get(node_name, {}).values() if other.priority < pod.priority]
 
     def __len__(self) -> int:
-        return len(self._nodes)
+        return len(self.nodes)

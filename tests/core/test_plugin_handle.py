@@ -7,13 +7,25 @@ from typing import Any
 
 import pytest
 
-from kframework import ClusterError, CycleState, Handle, NodeInfo, PendingPod, Plugin, Wait, unschedulable
+from kframework import (
+    ClusterError,
+    CycleState,
+    Handle,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    PluginArgs,
+    PodInfo,
+    Wait,
+    hookimpl,
+    unschedulable,
+)
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Watch
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
 from kframework.state.pods import TemplateInterner
-from kframework.testing import make_pod
-from kframework.testing.scenario import ScenarioResult, create, delete, patch
+from kframework.testing import make_node, make_pod
+from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario
 
 
@@ -192,3 +204,42 @@ def test_objects_of_pods_and_nodes_raises_type_error(kind: type[Pod] | type[Node
         held(reading).objects(kind)
     with pytest.raises(TypeError):
         held(reading).on_change(kind, lambda old, new: None)
+
+
+def test_pod_changes_are_reported_from_assumption_to_deletion() -> None:
+    changes: list[tuple[str, str]] = []
+
+    def describe(pod: PodInfo | None) -> str:
+        return "none" if pod is None else "assumed" if isinstance(pod, PendingPod) else "bound"
+
+    class Follows(Plugin):
+        name = "Follows"
+
+        def __init__(self, args: PluginArgs, handle: Handle) -> None:
+            super().__init__(args, handle)
+            handle.on_pod_change(lambda old, new: changes.append((describe(old), describe(new))))
+
+        @hookimpl
+        def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> None:
+            return None
+
+    run = Scenario(nodes=[make_node("a")], pods=[make_pod()], plugins=[Follows])
+    run.at(5, patch(make_pod(), {"metadata": {"labels": {"a": "b"}}})).at(60, delete(make_pod())).run()
+    assert changes[:2] == [("none", "assumed"), ("assumed", "bound")]
+    assert ("bound", "bound") in changes
+    assert changes[-1] == ("bound", "none")
+
+
+def test_nominations_of_any_priority_are_visible() -> None:
+    pods = [
+        make_pod("low", cpu=9, priority=-5, nominated_node_name="a"),
+        make_pod("high", cpu=9, priority=5, nominated_node_name="b"),
+        make_pod("first", priority=9),
+    ]
+    answer, result = asked(
+        lambda handle, pod: {handle.pending[uid].name: node for uid, node in handle.nominations.items()},
+        nodes=("a", "b"),
+        pods=pods,
+    )
+    assert answer == {"low": "a", "high": "b"}
+    assert result.node_of("first") is not None

@@ -18,6 +18,7 @@ from kframework.core.runtime.points import run_add_pod, run_remove_pod
 from kframework.core.runtime.steps import FilterStep
 from kframework.framework.answers import Candidate
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.handle import VictimRules
 from kframework.objects import PodDisruptionBudget
 from kframework.objects.label_selectors import Matcher, SelectorError, label_selector
 from kframework.state.nodes import NodeInfo
@@ -28,6 +29,7 @@ from kframework.state.statement import Statement
 from kframework.values.status import Code, Status
 
 _NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
+_NOT_NEEDED = Status(Code.UNSCHEDULABLE, ("No pod must be evicted for incoming pod",))
 
 #: Added to each priority so that the sum grows with the number of victims, however low their priorities are.
 _LOWEST = 1 << 31
@@ -72,6 +74,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
     #: The rejections of nodes without their victims, by row, each with the pods that stay and those nominated to the
     #: node. They hold as long as these and the Node are the same, whichever victims are left.
     hopeless: dict[int, tuple[Sequence[PodInfo], Sequence[PodInfo], Status]]
+    rules: VictimRules | None = None
 
     def __post_init__(self) -> None:
         # The answer of a plugin that reads no pods does not depend on which of them stay.
@@ -80,7 +83,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
     def __call__(self, node: NodeInfo) -> RankedCandidate | Status:
         """Return the victims on the node, or the Status why preemption does not help."""
         search = self.search
-        potential_victims = self.units.below(search.pod.priority, node.pods)
+        potential_victims = self.units.evictable(search.pod.priority, node.pods, self.rules)
         if not potential_victims:
             return _NO_VICTIMS
         leaving = {pod for unit in potential_victims for pod in unit}
@@ -90,7 +93,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
         if known is not None and known[:2] == (staying, nominated):
             return known[2]
         with search.cluster.statement() as statement:
-            what_if = _WhatIf(search, self.state, node, statement)
+            what_if = _WhatIf(search, self.state, node, statement, self.rules)
             try:
                 for unit in potential_victims:
                     what_if.remove(unit)
@@ -110,6 +113,8 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
         victims = [unit for unit in violating if not self._reprieve(what_if, unit)]
         violations = sum(violating[unit] for unit in victims)
         victims += [unit for unit in others if not self._reprieve(what_if, unit)]
+        if not victims and self.rules is not None:
+            return _NOT_NEEDED
         if not victims:
             return Status(Code.ERROR, (f'expected at least one victim pod on node "{what_if.node.name}"',))
         if violating:
@@ -137,8 +142,16 @@ class ExtensionError(Exception):
 class _WhatIf:
     """A node with simulated pod changes and a matching cycle state, which is a copy if any plugin changes it."""
 
-    def __init__(self, search: FilterTarget, state: CycleState, node: NodeInfo, statement: Statement) -> None:
+    def __init__(
+        self,
+        search: FilterTarget,
+        state: CycleState,
+        node: NodeInfo,
+        statement: Statement,
+        rules: VictimRules | None,
+    ) -> None:
         self._search = search
+        self._rules = rules
         self._extended = tuple(
             step for step in search.filters if step.add_pod is not None or step.remove_pod is not None
         )
@@ -146,12 +159,12 @@ class _WhatIf:
         self.node = node
         self._statement = statement
         self._by_row = search.cluster.nodes.by_row
-        #: The nodes of the pods that were removed.
+        #: The pods that are removed, with their nodes.
         self._homes: dict[PodInfo, NodeInfo] = {}
 
     def add(self, unit: Unit) -> None:
         for pod in unit:
-            node = self._homes[pod]
+            node = self._homes.pop(pod)
             self._statement.add(pod, node.name)
             if self._extended:
                 raise_on_error(run_add_pod(self._extended, self._state, self._search.pod, pod, node))
@@ -165,7 +178,8 @@ class _WhatIf:
 
     def rejection(self, filters: Sequence[FilterStep]) -> Status | None:
         """Return the first rejection of the node, with the pods nominated to it and without them."""
-        return filter_with_nominated_pods(self._search, filters, self._state, self.node)
+        rejection = filter_with_nominated_pods(self._search, filters, self._state, self.node)
+        return self._rules.rejection(self._homes.keys()) if rejection is None and self._rules is not None else rejection
 
 
 def raise_on_error(status: Status | None) -> None:

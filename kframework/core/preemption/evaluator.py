@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from random import Random
 from time import perf_counter_ns
 
@@ -23,7 +23,7 @@ from kframework.core.preemption.units import Units
 from kframework.core.runtime.profile import Signature
 from kframework.framework.answers import Candidate, Diagnosis, PreemptForGroup
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import DryRunResult, FindNodes, Preemption
+from kframework.framework.handle import DryRunResult, FindNodes, Preemption, VictimRules
 from kframework.objects import GenericPodGroup, PodDisruptionBudget
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column, count_values
@@ -85,6 +85,7 @@ class Evaluator(Preemption):
         self._verifying = verifying
         self.budgets: Budgets = Budgets(cluster.objects(PodDisruptionBudget), cluster.pods)
         self._cache = DryRunCache(cluster, budget)
+        self.chosen: ChosenVictims = ChosenVictims(cluster.pods)
         self.observer: PreemptionObserver = PreemptionObserver()
 
     def in_progress(self, pod: PendingPod) -> bool:
@@ -95,15 +96,21 @@ class Evaluator(Preemption):
         # The uids of groups are not those of their pods.
         return None if self._cluster.feature_gates.has_pod_groups else self._ongoing.released(self._cluster.pods)
 
-    def blocked_reason(self, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
+    @property
+    def chosen_victims(self) -> Collection[str]:
+        return self.chosen.by_victim.keys()
+
+    def blocked_reason(
+        self, pod: PendingPod, diagnosis: Diagnosis, *, rules: VictimRules | None = None
+    ) -> Status | None:
         if pod.spec.preemption_policy == "Never":
             return _POLICY_NEVER
         name = pod.status.nominated_node_name or self._cluster.nominator.nominated_node(pod.uid)
         node = self._cluster.nodes.find(name)
         if node is None or diagnosis[node.row].code == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return None
-        terminating = (other for other in node.pods if other.terminating and other.disrupted)
-        return _VICTIMS_TERMINATING if self._units.below(pod.priority, terminating) else None
+        terminating = [other for other in node.pods if other.terminating and other.disrupted]
+        return _VICTIMS_TERMINATING if self._units.evictable(pod.priority, terminating, rules) else None
 
     def for_group(
         self, group: GenericPodGroup, pods: Sequence[PendingPod], find_nodes: FindNodes
@@ -116,8 +123,10 @@ class Evaluator(Preemption):
         self.observer.on_group_attempt(_code(found))
         return found
 
-    def victims(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Candidate | Status:
-        return self.dry_run(self._checked_search(pod), state)(node)
+    def victims(
+        self, state: CycleState, pod: PendingPod, node: NodeInfo, *, rules: VictimRules | None = None
+    ) -> Candidate | Status:
+        return self.dry_run(self._checked_search(pod), state, rules)(node)
 
     def candidates(
         self,
@@ -127,9 +136,10 @@ class Evaluator(Preemption):
         *,
         percentage: int = 10,
         absolute: int = 100,
+        rules: VictimRules | None = None,
     ) -> DryRunResult:
         search, started = self._checked_search(pod), perf_counter_ns()
-        cached = self._cached_results(search, state)
+        cached = self._cached_results(search, state) if rules is None else CachedDryRuns(search.cluster)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
         if len(potential) and cached.offset is None:
@@ -144,7 +154,7 @@ class Evaluator(Preemption):
                 result = cached.get(row)
                 if result is not None and result != (uncached := dry_run(search.nodes[row])):
                     raise VerificationError(search, f"dry run on node {search.nodes[row].name}", result, uncached)
-        dry_run = DryRun(search, state, self.budgets, self._units, cached.hopeless)
+        dry_run = DryRun(search, state, self.budgets, self._units, cached.hopeless, rules)
         candidates = _find_candidates(search, dry_run, cached, node_order, enough)
         status = Status(Code.SUCCESS) if candidates else _no_candidates(cached, node_order, len(search.nodes))
         self.observer.on_evaluation("pod", status.code, perf_counter_ns() - started)
@@ -161,9 +171,9 @@ class Evaluator(Preemption):
             raise RuntimeError(f"preemption was called for pod {pod.key} outside its scheduling cycle")
         return search
 
-    def dry_run(self, target: FilterTarget, state: CycleState) -> DryRun:
+    def dry_run(self, target: FilterTarget, state: CycleState, rules: VictimRules | None = None) -> DryRun:
         """Return a dry run that tries nodes one by one and caches nothing."""
-        return DryRun(target, state, self.budgets, self._units, {})
+        return DryRun(target, state, self.budgets, self._units, {}, rules)
 
     def _cached_results(self, search: Search, state: CycleState) -> CachedDryRuns:
         """Return the cached results; empty if an answer is specific to this pod or depends on other nodes' pods."""
@@ -330,6 +340,30 @@ class DryRunCache:
 
     def __len__(self) -> int:
         return len(self._results)
+
+
+class ChosenVictims:
+    """The victims whose eviction is decided, until they are seen terminating; `pods` are those on nodes, by uid."""
+
+    def __init__(self, pods: Mapping[str, PodInfo]) -> None:
+        self._pods = pods
+        #: The uids of the preemptors by those of their victims.
+        self.by_victim: dict[str, str] = {}
+
+    def add(self, preemptor: str, victims: Iterable[PodInfo]) -> None:
+        self.by_victim |= {victim.uid: preemptor for victim in victims}
+
+    def forget_victims_of(self, preemptor: str) -> None:
+        """Keep no victim of a failed preemption."""
+        self.by_victim = {victim: uid for victim, uid in self.by_victim.items() if uid != preemptor}
+
+    def forget_departed(self) -> None:
+        """Keep only the victims that are still running."""
+        self.by_victim = {victim: uid for victim, uid in self.by_victim.items() if self._is_running(victim)}
+
+    def _is_running(self, victim: str) -> bool:
+        pod = self._pods.get(victim)
+        return pod is not None and not pod.terminating
 
 
 class _Preemption(msgspec.Struct):

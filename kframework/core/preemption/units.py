@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import lru_cache
 
 from kframework.clock import seconds_of
+from kframework.framework.handle import VictimRules
 from kframework.objects import CompositePodGroup, GenericPodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.group_trees import POD_GROUP, entity_key
@@ -17,6 +18,9 @@ Unit = tuple[PodInfo, ...]
 
 #: Smaller for a more important unit: priority, trees before groups before pods, size, start, namespace and name.
 Importance = tuple[int, int, int, float, str, str]
+
+#: A priority that no pod reaches.
+_HIGHEST = 1 << 31
 
 _seconds = lru_cache(maxsize=1 << 14)(seconds_of)
 
@@ -54,6 +58,17 @@ class Units:
         """Return the uid of the root of the pod's group, which preempts as a whole, or of the pod itself."""
         path = self._path(pod)
         return path[-1].metadata.uid if path else pod.uid
+
+    def evictable(self, priority: int, pods: Collection[PodInfo], rules: VictimRules | None) -> list[Unit]:
+        """List the units of these pods that a preemptor of this priority may evict, by the rules if there are any."""
+        if rules is None:
+            return self.below(priority, pods)
+        units, removed = list[Unit](), list[PodInfo]()
+        for unit in sorted(self.below(_HIGHEST, pods), key=self.importance, reverse=True):
+            if all(rules.may_evict(pod, removed) for pod in unit):
+                units.append(unit)
+                removed += unit
+        return units
 
     def below(self, priority: int, pods: Iterable[PodInfo]) -> list[Unit]:
         """List the units of lower priority that these pods belong to."""

@@ -25,7 +25,7 @@ from kframework.values.feature_gates import MINORS
 class PluginContract:
     """Tests, to be inherited, that a plugin keeps the contract, on `examples` random clusters.
 
-    `args` are spelled as in YAML; `other_plugins` names other plugins of the profile where wake-ups are checked.
+    `args` are spelled as in YAML; `other_plugins` names those of the profile where wake-ups and evictions are checked.
     `nodes`, `pods` and `objects` (of all other kinds) are mixed into the clusters: give some that matter to the plugin.
     `sources` is what the plugin's sources hold, by their names. The emulated `minors` of Kubernetes take turns,
     with these `feature_gates`. The same `seed` makes the same calls. TypeError for a class of tests that names no
@@ -92,6 +92,10 @@ class PluginContract:
     def test_no_wake_up_is_lost(self) -> None:
         """No pod sleeps through the event that makes it schedulable."""
         self._check("test_no_wake_up_is_lost")
+
+    def test_victims_make_room(self) -> None:
+        """Once the victims of a preemption have left, the pod can go to its node."""
+        self._check("test_victims_make_room")
 
     def test_new_instance_answers_alike(self) -> None:
         """A reload, which replaces the plugin's instance and closes the old one, changes no answer."""

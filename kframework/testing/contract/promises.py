@@ -23,6 +23,7 @@ from kframework.errors import format_error
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.pods import PendingPod, QueuedPod
+from kframework.testing.contract.evictions import check_evictions
 from kframework.testing.contract.probe import (
     Check,
     Coverage,
@@ -283,6 +284,7 @@ PROMISES: Mapping[str, Promise] = {
         _NODE_HOOKS | _EARLY_HOOKS, partial(run_check, check=without_side_effects(call_all_hooks))
     ),
     "test_no_wake_up_is_lost": Promise(_EARLY_HOOKS, lambda subject: check_wake_ups(**msgspec.structs.asdict(subject))),
+    "test_victims_make_room": Promise(frozenset({"post_filter"}), check_evictions),
     "test_new_instance_answers_alike": Promise(_NODE_HOOKS, _check_answers_after_reload),
     "test_replay_decides_alike": Promise(_NODE_HOOKS | _EARLY_HOOKS | {"queue_sort", "post_filter"}, check_replay),
 }
@@ -329,5 +331,7 @@ def check_plugin(
     reversals += [check_remove_pod] * PROMISES["test_remove_pod_undoes_add_pod"].applies_to(plugin)
     check = _combine_checks(guarded, check_sort_keys, *reversals)
     coverage = run_check(subject, check, in_what_if=cache_check.check_cached, afterwards=check_reload)
+    if PROMISES["test_victims_make_room"].applies_to(plugin):
+        check_evictions(subject)
     check_replay(subject)
     return coverage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.core.preemption.evaluator import OngoingPreemptions
+from kframework.core.preemption.evaluator import ChosenVictims, OngoingPreemptions
 from kframework.state.pods import PodInfo, TemplateInterner
 from kframework.testing import make_pod
 
@@ -64,3 +64,23 @@ def test_reports_on_an_older_preemption_are_ignored() -> None:
     preempting.record_last_victim("p", 9, "gone")
     assert not preempting.blocks("p", {})
     assert preempting.end("p", 9)
+
+
+def test_victim_is_chosen_until_it_is_seen_terminating() -> None:
+    pods = dict(STAYING)
+    chosen = ChosenVictims(pods)
+    chosen.add("p", STAYING.values())
+    chosen.forget_departed()
+    assert list(chosen.by_victim) == [UID]
+    pods[UID] = PodInfo(GOING, TemplateInterner())
+    chosen.forget_departed()
+    assert not chosen.by_victim
+
+
+def test_victims_of_a_failed_preemption_are_chosen_no_more() -> None:
+    chosen = ChosenVictims(STAYING)
+    chosen.add("q", STAYING.values())
+    chosen.forget_victims_of("p")
+    assert list(chosen.by_victim) == [UID]
+    chosen.forget_victims_of("q")
+    assert not chosen.by_victim
