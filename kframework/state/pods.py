@@ -317,12 +317,14 @@ class TemplateInterner:
         known = self._template_of.get(spec)
         if known is not None and not known.context:
             return known
-        template = self._find_template(spec, metadata, candidate)
+        context = _spec_context(spec, metadata)
+        if known is not None and known.context == context:
+            return known
+        template = self._find_template(_shared_spec(spec), context, candidate)
         self._template_of.put(spec, template)
         return template
 
-    def _find_template(self, spec: PodSpec, metadata: ObjectMeta, candidate: PodTemplate | None) -> PodTemplate:
-        shared, context = _shared_spec(spec), _spec_context(spec, metadata)
+    def _find_template(self, shared: PodSpec, context: SpecContext, candidate: PodTemplate | None) -> PodTemplate:
         if candidate is not None and candidate.context == context and candidate.spec == shared:
             return candidate
         content = (_encode(shared), *context)

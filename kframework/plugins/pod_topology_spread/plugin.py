@@ -28,7 +28,7 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
     own_constraints,
 )
 from kframework.plugins.pod_topology_spread.spread_limits import Limits, build_limits, limit_status
-from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
+from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SoftConstraints, SpreadScores
 from kframework.plugins.shared_args import label_name_problems
 from kframework.state.node_sets import NodeSets, node_requirements
 from kframework.state.nodes import NodeInfo, NodeTable
@@ -49,6 +49,7 @@ _SYSTEM_DEFAULTS = (
 
 
 _LIMITS = StateKey[Limits]("PodTopologySpread.limits")
+_SOFT = StateKey[SoftConstraints]("PodTopologySpread.soft")
 _SCORES = StateKey[SpreadScores]("PodTopologySpread.scores")
 
 
@@ -178,15 +179,18 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
-        try:
-            constraints = self._constraints(pod, SCHEDULE_ANYWAY)
-        except SelectorError as problem:
-            return error(f"pod's soft topology spread constraints: {problem}")
-        if not constraints:
-            return Skip
-        state[_SCORES] = SpreadScores(
-            pod, nodes, constraints, self._node_sets, rows, needs_labels=self._needs_labels(pod)
-        )
+        # Pods of a run share a state: what they count is looked up once.
+        soft = state.get(_SOFT)
+        if soft is None or soft.version != nodes.count_changes:
+            try:
+                constraints = self._constraints(pod, SCHEDULE_ANYWAY)
+            except SelectorError as problem:
+                return error(f"pod's soft topology spread constraints: {problem}")
+            if not constraints:
+                return Skip
+            needs_labels = self._needs_labels(pod)
+            soft = state[_SOFT] = SoftConstraints(pod, nodes, constraints, self._node_sets, needs_labels=needs_labels)
+        state[_SCORES] = SpreadScores(soft, rows)
         return None
 
     @hookimpl
@@ -202,10 +206,10 @@ class PodTopologySpread(Plugin[PodTopologySpreadArgs]):
         """Give the highest score to the nodes with the fewest pods, and 0 to ignored nodes."""
         ignored = state[_SCORES].ignored
         counted = scores if ignored is None else scores[~ignored]
-        most = int(counted.max(initial=0))
+        most = int(np.maximum.reduce(counted, initial=0))  # a microsecond less than `max`
         if most == 0:
             return MAX_SCORE if ignored is None else np.where(ignored, 0, MAX_SCORE)
-        evened: Scores = MAX_SCORE * (most + int(counted.min()) - scores) // most
+        evened: Scores = MAX_SCORE * (most + int(np.minimum.reduce(counted)) - scores) // most
         return evened if ignored is None else np.where(ignored, 0, evened)
 
     # -- constraints ---------------------------------------------------------------------------------------------------

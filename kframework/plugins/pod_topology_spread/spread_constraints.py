@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from kframework.objects import (
     LabelSelector,
-    PodSpec,
     ReplicaSet,
     ReplicationController,
     Service,
@@ -65,20 +63,15 @@ def topology_keys(constraints: Iterable[SpreadConstraint]) -> tuple[str, ...]:
 
 def own_constraints(pod: PodInfo, action: str) -> tuple[SpreadConstraint, ...]:
     """Return the constraints with this action that a pod itself has; raises SelectorError."""
-    labels, namespace = pod.labels, pod.namespace
-    label_values = tuple(labels.get(key) for key in pod.template.cached(_match_label_keys, _match_label_keys))
+    # Pods share a template only if their namespace and the labels that the constraints name are the same.
     return pod.template.cached(
-        (own_constraints, action, namespace, label_values),
+        (own_constraints, action),
         lambda spec: tuple(
-            _compile(constraint, _selector(constraint, labels), namespace)
+            _compile(constraint, _selector(constraint, pod.labels), pod.namespace)
             for constraint in spec.topology_spread_constraints
             if constraint.when_unsatisfiable == action
         ),
     )
-
-
-def _match_label_keys(spec: PodSpec) -> tuple[str, ...]:
-    return tuple(chain.from_iterable(constraint.match_label_keys for constraint in spec.topology_spread_constraints))
 
 
 def _selector(constraint: TopologySpreadConstraint, labels: Mapping[str, str]) -> Selector:

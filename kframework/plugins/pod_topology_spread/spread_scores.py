@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 
 from kframework.plugins.pod_topology_spread.spread_constraints import SpreadConstraint, topology_keys
 from kframework.state.columns import Column
-from kframework.state.node_sets import NodeSets
+from kframework.state.node_sets import NodeSet, NodeSets
 from kframework.state.nodes import NodeTable
+from kframework.state.pod_counts import PodCount
 from kframework.state.pods import PendingPod
 from kframework.state.topology import Topology
 from kframework.values.scores import Rows
@@ -54,14 +56,22 @@ class _PerNode(NamedTuple):
         return scores if self.on_all_nodes else np.where(self.topology.values[rows] != 0, scores, 0)
 
 
-class SpreadScores:
-    """The scores of nodes for one pod, fewest pods first.
+class _SoftConstraint(NamedTuple):
+    """A constraint with the number of pods in each domain; `find_nodes` finds those that count, None if all do."""
 
-    With `needs_labels`, a node that lacks one of the labels is not compared with the others and scores 0: `ignored`
-    marks these among the rows to be scored, None if there are none. It is valid until something changes.
+    constraint: SpreadConstraint
+    topology: Topology
+    counted: PodCount
+    find_nodes: Callable[[], NodeSet | None]
+
+
+class SoftConstraints:
+    """The constraints of pods of one signature with what they count, valid until `NodeTable.count_changes` changes.
+
+    With `needs_labels`, a node that lacks one of the labels is not compared with the others.
     """
 
-    __slots__ = ("_needed", "_parts", "ignored")
+    __slots__ = ("constraints", "labels", "nodes", "version")
 
     def __init__(
         self,
@@ -69,19 +79,46 @@ class SpreadScores:
         nodes: NodeTable,
         constraints: Sequence[SpreadConstraint],
         node_sets: NodeSets,
-        rows: Rows,
         *,
         needs_labels: bool,
     ) -> None:
-        scored = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
         keys = topology_keys(constraints) if needs_labels else ()
+        self.nodes: NodeTable = nodes
+        self.labels: list[Topology] = [nodes.label(key) for key in keys]
+        self.constraints: list[_SoftConstraint] = [
+            _SoftConstraint(
+                constraint,
+                nodes.label(constraint.topology_key),
+                nodes.counters.count(constraint.counted),
+                partial(
+                    node_sets.for_pod, pod, keys, affinity=constraint.honors_affinity, taints=constraint.honors_taints
+                ),
+            )
+            for constraint in constraints
+        ]
+        self.version: int = nodes.count_changes
+
+
+class SpreadScores:
+    """The scores of nodes for one pod, fewest pods first.
+
+    A node that lacks a needed label scores 0: `ignored` marks these among the rows to be scored, None if there are
+    none. It is valid until something changes.
+    """
+
+    __slots__ = ("_needed", "_parts", "ignored")
+
+    def __init__(self, soft: SoftConstraints, rows: Rows) -> None:
+        nodes = soft.nodes
+        scored = rows if isinstance(rows, np.ndarray) else np.arange(nodes.capacity)[rows]
         #: The labels that are needed and that some node lacks.
-        self._needed = [topology for topology in map(nodes.label, keys) if topology.sizes.total < len(nodes)]
+        self._needed = [topology for topology in soft.labels if topology.sizes.total < len(nodes)]
         self.ignored: NDArray[np.bool_] | None = None
         if self._needed:
             self.ignored = self._lacks_label(scored)
             scored = scored[~self.ignored]
-        self._parts = [_create_part(pod, nodes, constraint, node_sets, keys, scored) for constraint in constraints]
+        needs_labels = bool(soft.labels)
+        self._parts = [_create_part(each, nodes, scored, needs_labels) for each in soft.constraints]
 
     def score(self, row: int) -> int:
         if not all(topology.cells[row] for topology in self._needed):
@@ -92,11 +129,11 @@ class SpreadScores:
         return int(score + 0.5)
 
     def score_rows(self, rows: Rows) -> NDArray[np.int64]:
-        first, *others = (part.score_rows(rows) for part in self._parts)
-        for other in others:
-            first = first + other
+        total = self._parts[0].score_rows(rows)
+        for part in self._parts[1:]:
+            total = total + part.score_rows(rows)
         # Round halves away from zero: values other than 0 exceed one half, so this is exact.
-        scores = (first + 0.5).astype(np.int64)
+        scores = (total + 0.5).astype(np.int64)
         return np.where(self._lacks_label(rows), 0, scores) if self._needed else scores
 
     def _lacks_label(self, rows: Rows) -> NDArray[np.bool_]:
@@ -105,29 +142,25 @@ class SpreadScores:
 
 
 def _create_part(
-    pod: PendingPod,
-    nodes: NodeTable,
-    constraint: SpreadConstraint,
-    node_sets: NodeSets,
-    needed: tuple[str, ...],
-    scored: NDArray[np.int64],
+    soft: _SoftConstraint, nodes: NodeTable, scored: NDArray[np.int64], needs_labels: bool
 ) -> _PerDomain | _PerNode:
-    topology, constant = nodes.label(constraint.topology_key), constraint.max_skew - 1
-    count = nodes.counters.count(constraint.counted)
+    constraint, topology, count, find_nodes = soft
+    constant = constraint.max_skew - 1
     if topology.key == HOSTNAME:
         # kube-scheduler then counts on the node itself, regardless of the policies for the node.
         on_all_nodes = topology.sizes.total == len(nodes)
         return _PerNode(topology, on_all_nodes, count.column, _weight(len(scored)), constant)
-    node_set = node_sets.for_pod(pod, needed, affinity=constraint.honors_affinity, taints=constraint.honors_taints)
+    node_set = find_nodes()
     pods = (count.domains(topology) if node_set is None else node_set.tally(count, topology)).values
     codes = topology.values[scored]
-    empty_code = None if needed else topology.find_code("")
+    empty_code = None if needs_labels else topology.find_code("")
     if empty_code is not None:
         # The domain of the empty value is that of the nodes without the label too.
         pods, codes = pods.copy(), np.where(codes == 0, empty_code, codes)
         rows = nodes.order if node_set is None else node_set.rows()
         pods[empty_code] += count.column.values[rows[topology.values[rows] == 0]].sum()
-    scores: NDArray[np.float64] = np.multiply(pods, _weight(int(np.count_nonzero(np.bincount(codes))))) + constant
+    occupied = np.bincount(codes).nonzero()[0]
+    scores: NDArray[np.float64] = np.multiply(pods, _weight(len(occupied))) + constant
     scores[0] = 0
     return _PerDomain(topology, scores)
 

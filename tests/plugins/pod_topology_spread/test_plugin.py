@@ -35,13 +35,14 @@ from kframework.objects import (
     TopologySpreadConstraint,
     WorkloadSpec,
 )
-from kframework.objects.label_selectors import SelectorError
+from kframework.objects.label_selectors import EVERYTHING, SelectorError
 from kframework.plugins.pod_topology_spread.plugin import (
     PodTopologySpread,
     PodTopologySpreadArgs,
     after_selector_change,
 )
 from kframework.state.cluster import ClusterState
+from kframework.state.pod_counts import Selection
 from kframework.state.pods import PendingPod, TemplateInterner
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from tests.plugins.asking import filter_rows
@@ -203,6 +204,25 @@ def web(
 
 
 U, UU = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+
+
+def test_pods_that_share_a_state_count_again_after_a_count_was_dropped() -> None:
+    cluster = ClusterState()
+    for name in ("a", "b"):
+        cluster.put_node(make_node(name, zone=name))
+    plugin, state = plugin_of(cluster), CycleState()
+    wish = constraint(ZONE, "ScheduleAnyway", 1, labelSelector={"matchLabels": {"app": "web"}})
+    pod = PendingPod(web("new", wish), cluster.interner)
+
+    def score() -> list[int]:
+        plugin.pre_score(state, pod, cluster.nodes, cluster.nodes.order)
+        return plugin.score_nodes(state, pod, cluster.nodes, cluster.nodes.order).tolist()
+
+    assert score() == [0, 0]
+    for number in range(10_000):  # more than are kept
+        cluster.nodes.counters.count(Selection(frozenset((f"team-{number}",)), EVERYTHING, terminating=False))
+    cluster.put_pod(make_pod("on-a", labels={"app": "web"}, node_name="a"))
+    assert score() == [1, 0]
 
 
 def test_words_are_kube_schedulers() -> None:

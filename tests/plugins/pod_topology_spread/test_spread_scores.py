@@ -7,7 +7,7 @@ import pytest
 
 from kframework.objects import TopologySpreadConstraint
 from kframework.plugins.pod_topology_spread.spread_constraints import SCHEDULE_ANYWAY, own_constraints
-from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SpreadScores
+from kframework.plugins.pod_topology_spread.spread_scores import HOSTNAME, SoftConstraints, SpreadScores
 from kframework.state.cluster import ClusterState
 from kframework.state.node_sets import NodeSets
 from kframework.state.pods import PendingPod
@@ -42,9 +42,8 @@ def scored(
     nodes = cluster.nodes
     rows = np.array([nodes.row(name) for name in among.split()])
     pod = PendingPod(make_pod(topology_spread=wishes), cluster.interner)
-    found = SpreadScores(
-        pod, nodes, own_constraints(pod, SCHEDULE_ANYWAY), NodeSets(nodes), rows, needs_labels=needs_labels
-    )
+    constraints = own_constraints(pod, SCHEDULE_ANYWAY)
+    found = SpreadScores(SoftConstraints(pod, nodes, constraints, NodeSets(nodes), needs_labels=needs_labels), rows)
     scores = {nodes[row].name: found.score(row) for row in rows.tolist()}
     assert found.score_rows(rows).tolist() == list(scores.values())
     assert found.score_rows(slice(0, nodes.size)).tolist() == [found.score(row) for row in range(nodes.size)]
@@ -73,9 +72,7 @@ def test_empty_value_names_the_domain_of_the_nodes_without_the_label(cluster: Cl
 def test_slices_are_rows_too(cluster: ClusterState) -> None:
     nodes = cluster.nodes
     pod = PendingPod(make_pod(topology_spread=[wish(ZONE), wish(HOSTNAME)]), cluster.interner)
-    wishes = own_constraints(pod, SCHEDULE_ANYWAY)
-    one, other = (
-        SpreadScores(pod, nodes, wishes, NodeSets(nodes), rows, needs_labels=True)
-        for rows in (slice(0, nodes.size), np.arange(nodes.size))
-    )
+    constraints = own_constraints(pod, SCHEDULE_ANYWAY)
+    soft = SoftConstraints(pod, nodes, constraints, NodeSets(nodes), needs_labels=True)
+    one, other = (SpreadScores(soft, rows) for rows in (slice(0, nodes.size), np.arange(nodes.size)))
     assert one.score_rows(nodes.order).tolist() == other.score_rows(nodes.order).tolist()
