@@ -214,15 +214,16 @@ def test_pods_that_share_a_state_count_again_after_a_count_was_dropped() -> None
     wish = constraint(ZONE, "ScheduleAnyway", 1, labelSelector={"matchLabels": {"app": "web"}})
     pod = PendingPod(web("new", wish), cluster.interner)
 
-    def score() -> list[int]:
-        plugin.pre_score(state, pod, cluster.nodes, cluster.nodes.order)
-        return plugin.score_nodes(state, pod, cluster.nodes, cluster.nodes.order).tolist()
+    def score() -> dict[str, int]:
+        nodes = cluster.nodes
+        plugin.pre_score(state, pod, nodes, nodes.order)
+        return {name: plugin.score(state, pod, nodes[nodes.row(name)]) for name in ("a", "b")}
 
-    assert score() == [0, 0]
+    assert score() == {"a": 0, "b": 0}
     for number in range(10_000):  # more than are kept
         cluster.nodes.counters.count(Selection(frozenset((f"team-{number}",)), EVERYTHING, terminating=False))
     cluster.put_pod(make_pod("on-a", labels={"app": "web"}, node_name="a"))
-    assert score() == [1, 0]
+    assert score() == {"a": 1, "b": 0}
 
 
 def test_words_are_kube_schedulers() -> None:
