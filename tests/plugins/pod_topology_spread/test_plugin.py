@@ -217,7 +217,7 @@ def test_pods_that_share_a_state_count_again_after_a_count_was_dropped() -> None
     def score() -> dict[str, int]:
         nodes = cluster.nodes
         plugin.pre_score(state, pod, nodes, nodes.order)
-        return {name: plugin.score(state, pod, nodes[nodes.row(name)]) for name in ("a", "b")}
+        return {nodes[row].name: plugin.score(state, pod, nodes[row]) for row in nodes.order.tolist()}
 
     assert score() == {"a": 0, "b": 0}
     for number in range(10_000):  # more than are kept
