@@ -67,7 +67,7 @@ class LiveCluster:
         from kframework.client.kube import ConnectionSettings, connect
         from kframework.client.kube_cluster import KubeCluster, list_objects
         from kframework.clock import SystemClock
-        from kframework.core.pod_engine import group_watches
+        from kframework.core.queue.group_queue import group_watches
         from kframework.core.runtime.profiles import watched_kinds
         from kframework.objects import LimitRange, PriorityClass, RuntimeClass
 

@@ -43,7 +43,7 @@ def command(
     Prints roles and bindings to a ServiceAccount, for `kubectl apply -f -`. They allow what the enabled plugins watch
     and write, what the scheduler itself writes, and the Lease of its leader election.
     """
-    from kframework.core.pod_engine import group_watches
+    from kframework.core.queue.group_queue import group_watches
     from kframework.process.rbac import manifests, review_rules
 
     plugins = named_plugins(plugin)

@@ -6,8 +6,9 @@ import copy
 import logging
 from collections.abc import Callable
 
-from kframework.core.queue.scheduling_queue import SchedulingQueue, pod_update_events
-from kframework.core.runtime.profiles import Profiles
+from kframework.core.queue.pod_updates import pod_update_events
+from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.core.runtime.profiles import ProfileChanges, Profiles
 from kframework.framework.events import (
     ActionType,
     EventResource,
@@ -27,7 +28,8 @@ _log = logging.getLogger(__name__)
 class EventHandlers:
     """Handlers of cluster events.
 
-    `pending` holds the latest version of this scheduler's unassigned pods, by uid.
+    `pending` holds the latest version of this scheduler's unassigned pods, by uid, and `foreign` that of the unassigned
+    pods of other schedulers, which another configuration may make this one's.
     """
 
     def __init__(self, cluster: ClusterState, queue: SchedulingQueue, profiles: Profiles) -> None:
@@ -35,6 +37,7 @@ class EventHandlers:
         self.queue = queue
         self.profiles = profiles
         self.pending: dict[str, PendingPod] = {}
+        self.foreign: dict[str, Pod] = {}
         #: Whether a pod that is gated when it is added keeps its nomination (1.37) or not (1.36).
         self._gated_pods_are_nominated: bool = not cluster.feature_gates.is_1_36
         #: Whether the initial lists are complete: before that no pod was tried, so no event requeues one.
@@ -45,6 +48,28 @@ class EventHandlers:
         self._listed = True
         for pod in self.queue.recheck_gates():
             self._take_nomination(pod)
+
+    def follow_profiles(self, changes: ProfileChanges) -> None:
+        """Give up the pods of removed profiles, take those of added ones, and retry those of others that need it.
+
+        A pod that is reserved on a node already stays until its binding ends.
+        """
+        given_up = [pod for pod in self.pending.values() if pod.scheduler_name in changes.removed]
+        for pod in given_up:
+            if pod.uid not in self.cluster.assumed:
+                self.give_up(pod.uid)
+        for foreign in list(self.foreign.values()):
+            if foreign.spec.profile_name in self.profiles:
+                self._upsert_pending_pod(foreign)
+        if changes.holding:
+            for pod in self.queue.retry_profiles(changes.holding):
+                self._take_nomination(pod)
+
+    def give_up(self, uid: str) -> None:
+        """Leave a pod that waits here to other schedulers."""
+        self.queue.delete(uid)
+        self.cluster.nominator.remove(uid)
+        self.foreign[uid] = self.pending.pop(uid).object
 
     def upsert(self, obj: ApiObject) -> None:
         if isinstance(obj, Pod):
@@ -113,6 +138,7 @@ class EventHandlers:
 
     def _upsert_assigned_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
+        self.foreign.pop(uid, None)
         confirmed = uid not in self.cluster.pods or uid in self.cluster.assumed
         old = self.cluster.put_pod(pod)
         new = self.cluster.pods[uid]
@@ -148,9 +174,11 @@ class EventHandlers:
         group = pod.spec.scheduling_group
         if group is not None and group.pod_group_name:
             self.cluster.groups.add(uid, (pod.metadata.namespace, group.pod_group_name))
-        if pod.spec.profile_name not in self.profiles:
-            return
         old = self.pending.get(uid)
+        if old is None and pod.spec.profile_name not in self.profiles:
+            self.foreign[uid] = pod
+            return
+        self.foreign.pop(uid, None)
         if old is not None and old.object.metadata.resource_version == pod.metadata.resource_version != "":
             return
         new = PendingPod(pod, self.cluster.interner, old)
@@ -193,6 +221,7 @@ class EventHandlers:
     def _delete_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
         pending = self.pending.pop(uid, None)
+        self.foreign.pop(uid, None)
         if uid in self.cluster.groups.group_of:
             self.cluster.groups.remove(uid)
         _log_event("Delete event for scheduled pod" if pod.spec.node_name else "Delete event for unscheduled pod", pod)

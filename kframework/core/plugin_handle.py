@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from random import Random
 from types import MappingProxyType
 from typing import TypeVar, cast
@@ -12,10 +13,12 @@ from kframework.config.configuration import Configuration
 from kframework.core.engine import Engine
 from kframework.core.host import Host, PodEvent
 from kframework.core.runtime.points import filter_node
+from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles, compile_profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api, Handle, Preemption
+from kframework.framework.plugin import Plugin
 from kframework.framework.source import Fetch, KeyedBy, Source, SourceSettings, WakesPod, WhenStale
 from kframework.objects import ApiObject, Node, Pod
 from kframework.state.inbox import ActivateRequested, AnswersInvalidated, Nominated
@@ -39,20 +42,35 @@ ProfilesFactory = Callable[[Engine], Profiles]
 
 def profiles_factory(configuration: Configuration, registry: Registry, host: Host) -> ProfilesFactory:
     """Return a function that compiles a configuration's profiles for an engine; it raises ConfigError."""
+    return lambda engine: _compile_for(engine, configuration, registry, host, {})
 
-    def compile_for(engine: Engine) -> Profiles:
-        handles: list[PluginHandle] = []
 
-        def create_handle(profile: str, plugin: str) -> PluginHandle:
-            handles.append(PluginHandle(engine, host, profile, plugin))
-            return handles[-1]
+def recompile_profiles(engine: Engine, configuration: Configuration, registry: Registry, host: Host) -> Profiles:
+    """Compile a configuration's profiles beside those of a running engine, which keeps deciding by its own.
 
-        profiles = compile_profiles(configuration, registry, create_handle)
+    Profiles and plugins that would be the same stay as they are. Raises ConfigError; then nothing is different.
+    """
+    return _compile_for(engine, configuration, registry, host, engine.profiles)
+
+
+def _compile_for(
+    engine: Engine, configuration: Configuration, registry: Registry, host: Host, running: Mapping[str, Profile]
+) -> Profiles:
+    handles: list[PluginHandle] = []
+
+    def create_handle(profile: str, plugin: str) -> PluginHandle:
+        handles.append(PluginHandle(engine, host, profile, plugin))
+        return handles[-1]
+
+    try:
+        profiles = compile_profiles(configuration, registry, create_handle, running)
+    except BaseException:
         for handle in handles:
-            handle.is_compiled = True
-        return profiles
-
-    return compile_for
+            handle.release()
+        raise
+    for handle in handles:
+        handle.is_compiled = True
+    return profiles
 
 
 class PluginHandle(Handle):
@@ -64,6 +82,8 @@ class PluginHandle(Handle):
         self._profile = profile
         self._plugin = plugin
         self._sources: dict[str, Source[object]] = {}
+        #: What ends each subscription to changes of objects.
+        self._subscriptions: list[Callable[[], None]] = []
         #: Whether the profile is compiled, so that later sources would not be fetched.
         self.is_compiled: bool = False
         self._random = engine.seeds.generator(f"plugin {profile}/{plugin}")
@@ -98,7 +118,15 @@ class PluginHandle(Handle):
         return self._engine.cluster.objects(kind)
 
     def on_change(self, kind: type[T], callback: Callable[[T | None, T | None], None]) -> None:
-        self.objects(kind).on_change(callback)
+        store = self.objects(kind)
+        store.on_change(callback)
+        self._subscriptions.append(partial(store.stop_calling, callback))
+
+    def release(self) -> None:
+        """End the plugin's subscriptions; it is not asked any more."""
+        for end in self._subscriptions:
+            end()
+        self._subscriptions.clear()
 
     def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
         self._engine.cluster.on_pod_change(callback)
@@ -192,3 +220,10 @@ class PluginHandle(Handle):
     @property
     def api(self) -> Api:
         return self._host.api
+
+
+def release_plugins(plugins: Iterable[Plugin]) -> None:
+    """End the subscriptions of plugins that are not asked any more."""
+    for plugin in plugins:
+        if isinstance(plugin.handle, PluginHandle):
+            plugin.handle.release()

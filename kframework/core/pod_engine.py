@@ -14,14 +14,15 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Self
 
+from msgspec.structs import replace
+
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches, mixed_members
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.oracle import log_scores, verify
-from kframework.core.cycle.plan import PlanCache
+from kframework.core.cycle.plan import PlanCaches
 from kframework.core.cycle.records import HookTracer
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
@@ -34,8 +35,9 @@ from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.group_queue import GroupQueue, QueuedGroup, new_queue
+from kframework.core.queue.group_queue import GroupQueue, QueuedGroup, group_watches, new_queue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.core.reconfiguration import ConfigurationChanged
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
@@ -43,7 +45,7 @@ from kframework.core.sources import Sources, SourceUpdate
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, ObservedEvent
 from kframework.framework.plugin import Watch
-from kframework.objects import CompositePodGroup, GenericPodGroup, Pod, PodGroup
+from kframework.objects import GenericPodGroup, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
     ActivateRequested,
@@ -62,8 +64,7 @@ from kframework.state.inbox import (
     Synced,
     Upserted,
 )
-from kframework.state.pods import PendingPod, QueuedPod
-from kframework.values.feature_gates import FeatureGates
+from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.values.status import Code, Status
 from kframework.verbosity import V3, V10
 
@@ -76,14 +77,6 @@ _SUCCESS = Status(Code.SUCCESS)
 
 #: The maximum number of pods in a run; 16 already bring nearly all of the gain.
 RUN_LENGTH = 24
-
-
-def group_watches(gates: FeatureGates) -> Iterator[Watch]:
-    """Yield the kinds of groups, whose API Kubernetes 1.36 did not have in this version."""
-    if gates.has_pod_groups:
-        yield Watch(PodGroup, verbs=("patch_status",))
-        if gates.is_enabled("CompositePodGroup"):
-            yield Watch(CompositePodGroup)
 
 
 class PodEngine(PodOutcomes):
@@ -116,6 +109,9 @@ class PodEngine(PodOutcomes):
         self.watches: tuple[Watch, ...] = tuple(group_watches(cluster.feature_gates))
         self.rotation: Rotation = Rotation()
         self.attempts: int = 0
+        #: The configuration that decides, None for the first, and its number, from 1 on.
+        self.configuration: Configuration | None = None
+        self.configuration_number: int = 1
         #: Traces the hooks of timed attempts; None if there is no tracer.
         self.hook_tracer: HookTracer | None = None
         self._timed_at = -math.inf
@@ -131,7 +127,7 @@ class PodEngine(PodOutcomes):
             self.preempting,
             self.seeds.generator("preemption offset"),
             lambda: self.current_search,
-            exempt=None if preempt_other_schedulers_pods else lambda pod: pod.spec.profile_name not in self.profiles,
+            exempt=None if preempt_other_schedulers_pods else self._is_foreign,
             budget=layer_memory // 8,
             verifying=self._verifying,
         )
@@ -143,16 +139,11 @@ class PodEngine(PodOutcomes):
         self.profiles: Profiles = profiles(self)
         backoff = backoff or Backoff()
         self.queue: SchedulingQueue = new_queue(cluster, self.profiles, clock.now, backoff, max_unschedulable)
-        if report_gated_pods:
-            self.queue.on_gated = self._report_gated
+        self.queue.on_gated = self._report_gated if report_gated_pods else None
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
-        cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
-        budget = (layer_memory - layer_memory // 8) // len(self.profiles)
-        self._plan_caches = {
-            name: PlanCache(profile, cluster.nodes, budget, profile.percentage_of_nodes_to_score)
-            for name, profile in self.profiles.items()
-        }
+        self._plan_caches = PlanCaches(cluster.nodes)
+        self._follow_profiles(layer_memory)
 
     @classmethod
     def from_configuration(
@@ -215,11 +206,7 @@ class PodEngine(PodOutcomes):
                 self.on_source_update(turn)
         deadline = self.cluster.waiting.deadline
         if deadline is not None and deadline <= now:
-            for reserved in self.cluster.waiting.awaiting_permit():
-                plugin, due = min(reserved.pending.items(), key=lambda item: item[1])
-                if due <= now:
-                    waited = Duration(round(due - reserved.since, 6))
-                    reserved.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
+            self._reject_overdue(now)
         self.queue.tick()
 
     @property
@@ -231,9 +218,8 @@ class PodEngine(PodOutcomes):
     @property
     def is_idle(self) -> bool:
         pending = self.queue.count_by_queue()
-        queued = pending["active"] or pending["backoff"]
-        busy = queued or len(self.queue.in_flight) or self._binding or self._running or len(self.preempting)
-        return self.synced and not busy and not len(self.inbox)
+        queued = pending["active"] or pending["backoff"] or len(self.queue.in_flight)
+        return self.synced and not (queued or self._binding or self._running or len(self.preempting) or len(self.inbox))
 
     def _apply(self, message: Message) -> None:
         # The four messages of every pod come first and bind no fields: a pattern that binds takes 0.4 us more.
@@ -267,30 +253,47 @@ class PodEngine(PodOutcomes):
                 if pod is not None and uid not in self.cluster.assumed:
                     self.handlers.nominate(pod, node_name)
             case AnswersInvalidated(node_names):
-                self._touch(node_names)
+                self.cluster.nodes.mark_named_changed(node_names)
+            case ConfigurationChanged():
+                self._reconfigure(message)
             case SourceChanged() | SourceFailed():
-                turn = self.sources.apply(message)
-                if turn is not None:
+                if (turn := self.sources.apply(message)) is not None:
                     self.on_source_update(turn)
         if self._failed_bindings and isinstance(message, Upserted | Bound | Deleted):
             self.record_late_binding(message.obj.metadata.uid)
 
-    def _touch(self, node_names: tuple[str, ...]) -> None:
-        nodes = self.cluster.nodes
-        rows = [nodes.row(name) for name in node_names] if node_names else nodes.order.tolist()
-        for row in rows:
-            if row is not None:
-                nodes.mark_changed(row)
+    def _reconfigure(self, change: ConfigurationChanged) -> None:
+        """Decide by another configuration from the next cycle on; pods reserved before keep their profile."""
+        options = change.configuration.options
+        changes = self.profiles.become(change.profiles)
+        if self.extenders is not (change.extenders or None):
+            self.extenders, changes = change.extenders or None, replace(changes, holding=tuple(self.profiles))
+        self.configuration, self.configuration_number = change.configuration, self.configuration_number + 1
+        self._counts_evictions = options.count_down_disruption_budgets
+        self._evaluator.spare(None if options.preempt_other_schedulers_pods else self._is_foreign)
+        self._follow_profiles(options.layer_memory_bytes)
+        self.sources.follow(self.profiles)
+        self.queue.on_gated = self._report_gated if options.report_gated_pods else None
+        self.queue.set_times(*change.queue_times)
+        self.handlers.follow_profiles(changes)
+        change.on_taken()
+
+    def _is_foreign(self, pod: PodInfo) -> bool:
+        return pod.spec.profile_name not in self.profiles
+
+    def _follow_profiles(self, layer_memory: int) -> None:
+        self.cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
+        self._plan_caches.follow(self.profiles, layer_memory - layer_memory // 8)
 
     def on_source_update(self, turn: SourceUpdate) -> None:
         """Drop a plugin's cached answers after its source changed, and wake the pods that it rejected."""
         source, change = turn.source, turn.change
         if self.profiles[source.profile].is_cacheable(source.plugin):
             if change is not None and source.settings.keyed_by == "node":
-                self._touch((*change.values, *change.removed))
+                self.cluster.nodes.mark_named_changed((*change.values, *change.removed))
             else:
                 self._plan_caches[source.profile].clear()
-                self._touch(())
+                self.cluster.nodes.mark_named_changed(())
         if source.fresh or source.settings.when_stale == "ignore":
             label = f"{source.plugin}/{source.name}"
             self.handlers.on_event(ObservedEvent(source.key, ActionType.UPDATE, None, change, label))
@@ -388,11 +391,9 @@ class PodEngine(PodOutcomes):
         if len(run.attempts) >= run.limit or self._deferred or len(self.inbox):
             return None
         queued = self.queue.peek()
-        if queued is None or queued.pod.terminating or queued.pod.uid in self.cluster.pods:
+        if queued is None or isinstance(queued, QueuedGroup) or queued.pod.terminating:
             return None
-        if isinstance(queued, QueuedGroup):
-            return None
-        return self.queue.pop()
+        return None if queued.pod.uid in self.cluster.pods else self.queue.pop()
 
     def _begin_cycle(self, queued: QueuedPod, group: GroupTrace | None = None) -> Attempt:
         """Begin the next attempt; it is the current one until the end of the cycle."""
@@ -421,8 +422,9 @@ class PodEngine(PodOutcomes):
             self._timed_at = now
         tracer = self.hook_tracer if timed else None
         hook_context = None if tracer is None else tracer.hook_context(self.attempts, sample_value, first)
-        trace = AttemptTrace(queued.pod, self.attempts, sample_value, timed, hook_context, first)
-        return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
+        traced = queued.pod, self.attempts, sample_value, timed, hook_context, first, self.configuration_number
+        trace, profile = AttemptTrace(*traced), self.profiles[queued.pod.scheduler_name]
+        return Attempt(self.cluster, profile, queued, self.clock, now, trace)
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
         """Find a node and conclude the attempt; return None if the pod has joined the run."""

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
+from kframework.config.duration import Duration
 from kframework.core.cycle.attempt import AttemptResult
 from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.core.cycle.group_cycle import GroupOutcome
@@ -49,6 +50,7 @@ class PodOutcomes(Engine):
     _evaluator: Evaluator
     #: Whether evictions count in PodDisruptionBudgets at once.
     _counts_evictions: bool
+    configuration_number: int
 
     def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seed: int) -> None:
         super().__init__(cluster, clock, host, seed)
@@ -57,6 +59,11 @@ class PodOutcomes(Engine):
         self._running = 0  # runs whose pods are being bound
         #: The profiles of failed bindings, by pod and node: the API server may execute one later.
         self._failed_bindings: dict[str, dict[str, Profile]] = {}
+
+    @property
+    def oldest_configuration(self) -> int:
+        """The lowest number of a configuration that still decides, or reserved a pod that is being bound."""
+        return min((each.trace.configuration for each in self._binding.values()), default=self.configuration_number)
 
     def _bind_run(self, run: Run) -> None:
         for attempt in run.attempts:
@@ -126,6 +133,9 @@ class PodOutcomes(Engine):
         if current is None:
             self.queue.done(uid)
             nominator.remove(uid)
+        elif current.spec.profile_name not in self.profiles:
+            self.queue.done(uid)
+            self.handlers.give_up(uid)
         else:
             if current is not queued.pod:
                 queued.pod = current
@@ -200,6 +210,16 @@ class PodOutcomes(Engine):
             store.restore(metadata)  # the next cycle writes it again
 
         self.host.write(f"PodGroup {metadata.namespace}/{metadata.name}", write, refused)
+
+    # -- pods that wait on Permit --------------------------------------------------------------------------------------
+
+    def _reject_overdue(self, now: float) -> None:
+        """Reject the pods that have waited too long, on behalf of the plugin whose time ran out first."""
+        for reserved in self.cluster.waiting.awaiting_permit():
+            plugin, due = min(reserved.pending.items(), key=lambda item: item[1])
+            if due <= now:
+                waited = Duration(round(due - reserved.since, 6))
+                reserved.reject(plugin, f"rejected due to timeout after waiting {waited} at plugin {plugin}")
 
     # -- the end of a preemption -----------------------------------------------------------------------------------
 
@@ -281,7 +301,8 @@ class PodOutcomes(Engine):
 
     def _is_needed(self, pod: PendingPod) -> bool:
         """Return whether the others of its group wait for this pod, which may be tried again."""
-        return bool(pod.group) and isinstance(self.queue, GroupQueue) and self.queue.policy.run_pre_enqueue(pod) is None
+        is_grouped = bool(pod.group) and isinstance(self.queue, GroupQueue) and pod.spec.profile_name in self.profiles
+        return is_grouped and self.queue.policy.run_pre_enqueue(pod) is None
 
     def _binding_failed(self, reservation: Reservation, status: Status, rejector: str | None) -> None:
         """Undo a reservation and requeue the pod, in kube-scheduler's order."""

@@ -23,6 +23,11 @@ class Sources:
     """The sources declared by the plugins of these profiles."""
 
     def __init__(self, profiles: Profiles) -> None:
+        self._by_key: dict[str, Source[object]] = {}
+        self.follow(profiles)
+
+    def follow(self, profiles: Profiles) -> None:
+        """Hold the sources of these profiles instead; those that are there already keep their data."""
         self._by_key = {source.key: source for source in profiles.sources()}
 
     def __iter__(self) -> Iterator[Source[object]]:

@@ -150,11 +150,11 @@ class Process(Generic[E]):
         self._log_line(f"status page at {url}/ (health checks at {url}/livez and {url}/readyz)")
 
     def _starting_plugin(self) -> str | None:
-        starting = self.scheduler.starting
+        starting = self.scheduler.plugins.starting
         if starting is None:
             return None
         plugin, since = starting
-        return f"plugin {plugin} has been starting for {self.clock.now() - since:.0f} s"
+        return f"plugin {plugin.name} has been starting for {self.clock.now() - since:.0f} s"
 
     def _leader(self) -> LeaderThread | None:
         election = self.configuration.settings.leader_election

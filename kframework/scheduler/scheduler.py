@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from functools import partial
 from time import perf_counter, perf_counter_ns
 from typing import Generic
@@ -37,14 +37,12 @@ from kframework.core.engine import Engine
 from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import ProfilesFactory, profiles_factory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import Profiles, watched_kinds
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import current_attempt
-from kframework.errors import ClusterError, PluginError
-from kframework.framework.plugin import Plugin
+from kframework.errors import ClusterError
 from kframework.objects import ApiObject, Pod, PodCondition
-from kframework.scheduler.background import BackgroundTasks, Workers, log_failures
+from kframework.scheduler.background import BackgroundTasks, Workers
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.scheduler.event_recorder import EventRecorder
@@ -53,8 +51,8 @@ from kframework.scheduler.extender import Extender
 from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.outbox import Outbox
-from kframework.scheduler.sources import SourceFeed, start_feeds
-from kframework.scheduler.timeouts import HookTimeout, fault_text, guard_cancellation, with_timeout
+from kframework.scheduler.running_plugins import RunningPlugins
+from kframework.scheduler.timeouts import guard_cancellation
 from kframework.state.inbox import Deleted, Message
 from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status
@@ -113,7 +111,8 @@ class Scheduler(Host, Generic[E]):
         self.configuration = configuration
         self.clock = clock
         self.cluster = cluster
-        self.extenders: Extenders = Extenders(map(extender, configuration.settings.extenders))
+        self._create_extender = extender
+        self.extenders: Extenders = self.create_extenders(configuration)
         compiled = profiles_factory(configuration, registry or Registry.from_installed(), self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
@@ -131,15 +130,14 @@ class Scheduler(Host, Generic[E]):
         self.kinds: list[type[ApiObject]] = list(
             dict.fromkeys([*watched_kinds(self.profiles), *(watch.kind for watch in self.engine.watches)])
         )
+        #: Whether the kinds are listed that only a later configuration watches.
+        self.listed: dict[type[ApiObject], asyncio.Event] = {}
         self._woken = asyncio.Event()
         # Waiters for an idle scheduler must check again once everything is written.
         jitter = self.engine.seeds.generator("jitter")
         self.outbox: Outbox = Outbox(cluster, clock, jitter, self._woken.set, fence)
-        timeout, seeds = configuration.options.hook_timeouts.source, self.engine.seeds
-        self._feeds = [
-            SourceFeed(source, self.engine.offer, clock, seeds.generator(f"source {source.key}"), timeout, number)
-            for number, source in enumerate(self.profiles.sources())
-        ]
+        #: The plugins from their start to their end.
+        self.plugins: RunningPlugins = RunningPlugins(clock, self.engine.seeds, configuration.options.hook_timeouts)
         self.recorder: EventRecorder = EventRecorder(clock, self.outbox.record, self.outbox.record_run)
         self._api = ClusterApi(cluster, self.outbox, configuration.options.gates)
         self.on_idle: Callable[[], None] = lambda: None
@@ -147,6 +145,8 @@ class Scheduler(Host, Generic[E]):
         self.on_finished: Callable[[], None] = lambda: None
         #: Whether to place pods one by one, never in runs, for step-by-step inspection.
         self.is_stepping: bool = False
+        #: Set once its plugins are started.
+        self.started: asyncio.Event = asyncio.Event()
         self._slice = slice
         self._tasks: TaskGroup | None = None
         self._workers: Workers | None = None
@@ -159,9 +159,6 @@ class Scheduler(Host, Generic[E]):
         self.standing_by: bool = False
         self._stopping = False
         self._start_scope: anyio.CancelScope | None = None
-        #: The plugin whose `start` runs, and the start time in seconds since 1970; None before and after.
-        self.starting: tuple[str, float] | None = None
-        self._started: list[tuple[Profile, Plugin]] = []
 
     @property
     def is_idle(self) -> bool:
@@ -191,21 +188,21 @@ class Scheduler(Host, Generic[E]):
         """Start the plugins, follow the cluster, and schedule; PluginError for a plugin that cannot start."""
         self.engine.inbox.wake = self._woken.set
         async with anyio.create_task_group() as tasks:
-            self._tasks = tasks
+            self._tasks = self.plugins.tasks = tasks
             try:
                 with anyio.CancelScope() as self._start_scope:
                     if self._stopping:
                         self._start_scope.cancel("the scheduler stops")
                     await self.extenders.start()
-                    await self._start_plugins()
-                    await start_feeds(self._feeds, tasks)
+                    await self.plugins.start(self.profiles.plugins())
+                    await self.plugins.feed(self.profiles.sources(), self.engine.offer)
                 if self._start_scope.cancelled_caught:
                     tasks.cancel_scope.cancel()
                     return
+                self.started.set()
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
-                watch = partial(self.cluster.watch, ended_pods=self.engine.ended_pods)
-                tasks.start_soon(watch, self.kinds, self._on_message)
+                self.watch(tuple(self.kinds), self.on_message)
                 async with anyio.create_task_group() as cycles:
                     self._workers = Workers(cycles)
                     try:
@@ -228,39 +225,30 @@ class Scheduler(Host, Generic[E]):
                 with anyio.CancelScope(shield=True):
                     await self._close()
 
-    async def _start_plugins(self) -> None:
-        """Start one plugin after the other, each within its time; PluginError for one that cannot."""
-        seconds = self.configuration.options.hook_timeouts.start
-        for profile, plugin in self.profiles.plugins():
-            # A plugin without `start` gives up no turn of the loop, in which other tasks would run first.
-            if type(plugin).start is not Plugin.start:
-                self.starting = plugin.name, self.clock.now()
-                try:
-                    await with_timeout(seconds, plugin.start(), "hookTimeouts.start")
-                except Exception as error:
-                    raise profile.fault_error(plugin.name, "start", fault_text(error)) from error
-            self._started.append((profile, plugin))
-        self.starting = None
-
     async def _close(self) -> None:
-        """Close started plugins side by side, each within its time, then the extenders; all, even if one raises."""
-        seconds, faults = self.configuration.options.hook_timeouts.close, list[PluginError]()
-
-        async def close(profile: Profile, plugin: Plugin) -> None:
-            try:
-                await with_timeout(seconds, plugin.close(), "hookTimeouts.close")
-            except HookTimeout as late:
-                _log.warning("%s", profile.fault_error(plugin.name, "close", str(late)))
-            except Exception as error:
-                faults.append(profile.fault_error(plugin.name, "close", error))
-
-        async with anyio.create_task_group() as closing:
-            for profile, plugin in self._started:
-                closing.start_soon(close, profile, plugin)
-        with anyio.move_on_after(seconds):
+        """Close the plugins, then the extenders; all, even if one raises."""
+        faults = await self.plugins.close()
+        with anyio.move_on_after(self.plugins.timeouts.close):
             await self.extenders.close()
+            await self.plugins.close_retired_extenders()
         if faults:
             raise ExceptionGroup("plugins could not be closed", faults)
+
+    # -- another configuration -------------------------------------------------------------------------------------
+
+    def create_extenders(self, configuration: Configuration) -> Extenders:
+        """Create the clients of a configuration's extenders; raises ConfigError."""
+        return Extenders(map(self._create_extender, configuration.settings.extenders))
+
+    def follow_configuration(self, configuration: Configuration, extenders: Extenders) -> None:
+        """Go on with another configuration, as the engine does from now on."""
+        self.configuration, self.extenders = configuration, extenders
+        self.plugins.timeouts = configuration.options.hook_timeouts
+
+    def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
+        """Watch these kinds until the scheduler ends."""
+        assert self._tasks is not None
+        self._tasks.start_soon(partial(self.cluster.watch, kinds, offer, ended_pods=self.engine.ended_pods))
 
     async def _loop(self) -> None:
         while not self._stopping:
@@ -276,9 +264,11 @@ class Scheduler(Host, Generic[E]):
                 if perf_counter() - began >= self._slice or before > supposed:
                     break
             else:
+                self.plugins.close_retired()
                 self.on_idle()
                 await self._sleep()
                 continue
+            self.plugins.close_retired()
             await asyncio.sleep(0)
 
     def _step(self) -> bool:
@@ -322,7 +312,7 @@ class Scheduler(Host, Generic[E]):
             if timer is not None:
                 timer.cancel()
 
-    def _on_message(self, message: Message) -> None:
+    def on_message(self, message: Message) -> None:
         """Queue a message of the cluster; a deleted pod ends its event series."""
         self.engine.offer(message)
         if type(message) is Deleted and isinstance(message.obj, Pod):
@@ -386,7 +376,7 @@ class Scheduler(Host, Generic[E]):
     def _begin_binding(self, reservation: Reservation) -> None:
         """Run a binding cycle until it must wait, and the rest of it in a task."""
         bind_first = self._bind_by_extenders if len(self.extenders) else None
-        timeouts = self.configuration.options.hook_timeouts
+        timeouts = self.plugins.timeouts
         cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._publish_nomination, timeouts, bind_first)
         steps = cycle.steps()
         if reservation.trace.hook_context is not None:
@@ -474,9 +464,7 @@ class Scheduler(Host, Generic[E]):
 
     def spawn(self, coroutine: Coroutine[object, object, None], by: str) -> None:
         assert self._tasks is not None
-        if self.starting is not None:
-            self._tasks.start_soon(log_failures, coroutine, by)
-        else:
+        if not self.plugins.spawn(coroutine, by):
             self._tasks.start_soon(self._background.register(coroutine, by))
 
     async def shield(self, work: Awaitable[A]) -> A:

@@ -10,13 +10,12 @@ import asyncio
 import inspect
 import logging
 import types
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Generator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
 from random import Random
 from typing import TypeVar, cast
 
 import anyio
-from anyio.abc import TaskGroup
 
 from kframework.clock import Clock, await_in_order
 from kframework.errors import format_error
@@ -59,7 +58,8 @@ class SourceFeed:
         self.source = source
         self._number = number - 1_000_000  # those of binding cycles are the numbers of their attempts
         self._timeout = timeout
-        self._offer = offer
+        #: Where its messages go.
+        self.offer: Callable[[Message], None] = offer
         self._clock = clock
         self._random = random
         #: The values published so far.
@@ -133,14 +133,14 @@ class SourceFeed:
         if self._failures:
             _log.info("source %s recovered", self._name)
         self._failures = 0
-        self._offer(SourceChanged(self.source.key, self._clock.now(), changed, removed))
+        self.offer(SourceChanged(self.source.key, self._clock.now(), changed, removed))
 
     def _fail(self, error: Exception) -> None:
         text = str(error) if isinstance(error, HookTimeout) else format_error(error)
         if not self._failures or text != self._error:
             _log.warning("source %s failed: %s", self._name, text, exc_info=error)
         self._failures, self._error = self._failures + 1, text
-        self._offer(SourceFailed(self.source.key, text))
+        self.offer(SourceFailed(self.source.key, text))
 
     @property
     def _name(self) -> str:
@@ -165,12 +165,3 @@ def _closeable_step(step: Awaitable[T]) -> Generator[object, None, T]:
                 awaited = next(inside)
     except StopIteration as end:
         return cast("T", end.value)
-
-
-async def start_feeds(feeds: Collection[SourceFeed], tasks: TaskGroup) -> None:
-    """Start the feeds, and wait for the first try of each, so that the first pods do not miss their values."""
-    for feed in feeds:
-        tasks.start_soon(feed.run)
-    with anyio.move_on_after(FIRST_FETCH_TIMEOUT):
-        for feed in feeds:
-            await feed.first_fetch_done.wait()

@@ -53,6 +53,7 @@ class ClusterState:
         self.statements: list[Statement] = []
         self._stores: dict[type, ObjectStore[object]] = {}
         self._signed_objects = 0
+        self._followed: set[type[object]] = set()
         self._orphans: dict[str, dict[str, PodInfo]] = {}
         self._pod_callbacks: list[Callable[[PodInfo | None, PodInfo | None], None]] = []
         if feature_gates.has_pod_groups:
@@ -74,7 +75,9 @@ class ClusterState:
     def follow_kinds(self, kinds: Iterable[type[object]]) -> None:
         """Start a new epoch whenever an object of these kinds changes."""
         for kind in dict.fromkeys(kinds):
-            self.objects(kind).on_change(self._begin_epoch)
+            if kind not in self._followed:
+                self._followed.add(kind)
+                self.objects(kind).on_change(self._begin_epoch)
 
     def _begin_epoch(self, old: object, new: object) -> None:
         self._signed_objects += 1

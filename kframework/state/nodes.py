@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, cast
 from weakref import WeakValueDictionary
@@ -376,6 +376,13 @@ class NodeTable:
         """Log a row as changed, so that cached answers about it are recomputed."""
         self.node_log.append(row)
         self.pod_log.append(row)
+
+    def mark_named_changed(self, names: Sequence[str]) -> None:
+        """Log the nodes of these names as changed, all if none is named."""
+        rows = [self.row(name) for name in names] if names else self.order.tolist()
+        for row in rows:
+            if row is not None:
+                self.mark_changed(row)
 
     # -- inside --------------------------------------------------------------------------------------------------------
 

@@ -106,6 +106,10 @@ class ObjectStore(Generic[T]):
         """Call back with (old, new), assumed versions if there are any, on every change."""
         self._callbacks.append(callback)
 
+    def stop_calling(self, callback: Callable[[T | None, T | None], None]) -> None:
+        """Undo one `on_change` of this callback."""
+        self._callbacks.remove(callback)
+
     def follow(self, callback: Callable[[T | None, T | None], None]) -> None:
         """Call back with (None, object) for each object that is there, and on every change."""
         for obj in self:

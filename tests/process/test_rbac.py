@@ -23,7 +23,7 @@ from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import default_plugins
 from kframework.config.load import parse
 from kframework.config.models import LeaderElectionSettings
-from kframework.core.pod_engine import group_watches
+from kframework.core.queue.group_queue import group_watches
 from kframework.core.runtime.registry import Registry
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer

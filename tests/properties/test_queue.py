@@ -12,8 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
+from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import HeldPods, InFlightPods, PluginKey
-from kframework.core.queue.scheduling_queue import SchedulingQueue, pod_update_events
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.framework.events import ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.feature_gates import MINORS

@@ -378,11 +378,13 @@ def test_start_that_hangs_does_not_keep_the_scheduler_from_stopping(
         made = starting(start)
         cluster = MemoryCluster(LoopClock(loop), [make_node("a"), make_pod()])
         scheduler = Scheduler(parse(alone(made)), cluster, LoopClock(loop), registry=Registry.with_plugins(made))
-        assert scheduler.starting is None
+        assert scheduler.plugins.starting is None
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(scheduler.run)
             await asyncio.sleep(12.0)
-            assert scheduler.starting == ("A", scheduler.clock.now() - 12.0)
+            assert scheduler.plugins.starting is not None
+            plugin, since = scheduler.plugins.starting
+            assert (plugin.name, since) == ("A", scheduler.clock.now() - 12.0)
             scheduler.stop()
         assert loop.time() == 12.0 + seconds
         assert scheduler.engine.attempts == 0

@@ -16,7 +16,7 @@ from kframework import Source, SourceChange
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
 from kframework.framework.source import SourceSettings
 from kframework.scheduler import sources
-from kframework.scheduler.sources import SourceFeed, start_feeds
+from kframework.scheduler.sources import SourceFeed
 from kframework.scheduler.timeouts import CANCEL_GRACE
 from kframework.state.inbox import Message, SourceChanged, SourceFailed
 
@@ -273,19 +273,3 @@ def test_generator_that_never_rests_does_not_flood_the_inbox() -> None:
             yield {}
 
     assert len(heard(fetch, 1.01)) == 21
-
-
-@pytest.mark.parametrize(
-    ("says", "ready"), [([{}], 0.0), ([ConnectionError("no")], 0.0), ([4.0], 4.0), ([60.0], 10.0)], ids=str
-)
-def test_each_is_tried_once_before_anything_else_but_not_for_long(says: list[Says], ready: float) -> None:
-    async def start() -> float:
-        loop = asyncio.get_running_loop()
-        source: Source[object] = Source(KEY, float, polled(*says), settings())
-        feed = SourceFeed(source, lambda message: None, LoopClock(loop), Random(0))
-        async with anyio.create_task_group() as tasks:
-            await start_feeds([feed], tasks)
-            tasks.cancel_scope.cancel()
-        return loop.time()
-
-    assert run_virtual(start) == ready

@@ -227,6 +227,7 @@ class Attempt(msgspec.Struct, dict=True, eq=False):
             uid=pod.uid,
             group=pod.group,
             group_attempt=trace.group_attempt,
+            configuration=trace.configuration,
             profile=self.profile.name,
             initial_attempt_at=self.popped_at if queued.initial_attempt is None else queued.initial_attempt,
             queued_at=queued.timestamp,

@@ -327,9 +327,10 @@ class PlanCache:
     """
 
     def __init__(self, profile: Profile, nodes: NodeTable, budget: int, percentage: int = 100) -> None:
-        self._profile = profile
+        self.profile: Profile = profile
+        #: The maximum memory of all plans and columns, in bytes.
+        self.budget: int = budget
         self._nodes = nodes
-        self._budget = budget
         self._percentage = percentage
         self._plans: OrderedDict[Signature, _CacheEntry] = OrderedDict()
         #: The plans that have their own columns, least recently used first.
@@ -362,18 +363,18 @@ class PlanCache:
 
     def _add(self, signature: Signature, pod: PendingPod) -> _CacheEntry:
         """Make a plan and remember it; the oldest ones are forgotten if there is no room for it."""
-        made = make_plan(self._profile, signature, pod, self._nodes, self._lower)
+        made = make_plan(self.profile, signature, pod, self._nodes, self._lower)
         for used in takewhile(lambda entry: entry.used >= self._added_at, reversed(self._plans.values())):
             self._count(used)
         self._added_at = self._pods
         # A signature of all fields, and what is counted for pods by domain, keeps the template of its pods.
-        keeps_template = self._profile.signs_all_fields or made.reads_domains
+        keeps_template = self.profile.signs_all_fields or made.reads_domains
         known = _CacheEntry(made, pod.template.nbytes if keeps_template else 0)
         self._plans[signature] = known
         if made.cache is not None:
             self._users[made.cache] += 1
         self._count(known)
-        while len(self._plans) > 1 and self.nbytes > self._budget:
+        while len(self._plans) > 1 and self.nbytes > self.budget:
             self._forget(next(iter(self._plans)))
         return known
 
@@ -409,7 +410,7 @@ class PlanCache:
         if known.columned is not None:
             self._columned.move_to_end(signature)
             return known.columned
-        while self._columned and self.nbytes >= self._budget:
+        while self._columned and self.nbytes >= self.budget:
             oldest, entry = next(iter(self._columned.items()))
             if entry.used > known.used:
                 return known.made
@@ -432,3 +433,22 @@ class PlanCache:
 
     def __len__(self) -> int:
         return len(self._plans)
+
+
+class PlanCaches(dict[str, PlanCache]):
+    """The plan caches of all profiles, by scheduler name, which share a budget of bytes."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        super().__init__()
+        self._nodes = nodes
+
+    def follow(self, profiles: Mapping[str, Profile], budget: int) -> None:
+        """Keep what is remembered for these very profiles; forget the rest."""
+        known, share = dict(self), budget // len(profiles)
+        self.clear()
+        for name, profile in profiles.items():
+            cache = known.get(name)
+            if cache is None or cache.profile is not profile:
+                cache = PlanCache(profile, self._nodes, share, profile.percentage_of_nodes_to_score)
+            cache.budget = share
+            self[name] = cache

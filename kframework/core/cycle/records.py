@@ -59,7 +59,8 @@ class Decision(Record, frozen=True, kw_only=True):
 
     `attempt` numbers all attempts of the scheduler, `pod_attempts` those of this pod. `group` is the name of its
     PodGroup, "" without one; `group_attempt` is the attempt of the first pod that was tried together with this one, 0
-    for a pod that was tried alone. `node` is empty unless a node was assumed. `evaluated` nodes were examined,
+    for a pod that was tried alone. `configuration` numbers the configurations that the scheduler has had, from 1 on:
+    this one decided. `node` is empty unless a node was assumed. `evaluated` nodes were examined,
     `feasible` passed, `ties` shared the best `score`, `best_nodes` names the best. `reasons` counts rejections by
     reason; `message` is the whole text as the condition shows it. `nominated`: the node nominated from now on, "" =
     cleared, None = unchanged. `queued_at` is when the pod was queued for this attempt, `initial_attempt_at` when it
@@ -76,6 +77,7 @@ class Decision(Record, frozen=True, kw_only=True):
     uid: str
     group: str = ""
     group_attempt: int = 0
+    configuration: int = 1
     profile: str
     initial_attempt_at: float = 0.0
     queued_at: float

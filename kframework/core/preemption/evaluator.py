@@ -84,9 +84,15 @@ class Evaluator(Preemption):
         self._units = Units(cluster, exempt)
         self._verifying = verifying
         self.budgets: Budgets = Budgets(cluster.objects(PodDisruptionBudget), cluster.pods)
+        self._budget = budget
         self._cache = DryRunCache(cluster, budget)
         self.chosen: ChosenVictims = ChosenVictims(cluster.pods)
         self.observer: PreemptionObserver = PreemptionObserver()
+
+    def spare(self, exempt: Callable[[PodInfo], bool] | None) -> None:
+        """Let no pod be a victim from now on that `exempt` accepts; None exempts none."""
+        self._units.exempt = exempt
+        self._cache = DryRunCache(self._cluster, self._budget)
 
     def in_progress(self, pod: PendingPod) -> bool:
         uid = self._units.preemptor(pod) if pod.group else pod.uid

@@ -42,7 +42,7 @@ class Units:
     def __init__(self, cluster: ClusterState, exempt: Callable[[PodInfo], bool] | None) -> None:
         self._cluster = cluster
         self._trees = cluster.groups.trees if cluster.feature_gates.has_pod_groups else None
-        self._exempt = exempt
+        self.exempt: Callable[[PodInfo], bool] | None = exempt
 
     @property
     def may_span_nodes(self) -> bool:
@@ -72,7 +72,7 @@ class Units:
 
     def below(self, priority: int, pods: Iterable[PodInfo]) -> list[Unit]:
         """List the units of lower priority that these pods belong to."""
-        exempt = self._exempt
+        exempt = self.exempt
         if self._trees is None:
             return [(pod,) for pod in pods if pod.priority < priority and (exempt is None or not exempt(pod))]
         units: dict[object, Unit] = {}

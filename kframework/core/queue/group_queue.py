@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import PluginKey
-from kframework.core.queue.scheduling_queue import QueueingStrategy, QueuePolicy, SchedulingQueue, pod_update_events
+from kframework.core.queue.scheduling_queue import QueueingStrategy, QueuePolicy, SchedulingQueue
 from kframework.framework.events import ObservedEvent
+from kframework.framework.plugin import Watch
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.group_trees import POD_GROUP, EntityKey, GroupTrees, entity_key
@@ -441,3 +443,11 @@ def new_queue(
     if gates.has_group_trees:
         cluster.objects(CompositePodGroup).on_change(queue.on_group_change)
     return queue
+
+
+def group_watches(gates: FeatureGates) -> Iterator[Watch]:
+    """Yield the kinds of groups, whose API Kubernetes 1.36 did not have in this version."""
+    if gates.has_pod_groups:
+        yield Watch(PodGroup, verbs=("patch_status",))
+        if gates.is_enabled("CompositePodGroup"):
+            yield Watch(CompositePodGroup)

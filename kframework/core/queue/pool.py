@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from kframework.core.queue.pod_updates import seen_by
 from kframework.framework.events import ObservedEvent
 from kframework.state.pods import QueuedPod
 
@@ -103,7 +104,7 @@ class InFlightPods:
 
     def events_since_pop(self, uid: str) -> Iterator[ObservedEvent]:
         popped = self._popped[uid]
-        return (event for time, event in self._events if time > popped)
+        return (seen_by(uid, event) for time, event in self._events if time > popped)
 
     def done(self, uid: str) -> bool:
         """Remove a pod and the events that no other pod needs; return whether it was in flight."""

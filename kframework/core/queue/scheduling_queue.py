@@ -12,15 +12,13 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from enum import Enum
-from typing import Protocol, cast
-
-from msgspec.structs import replace
+from typing import Protocol
 
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
+from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import HeldPods, InFlightPods, PluginKey
-from kframework.framework.events import ActionType, EventResource, ObservedEvent, pod_updates
-from kframework.objects import Pod
+from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Status
@@ -32,6 +30,9 @@ log: logging.Logger = logging.getLogger(__name__)
 FLUSH_INTERVAL = 30.0
 
 _ADDED = ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD).label
+#: What a change of the plugins is to the pods of their profiles.
+PROFILES_CHANGED = ObservedEvent(EventResource.ANY, ActionType.ALL, name="ProfilesChanged")
+
 _TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, name="UnschedulableTimeout")
 
 #: How often a pod may skip its backoff within a second. kube-scheduler has no limit: where the attempts of a pod cause
@@ -161,7 +162,7 @@ class SchedulingQueue:
             return
         # An event while it was in flight may make another attempt worthwhile.
         strategies = {
-            self._queueing_strategy(_seen_by(queued.pod.uid, event), queued, queued.pod)
+            self._queueing_strategy(event, queued, queued.pod)
             for event in self.in_flight.events_since_pop(queued.pod.uid)
         }
         if QueueingStrategy.IMMEDIATELY in strategies and self._may_skip_backoff(queued):
@@ -239,6 +240,34 @@ class SchedulingQueue:
                 self._gated.pop(queued.pod.uid)
                 admitted.append(queued.pod)
         return admitted
+
+    def retry_profiles(self, profiles: Collection[str]) -> list[PendingPod]:
+        """Ask the gates of these profiles about all their pods, and retry those held back: their plugins are others.
+
+        Pods that need not move keep their place. Returns the pods that were gated and are not any more.
+        """
+        label, heaps = PROFILES_CHANGED.label, (self._active, self._backing_off, self._backing_off_after_error)
+        ready, gated, held = (
+            [queued for queued in waiting if queued.pod.scheduler_name in profiles]
+            for waiting in (itertools.chain(*heaps), self._gated, self._unschedulable)
+        )
+        for queued in ready:
+            if not self._run_gates(queued, label):
+                for heap in heaps:
+                    heap.remove(queued.pod.uid)
+        for queued in held:
+            if self._requeue(queued, label):
+                self._unschedulable.pop(queued.pod.uid)
+        admitted = [queued for queued in gated if self._requeue(queued, label)]
+        for queued in admitted:
+            self._gated.pop(queued.pod.uid)
+        self.in_flight.add(PROFILES_CHANGED)
+        return [queued.pod for queued in admitted]
+
+    def set_times(self, backoff: Backoff, max_unschedulable: float) -> None:
+        """Use another backoff for failures from now on, and another maximum time without a retry."""
+        self._backoff, self._max_unschedulable = backoff, max_unschedulable
+        self._gated_flush_due = min(map(self.flush_time, self._gated), default=math.inf)
 
     def _requeue_if_worthwhile(self, event: ObservedEvent, queued: QueuedPod) -> bool:
         """Requeue an unschedulable or gated pod if the event makes that worthwhile; return whether it did."""
@@ -469,27 +498,3 @@ class SchedulingQueue:
 
     def __len__(self) -> int:
         return sum(self.count_by_queue().values())
-
-
-def pod_update_events(old: PendingPod, new: PendingPod) -> Iterator[ObservedEvent]:
-    """List the events that the update of a pending pod is to itself: none if a scheduler wrote its status.
-
-    kube-scheduler wakes plugins that registered every update. Then a pod that Permit turns away is retried at once, as
-    the node that it was nominated to has been written into its status.
-    """
-    for action in pod_updates(old, new):
-        if action is not ActionType.UPDATE or _without_verdict(old.object) != _without_verdict(new.object):
-            yield ObservedEvent(EventResource.TARGET_POD, action, old, new)
-
-
-def _seen_by(uid: str, event: ObservedEvent) -> ObservedEvent:
-    """Return an event as it is to a pod: the update of another pod in flight is that of an unscheduled pod."""
-    is_own = event.resource != EventResource.TARGET_POD or cast("PendingPod", event.new).uid == uid
-    return event if is_own else replace(event, resource=EventResource.UNSCHEDULED_POD)
-
-
-def _without_verdict(pod: Pod) -> Pod:
-    """Return the pod without what schedulers write into its status."""
-    conditions = tuple(condition for condition in pod.status.conditions if condition.type != "PodScheduled")
-    status = replace(pod.status, conditions=conditions, nominated_node_name="")
-    return replace(pod, metadata=replace(pod.metadata, resource_version=""), status=status)

@@ -45,7 +45,7 @@ from kframework.framework.events import (
     queue_if,
     with_implied_events,
 )
-from kframework.framework.plugin import Plugin
+from kframework.framework.plugin import Plugin, PluginArgs
 from kframework.framework.source import Source, SourceChange
 from kframework.objects import ApiObject
 from kframework.state.pods import PendingPod, QueuedPod
@@ -60,6 +60,9 @@ _S = TypeVar("_S", bound=AnyStep)
 _log = logging.getLogger(__name__)
 
 _REJECTING_POINTS = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit", "placement_generate")
+
+#: The points whose plugins decide whether a pod waits.
+_HOLDING_POINTS = (*_REJECTING_POINTS, "placement_feasible", "post_filter", "pod_group_post_filter")
 _PLACEMENT_HOOKS = ("pre_filter", "filter", "filter_nodes", "filter_domains", "pre_score", "score", "score_nodes")
 
 #: The hooks of the scheduling cycle that are timed, with the attribute of a Profile that holds their steps.
@@ -104,9 +107,12 @@ class Profile:
         sources: PluginSources | None = None,
         placement_weights: Mapping[str, int] | None = None,
         gates: FeatureGates = DEFAULT_GATES,
+        args: Mapping[str, PluginArgs] | None = None,
     ) -> None:
         self.name = name
         self.plugins = plugins
+        #: What each plugin was created with, by plugin, as far as it is known.
+        self.args: Mapping[str, PluginArgs] = args or {}
         self.sources: PluginSources = sources or {}
         #: The timed steps by the steps of the profile that this one is the timed copy of; empty if it is no such copy.
         self._timed_steps: Mapping[AnyStep, AnyStep] = {}
@@ -119,6 +125,11 @@ class Profile:
         self.points: dict[str, tuple[str, ...]] = {point: tuple(names) for point, names in points.items()}
         # No point of the configuration: all plugins with the hook are called.
         self.points["placement_feasible"] = tuple(n for n in plugins if find_hook(plugins[n], "placement_feasible"))
+        #: All that decides how it works, but for the data of its sources.
+        self._recipe = (
+            *(list(plugins.items()), self.points, dict(weights), percentage_of_nodes_to_score),
+            *(dict(other_events or {}), dict(placement_weights or {})),
+        )
         wrappers = {hook: self._find_wrappers(hook) for hook in sorted(WRAPPABLE)}
         self._wrappers: dict[str, tuple[Step, ...]] = {hook: steps for hook, steps in wrappers.items() if steps}
 
@@ -300,6 +311,25 @@ class Profile:
     def is_cacheable(self, plugin: str) -> bool:
         """Return whether answers of this plugin may be cached: it has a `sign` hook."""
         return plugin in self.index and self._signers[self.index[plugin]] is not _sign_nothing
+
+    # -- other configurations --------------------------------------------------------------------------------------
+
+    def equals(self, other: Profile) -> bool:
+        """Return whether it has the same plugin instances and uses them alike, so that it decides alike."""
+        return self._recipe == other._recipe
+
+    def rejects_as(self, other: Profile) -> bool:
+        """Return whether it holds pods back for the same reasons: it may still choose among their nodes differently."""
+        mine, theirs = ([(point, p._instances(point)) for point in _HOLDING_POINTS] for p in (self, other))
+        return mine == theirs
+
+    def _instances(self, point: str) -> list[Plugin]:
+        return [self.plugins[name] for name in self.points.get(point, ())]
+
+    def running_plugin(self, plugin: type[Plugin], args: PluginArgs) -> Plugin | None:
+        """Return its instance of a plugin if that is of this very class and was created with equal args."""
+        running = self.plugins.get(plugin.name)
+        return running if type(running) is plugin and self.args.get(plugin.name) == args else None
 
     # -- timing ----------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,8 @@ from itertools import chain
 from operator import lt
 from typing import Any, get_args
 
+import msgspec
+
 from kframework.config.args import decode_args
 from kframework.config.configuration import Configuration, ProfileConfiguration, plugin_references
 from kframework.config.default_plugins import IN_TREE_PLUGINS
@@ -47,6 +49,22 @@ EXTENDER = "Extender"
 _VERBS = get_args(Verb)
 
 
+class ProfileChanges(msgspec.Struct, frozen=True):
+    """How profiles differ from those before, by scheduler name.
+
+    Attributes:
+        added: Those that were not there before.
+        removed: Those that are not there any more.
+        changed: Those that decide differently.
+        holding: Those of `changed` that may hold pods back for other reasons than before.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    changed: tuple[str, ...]
+    holding: tuple[str, ...]
+
+
 class Profiles(dict[str, Profile]):
     """The profiles by scheduler name, in the order of the configuration.
 
@@ -60,6 +78,25 @@ class Profiles(dict[str, Profile]):
         #: when such an event first happens.
         self._registered: dict[tuple[str, ActionType], _Registrations] = {}
         self.warnings = warnings
+
+    def changes_to(self, others: Profiles) -> ProfileChanges:
+        """Return how other profiles, compiled beside these, differ from them."""
+        changed = [name for name, profile in others.items() if name in self and self[name] is not profile]
+        return ProfileChanges(
+            added=tuple(name for name in others if name not in self),
+            removed=tuple(name for name in self if name not in others),
+            changed=tuple(changed),
+            holding=tuple(name for name in changed if not others[name].rejects_as(self[name])),
+        )
+
+    def become(self, others: Profiles) -> ProfileChanges:
+        """Be these other profiles from now on, and return what is different."""
+        changes = self.changes_to(others)
+        self.clear()
+        self.update(others)
+        self._first_profile, self.warnings = others._first_profile, others.warnings
+        self._registered.clear()
+        return changes
 
     def sort_key(self, queued: QueuedPod) -> Hashable:
         """Return the pod's key in the active queue; a pod for which `queue_sort` fails comes after all others."""
@@ -178,13 +215,21 @@ def _run_hint(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent, p
     return answer is QueueingHint.QUEUE
 
 
+_NONE_RUNNING: Mapping[str, Profile] = {}
+
+
 def compile_profiles(
-    configuration: Configuration, registry: Registry, handle: Callable[[str, str], Handle]
+    configuration: Configuration,
+    registry: Registry,
+    handle: Callable[[str, str], Handle],
+    running: Mapping[str, Profile] = _NONE_RUNNING,
 ) -> Profiles:
     """Import the configured plugins, create one instance per profile, and compile the profiles.
 
-    `handle(profile, plugin)` returns each instance's handle. Raises ConfigError with its location: for an unknown name,
-    two distributions that claim one, or a plugin that cannot be imported, created or used.
+    `handle(profile, plugin)` returns each instance's handle. Of the `running` profiles, those that would decide alike
+    stay, and so do plugins of the same class with equal args, in a profile of the same name. Raises ConfigError with
+    its location: for an unknown name, two distributions that claim one, or a plugin that cannot be imported, created or
+    used.
     """
     expansions = _expand(configuration, registry)
     # The Args of the enabled plugins, and of kube-scheduler's plugins that have args in the configuration.
@@ -193,7 +238,9 @@ def compile_profiles(
     models = {name: registry.load(name).Args for name in {*enabled, *with_args} if name in registry}
     decoded = decode_args(configuration, models)
     profiles = {
-        profile.scheduler_name: _compile_profile(configuration, profile, args, points, registry, handle)
+        profile.scheduler_name: _compile_profile(
+            configuration, profile, args, points, registry, handle, running.get(profile.scheduler_name)
+        )
         for profile, args, points in zip(configuration.profiles, decoded, expansions, strict=True)
     }
     return Profiles(profiles, tuple(find_warnings(configuration, expansions, registry)))
@@ -228,15 +275,20 @@ def _compile_profile(
     points: ExtensionPoints,
     registry: Registry,
     handle: Callable[[str, str], Handle],
+    running: Profile | None,
 ) -> Profile:
     enabled = dict.fromkeys(chain(*points.order.values()))
     percentage = profile.percentage_of_nodes_to_score
     if percentage is None:
         percentage = configuration.settings.percentage_of_nodes_to_score
     try:
-        handles = {name: handle(profile.scheduler_name, name) for name in enabled if name in registry}
-        plugins = {name: _create_plugin(name, args[name], registry, each) for name, each in handles.items()}
-        return Profile(
+        instances = {
+            name: _instance(name, args[name], registry, functools.partial(handle, profile.scheduler_name), running)
+            for name in enabled
+            if name in registry
+        }
+        plugins = {name: plugin for name, (plugin, _) in instances.items()}
+        compiled = Profile(
             profile.scheduler_name,
             plugins,
             {point: [name for name in names if name in plugins] for point, names in points.order.items()},
@@ -245,12 +297,25 @@ def _compile_profile(
             distributions={plugin: registry.distribution(plugin) for plugin in plugins},
             # An extender registers no events, so any event may requeue a pod that it rejected.
             other_events={EXTENDER: DEFAULT_EVENTS} if configuration.settings.extenders else {},
-            sources={name: tuple(each.sources.values()) for name, each in handles.items() if each.sources},
+            sources={name: sources for name, (_, sources) in instances.items() if sources},
             placement_weights=points.placement_weights,
             gates=configuration.options.gates,
+            args={name: args[name] for name in plugins},
         )
     except PluginError as error:
         raise _locate_error([profile], error) from error
+    return running if running is not None and compiled.equals(running) else compiled
+
+
+def _instance(
+    name: str, args: PluginArgs, registry: Registry, handle: Callable[[str], Handle], running: Profile | None
+) -> tuple[Plugin, tuple[Source[object], ...]]:
+    """Return the running instance of a plugin if that can stay, or create one; with the sources that it declared."""
+    plugin = None if running is None else running.running_plugin(registry.load(name), args)
+    if running is not None and plugin is not None:
+        return plugin, tuple(running.sources.get(name, ()))
+    created_for = handle(name)
+    return _create_plugin(name, args, registry, created_for), tuple(created_for.sources.values())
 
 
 def _create_plugin(name: str, args: PluginArgs, registry: Registry, handle: Handle) -> Plugin:

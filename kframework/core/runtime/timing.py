@@ -65,6 +65,7 @@ class AttemptTrace(msgspec.Struct, eq=False):
     is_timed: bool = False
     hook_context: HookContext | None = None
     group_attempt: int = 0
+    configuration: int = 1
     started: int = 0
     phases: list[PointTiming] = []
     _phase_started: int = 0

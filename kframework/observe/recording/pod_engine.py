@@ -1,9 +1,11 @@
 """Recordings of the pod engine: recording it, creating it again for a replay, and following recorded decisions.
 
-Two kinds of lines are its own, both about pods that wait in Permit:
+Three kinds of lines are its own: two about pods that wait in Permit, and another configuration, which decides from the
+next step on:
 
     {"at": 1767225601.0, "what": "PermitAllowed", "with": {"uid": "...", "plugin": "Gang"}}    a plugin allows a pod
     {"at": 1767225601.0, "what": "PermitDecided", "with": {"uid": "...", "status": {...}}}      the verdict
+    {"at": 1767225601.0, "what": "ConfigurationTaken", "with": {"configuration": "..."}}    the effective one, in YAML
 
 A part that continues another one begins with the objects as last received, the data of the plugins' sources, the last
 decision on every pod that waited for another attempt or for its binding, each by itself and without a step, the
@@ -28,17 +30,18 @@ from kframework.core.cycle.results import Eviction, Failure, Outcome, Reservatio
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import run_sync
 from kframework.core.host import Host
-from kframework.core.plugin_handle import profiles_factory
+from kframework.core.plugin_handle import profiles_factory, recompile_profiles
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import EvictedPod
 from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
+from kframework.core.reconfiguration import ConfigurationChanged
 from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import GenericPodGroup
 from kframework.observe.recording.engines import EngineKind
 from kframework.observe.recording.file import PartStart
 from kframework.observe.recording.reader import RecordingReader
-from kframework.observe.recording.writer import Header, Line, Recorder, RecordingEngine
+from kframework.observe.recording.writer import Header, Line, Recorder, RecordingEngine, refuse_extenders
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import EngineFactory
 from kframework.state.inbox import ActivateRequested, Message, Nominated, SourceChanged, SourceFailed, Synced
@@ -60,19 +63,30 @@ class PermitDecided(msgspec.Struct, frozen=True):
     status: Status
 
 
+class ConfigurationTaken(msgspec.Struct, frozen=True):
+    """Another configuration, as in the header of a recording, decides from the next step on."""
+
+    configuration: str
+
+
 class PartState(msgspec.Struct, frozen=True):
-    """The state of an engine between two attempts: their number so far, the start of the next search, and evictions."""
+    """The state of an engine between two attempts: their number so far, the start of the next search, and evictions.
+
+    `configuration` is the number of the one that decides, which the header has.
+    """
 
     attempts: int
     rotation: int
     evicted: tuple[EvictedPod, ...] = ()
+    configuration: int = 1
 
 
 def recording_pod_engine_factory(recorder: Recorder) -> EngineFactory[PodEngine]:
-    def configuration_text(configuration: Configuration) -> str:
-        return effective_yaml(configuration, load_in_tree_args(configuration))
+    return recorder.recording_factory(RecordingPodEngine.from_configuration, _configuration_text)
 
-    return recorder.recording_factory(RecordingPodEngine.from_configuration, configuration_text)
+
+def _configuration_text(configuration: Configuration) -> str:
+    return effective_yaml(configuration, load_in_tree_args(configuration))
 
 
 class RecordingPodEngine(RecordingEngine, PodEngine):
@@ -82,6 +96,15 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
     def can_place_runs(self) -> bool:
         """No: a recording has the messages about each pod in their order."""
         return False
+
+    def offer(self, message: Message) -> None:
+        """Take a message in; raises ConfigError for a configuration with extenders."""
+        if isinstance(message, ConfigurationChanged):
+            refuse_extenders(message.extenders)
+            self.record(ConfigurationTaken(_configuration_text(message.configuration)))
+            PodEngine.offer(self, message)
+        else:
+            super().offer(message)
 
     def start_binding(self, reservation: Reservation) -> None:
         uid = reservation.pod.uid
@@ -108,7 +131,10 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
                 before.append(SourceFailed(source.key, source.error))
         if self.synced:
             before.append(Synced())
-        state = PartState(self.attempts, self.rotation.next_start_index, self.preemption.budgets.evicted)
+        if self.configuration is not None:
+            header = msgspec.structs.replace(header, configuration=_configuration_text(self.configuration))
+        evicted, number = self.preemption.budgets.evicted, self.configuration_number
+        state = PartState(self.attempts, self.rotation.next_start_index, evicted, number)
         after = (ActivateRequested(tuple(awake)), *nominated, state)
         return PartStart(
             header,
@@ -133,6 +159,11 @@ class PodEngineKind(EngineKind[P]):
         profiles = profiles_factory(parsed, self._registry or Registry.from_installed(), host)
         return self._engine.from_configuration(parsed, clock, host, Extenders(), profiles)
 
+    def _change(self, configuration: str, file: str, engine: P) -> ConfigurationChanged:
+        parsed, registry = parse(configuration, file), self._registry or Registry.from_installed()
+        profiles = recompile_profiles(engine, parsed, registry, engine.host)
+        return ConfigurationChanged(parsed, profiles, Extenders())
+
     def apply_line(self, engine: P, recorded: RecordingReader, line: Line) -> None:
         if line.what == "PermitAllowed":
             allowed = recorded.read(line.body, PermitAllowed)
@@ -142,9 +173,13 @@ class PodEngineKind(EngineKind[P]):
             decided = recorded.read(line.body, PermitDecided)
             if (reserved := engine.cluster.waiting.get(decided.uid)) is not None:
                 reserved.decide(decided.status)
+        elif line.what == "ConfigurationTaken":
+            taken = recorded.read(line.body, ConfigurationTaken)
+            engine.offer(self._change(taken.configuration, str(recorded.file), engine))
         elif line.what == "PartState":
             part_state = recorded.read(line.body, PartState)
             engine.attempts = part_state.attempts
+            engine.configuration_number = part_state.configuration
             engine.rotation.next_start_index = part_state.rotation
             engine.preemption.budgets.restore(part_state.evicted)
         else:

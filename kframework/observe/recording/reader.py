@@ -10,6 +10,7 @@ from typing import TypeVar, get_args
 
 import msgspec
 
+from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
 from kframework.objects import find_kind
 from kframework.objects.codec import decode, describe_decode_error
@@ -61,6 +62,9 @@ class RecordingReader:
             raise self.error(f"unknown line {line.what!r}")
         named = self.read(line.body, _TypeMeta)
         kind = find_kind(named.api_version, named.kind)
+        if kind is None:
+            Registry.from_installed().load_all()  # the plugins of a later configuration may declare it
+            kind = find_kind(named.api_version, named.kind)
         if kind is None:
             raise self.error(
                 f"{named.kind} of {named.api_version} is an unknown kind: install the plugin that declares it"

@@ -48,16 +48,18 @@ _UNCALLED_POINTS = ("pre_enqueue", "queue_sort", "reserve", "permit")
 def reconsider(
     file: Path, configuration: Configuration | None = None, registry: Registry | None = None
 ) -> ReplayResult:
-    """Decide every attempt again, by default with the recorded configuration; raises InputError, ConfigError."""
+    """Decide every attempt again, by default with the configuration that decided; raises InputError, ConfigError."""
     replay = follow(file, registry)
-    if configuration is None:
-        configuration = parse(replay.recorded.header.configuration, str(file))
+    given, configuration = configuration, configuration or parse(replay.recorded.header.configuration, str(file))
     reconsiderer = Reconsiderer(replay.engine, configuration, registry)
     differences: list[DecisionDiff] = []
     late_rejections: list[int] = []
     earlier_pods: list[int] = []
     members: list[Decision] = []
     for recorded in replay:
+        if given is None and replay.engine.configuration not in (None, configuration):
+            configuration = replay.engine.configuration
+            reconsiderer = Reconsiderer(replay.engine, configuration, registry)
         if isinstance(recorded, GroupDecision):
             differences += reconsiderer.diff_group(recorded, members)
             if any(map(_is_late_rejection, members)):

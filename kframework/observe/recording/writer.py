@@ -29,6 +29,7 @@ from kframework._version import __version__
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.records import AccountObserver, Binding, Decision, GroupDecision, GroupObserver, Observer
+from kframework.core.cycle.suspendable import ExtenderClient
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.errors import ConfigError
@@ -129,8 +130,7 @@ class Recorder(Observer, GroupObserver, AccountObserver):
             extenders: Extenders,
             profiles: ProfilesFactory,
         ) -> R:
-            if len(extenders):
-                raise ConfigError("a run with extenders cannot be recorded: a replay would lack their answers")
+            refuse_extenders(extenders)
             #: The engine's own.
             self.clock: FrozenClock = FrozenClock(clock)
             self._header = Header(
@@ -184,6 +184,12 @@ class Recorder(Observer, GroupObserver, AccountObserver):
     def close(self) -> None:
         """Finish the file."""
         self._file.close()
+
+
+def refuse_extenders(extenders: ExtenderClient) -> None:
+    """Raise ConfigError if there are extenders."""
+    if len(extenders):
+        raise ConfigError("a run with extenders cannot be recorded: a replay would lack their answers")
 
 
 class RecordingEngine:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Hashable, Mapping
 from functools import cache
 
 from kframework.core.queue.backoff import Backoff
+from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import PluginKey
-from kframework.core.queue.scheduling_queue import SchedulingQueue, pod_update_events
+from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
 from kframework.testing import make_pod

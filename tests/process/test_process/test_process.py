@@ -157,7 +157,7 @@ def test_hanging_start_is_reported_by_readyz_and_obeys_a_signal_at_once() -> Non
         stage = Stage(parse(alone(hanging)), registry=registry, listener=listener)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.process.run)
-            await stage.until(lambda: stage.lines and stage.process.scheduler.starting)
+            await stage.until(lambda: stage.lines and stage.process.scheduler.plugins.starting)
             url = stage.lines[0].split()[3]
             with pytest.raises(HTTPError) as unready:
                 await asyncio.to_thread(urlopen, f"{url}readyz")

@@ -296,7 +296,7 @@ def columned(searching: SearchFixture, names: str) -> str:
 def test_some_templates_keep_their_columns_when_the_cache_is_too_small() -> None:
     searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     columned(searching, "ab")
-    searching.layers._budget = searching.layers.nbytes + _PER_PLAN + searching.pending(make_pod()).template.nbytes
+    searching.layers.budget = searching.layers.nbytes + _PER_PLAN + searching.pending(make_pod()).template.nbytes
     assert [columned(searching, "abc") for _ in range(3)] == ["ab"] * 3
     assert columned(searching, "c") == "c", "asked for twice since the oldest was"
     assert columned(searching, "ab") == "b"
@@ -318,7 +318,7 @@ def test_least_recently_used_plan_goes_first() -> None:
     searching = SearchFixture(build_profile(Crowded), map(make_node, "ab"))
     a, b, c = (searching.pending(make_pod(labels={"app": name})) for name in "abc")
     plan_a, plan_b = searching.plan(a), searching.plan(b)
-    searching.layers._budget = searching.layers.nbytes
+    searching.layers.budget = searching.layers.nbytes
     assert searching.plan(a) is plan_a
     searching.plan(c)
     assert searching.plan(a) is plan_a
