@@ -38,6 +38,8 @@ class SimulationMeasures(Record, frozen=True):
         memory: the same share of the memory.
         fragmentation: of a random pod and a random resource that it requests, the share of the free amount that is
             on nodes where the pod does not fit, averaged over time. The pods are those of the run.
+        spread: the standard deviation of the requested share of CPU between nodes, averaged over time: 0 if all nodes
+            are equally full.
         preempted: the pods that preemption evicted.
         seconds: the virtual time that passed.
     """
@@ -50,6 +52,7 @@ class SimulationMeasures(Record, frozen=True):
     cpu: float | None
     memory: float | None
     fragmentation: float
+    spread: float
     preempted: int
     seconds: float
 
@@ -65,13 +68,14 @@ class _LoadChange(NamedTuple):
 
 
 class _Usage(NamedTuple):
-    """The amounts of all nodes together, and their fragmentation."""
+    """The amounts of all nodes together, their fragmentation, and how far their utilisation differs."""
 
     cpu: float
     requested_cpu: float
     memory: float
     requested_memory: float
     fragmentation: float
+    spread: float
 
 
 #: The requests of pods, sorted by resource.
@@ -111,6 +115,7 @@ class MeasureRecorder:
             _rounded(usage.requested_cpu / usage.cpu if usage.cpu else None),
             _rounded(usage.requested_memory / usage.memory if usage.memory else None),
             _rounded(usage.fragmentation),
+            _rounded(usage.spread),
             sum(len(each.victims) for each in simulation.preemptions),
             _rounded(simulation.seconds),
         )
@@ -163,7 +168,7 @@ class _LoadHistory:
     def average(self, end: float) -> _Usage:
         """Average over the time until `end`; without any, return the state at the end."""
         if not self._changes:
-            return _Usage(0.0, 0.0, 0.0, 0.0, 0.0)
+            return _Usage(0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
         times, states = zip(*self._replay(), strict=True)
         weights = np.diff((*times, end))
         weights[-1] += not weights.any()
@@ -185,8 +190,15 @@ class _LoadHistory:
                     allocatable[memory],
                     requested[memory],
                     (unusable[has_room] / all_free[has_room]).sum(),
+                    self._deviation(cpu),
                 ),
             )
+
+    def _deviation(self, column: int) -> float:
+        """Return the standard deviation of the requested share of a resource between the nodes that have it."""
+        allocatable = self._allocatable[:, column]
+        nodes = allocatable > 0
+        return float(np.std(self._requested[nodes, column] / allocatable[nodes])) if nodes.any() else 0.0
 
     def _recount_room(self, rows: list[int]) -> None:
         """Count what is free on these nodes, and which part of it is of no use to a random pod."""

@@ -109,6 +109,16 @@ def test_memory_that_is_left_without_cpu_is_fragmented() -> None:
     assert measure(node, *pods).fragmentation == 0.5  # all of the free memory, and none of the CPU
 
 
+def test_spread_is_how_far_the_use_of_nodes_differs() -> None:
+    nodes = [make_node(name, cpu=4) for name in ("a", "b")]
+    on_a, on_b = (make_pod(name, cpu=2, node_name=name) for name in ("a", "b"))
+    assert measure(*nodes, on_a, on_b, duration=60).spread == 0
+    assert measure(*nodes, on_a, duration=60).spread == 0.25  # a half and nothing
+    # Both are equally full for the second half of the time.
+    assert measure(*nodes, on_a, arriving("late", 30, cpu="2"), duration=60).spread == 0.125
+    assert measure(on_a, duration=60).spread == 0
+
+
 def test_evicted_pods_are_counted() -> None:
     measures = measure(make_node("a", cpu=1, memory="8Gi"), make_pod("low", cpu=1), arriving("high", 30, priority=100))
     assert (measures.preempted, measures.bound) == (1, 2)

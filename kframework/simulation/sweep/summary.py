@@ -54,7 +54,7 @@ class Estimate(NamedTuple):
 Summary = Mapping[str, Mapping[str, Estimate]]
 
 #: The results of a configuration by cluster and seed.
-_Own = Mapping[tuple[str, int], SimulationMeasures]
+PairedMeasures = Mapping[tuple[str, int], SimulationMeasures]
 
 
 def summarise(results: Results) -> Summary:
@@ -62,6 +62,11 @@ def summarise(results: Results) -> Summary:
     by_name: dict[str, dict[tuple[str, int], SimulationMeasures]] = {}
     for run, measures in results:
         by_name.setdefault(run.configuration, {})[run.cluster, run.seed] = measures
+    return compare_measures(by_name)
+
+
+def compare_measures(by_name: Mapping[str, PairedMeasures]) -> Summary:
+    """Estimate each measure of each configuration, and its differences to the first one."""
     first = next(iter(by_name.values()), {})
     return {
         name: {
@@ -72,7 +77,7 @@ def summarise(results: Results) -> Summary:
     }
 
 
-def _estimate(measure: str, own: _Own, first: _Own) -> Estimate:
+def _estimate(measure: str, own: PairedMeasures, first: PairedMeasures) -> Estimate:
     figures = _figures(measure, own)
     base = _figures(measure, first)
     differences = {key: figure - base[key] for key, figure in figures.items() if key in base}
@@ -86,7 +91,7 @@ def _estimate(measure: str, own: _Own, first: _Own) -> Estimate:
     )
 
 
-def _figures(measure: str, results: _Own) -> dict[tuple[str, int], float]:
+def _figures(measure: str, results: PairedMeasures) -> dict[tuple[str, int], float]:
     return {key: figure for key, each in results.items() if (figure := getattr(each, measure)) is not None}
 
 
@@ -151,9 +156,10 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
 def _format_estimate(estimate: Estimate) -> str:
     if estimate.mean is None:
         return NONE
-    margin = "" if estimate.margin is None else f" ±{_format_number(estimate.margin, 2)}"
-    return f"{_format_number(estimate.mean, 3)}{margin}{'*' if estimate.is_significant else ''}"
+    margin = "" if estimate.margin is None else f" ±{format_number(estimate.margin, 2)}"
+    return f"{format_number(estimate.mean, 3)}{margin}{'*' if estimate.is_significant else ''}"
 
 
-def _format_number(number: float, digits: int) -> str:
+def format_number(number: float, digits: int) -> str:
+    """Format a number with at most this many digits, or without a fraction."""
     return f"{number:.{digits}g}" if abs(number) < 10**digits else f"{number:.0f}"

@@ -14,7 +14,7 @@ from kframework.simulation.measures import SimulationMeasures
 from kframework.simulation.sweep.runs import Results, SweepRun
 from kframework.simulation.sweep.summary import Estimate, format_runs, format_summary, summarise, summary_rows
 
-MEASURES = SimulationMeasures(3, 2, 1, 0.5, None, 0.25, 0.5, 0.125, 0, 60.0)
+MEASURES = SimulationMeasures(3, 2, 1, 0.5, None, 0.25, 0.5, 0.125, 0.2, 0, 60.0)
 RUN = SweepRun("key", "first", "small", 1, default_configuration(), (), "", None)
 
 
@@ -23,7 +23,9 @@ def results(**figures: Sequence[float]) -> Results:
     return [
         (
             replace(RUN, configuration=name, seed=seed),
-            SimulationMeasures(3, 2, 1, 0.5, None, 0.25, 0.5, figure, 0, 60.0 + seed),  # each seed changes something
+            SimulationMeasures(
+                3, 2, 1, 0.5, None, 0.25, 0.5, figure, 0.2, 0, 60.0 + seed
+            ),  # each seed changes something
         )
         for name, each in figures.items()
         for seed, figure in enumerate(each)
@@ -108,8 +110,8 @@ def test_run_that_failed_in_one_configuration_is_no_pair() -> None:
 def test_tables_have_a_row_for_each_run_and_for_each_measure() -> None:
     one = [(RUN, MEASURES)]
     assert format_runs(one).splitlines() == [
-        "configuration,cluster,seed,key,pods,bound,pending,wait_p50,wait_p99,cpu,memory,fragmentation,preempted,seconds",
-        "first,small,1,key,3,2,1,0.5,,0.25,0.5,0.125,0,60.0",
+        "configuration,cluster,seed,key,pods,bound,pending,wait_p50,wait_p99,cpu,memory,fragmentation,spread,preempted,seconds",
+        "first,small,1,key,3,2,1,0.5,,0.25,0.5,0.125,0.2,0,60.0",
     ]
     lines = format_summary(summarise(results(first=[1] * 6, second=[2] * 6))).splitlines()
     assert lines[0] == "configuration,measure,mean,margin,difference,probability"
@@ -119,8 +121,8 @@ def test_tables_have_a_row_for_each_run_and_for_each_measure() -> None:
 
 def test_cells_show_mean_margin_and_mark() -> None:
     rows = {name: cells for name, *cells in summary_rows(summarise(results(first=[1] * 6, second=[2] * 6)))}
-    assert rows["second"][-3] == "2 ±0*"
-    assert rows["first"][-3] == "1 ±0"
+    assert rows["second"][-4] == "2 ±0*"
+    assert rows["first"][-4] == "1 ±0"
     assert rows["first"][2] == "<none>"
     assert next(summary_rows(summarise([(RUN, MEASURES)])))[-1] == "60"
     assert [*summary_rows(summarise([]))] == []
