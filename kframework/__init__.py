@@ -101,7 +101,7 @@ if TYPE_CHECKING:  # isort: off
         kind as kind,
     )
     from kframework.errors import ExplainError as ExplainError
-    from kframework.simulation.comparison import (
+    from kframework.simulation.comparison.clusters import (
         Comparison as Comparison,
         compare as compare,
     )

@@ -42,6 +42,7 @@ class _Commands(OpenGroup):
         built_in("fake-api", "kframework.cli.fake_api:command"),
         built_in("fit", "kframework.cli.fit:command"),
         built_in("nodes", "kframework.cli.nodes:command"),
+        built_in("compare", "kframework.cli.compare:command"),
         built_in("sweep", "kframework.cli.sweep:command"),
         built_in("explain", "kframework.cli.explain:command"),
         built_in("replay", "kframework.cli.replay:command"),

@@ -1,10 +1,7 @@
-"""`kframework replay`: repeat recorded decisions, with the same configuration or another one."""
+"""`kframework replay`: check that a scheduler decides as recorded."""
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,43 +9,13 @@ import typer
 
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Logging, Verbosity, WideForm, refuse_overwriting
-from kframework.cli.printing import print_json, print_table
-from kframework.clock import rfc3339
-from kframework.errors import escape_text
-from kframework.explain.text import BRIEF
-from kframework.observe.text_table import NONE, format_count
-from kframework.simulation.inputs import load_simulation_configuration
+from kframework.cli.replay_results import print_differences, report_versions, summarise_replay
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.core.runtime.registry import Registry
-    from kframework.framework.plugin import Plugin
-    from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated
+    from kframework.observe.recording.diff import ReplayResult
     from kframework.observe.recording.reader import RecordingReader
-
-#: The number of names in a notice; JSON has all of them.
-_MAX_NAMES = 5
-
-_HEADERS = ("RECORDED", "NOW", "DIFFERENCE", "MESSAGE")
-_WIDE_HEADERS = (
-    "ATTEMPT", "TIME", "POD", "PROFILE", "RECORDED", "SCORE", "FEASIBLE", "NOW", "SCORE", "FEASIBLE", "DIFFERENCE",
-    "MESSAGE",
-)  # fmt: skip
-
-#: The fields of a decision in JSON: the outcome, without measurements.
-_DECISION_FIELDS = (
-    "result",
-    "node",
-    "score",
-    "ties",
-    "best_nodes",
-    "evaluated",
-    "feasible",
-    "reasons",
-    "nominated",
-    "victims",
-    "message",
-)
 
 
 def command(
@@ -56,10 +23,6 @@ def command(
         str, typer.Argument(metavar="FILE", help="Recording, written by kframework run or simulate with --record.")
     ],
     plugin: PluginOption,
-    config: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Configuration to decide with; without it, the recorded one."),
-    ] = None,
     output: Annotated[
         WideForm | None, typer.Option("-o", "--output", help="Print the differences as a wide table, or as JSON.")
     ] = None,
@@ -71,62 +34,40 @@ def command(
 ) -> None:
     """Replay a recording, and compare the decisions.
 
-    With the recorded configuration the decisions must be the same, or the exit code is 1. With another configuration
-    every attempt is repeated on the recorded state, and the differences are printed.
+    They must be the same, or the exit code is 1. For another configuration there is kframework compare --recording.
     """
     from kframework.core.runtime.registry import Registry
     from kframework.observe.recording.reader import RecordingReader
 
-    refuse_overwriting([file] if config is None else [file, config], report=report)
+    refuse_overwriting([file], report=report)
     recorded = RecordingReader(Path(file))
     if recorded.header.engine:
         for option, value in {"report": report, "plugin": plugin}.items():
             if value:
                 why = f"only for recordings of the pod engine; this one is of the engine {recorded.header.engine!r}"
                 raise typer.BadParameter(why, param_hint=f"'--{option}'")
-    _report_versions(recorded)
-    plugins = named_plugins(plugin)
-    result = _replay(recorded, config, plugins)
-    _print(result, output)
-    _summarise(result, config)
+    report_versions(recorded)
+    registry = Registry.with_plugins(*named_plugins(plugin))
+    result = _replay(recorded, registry)
+    print_differences(result, output)
+    summarise_replay(result, "the recorded configuration")
     if report is not None:
-        _report(Path(file), Registry.with_plugins(*plugins), report)
-    if config is None and result.differences:
+        _report(Path(file), registry, report)
+    if result.differences:
         raise typer.Exit(1)
 
 
-def _report_versions(recorded: RecordingReader) -> None:
-    from kframework._version import __version__
-    from kframework.observe.recording.engines import distribution_of
-
-    maker, this = recorded.header.made_by, f"kframework {__version__}"
-    if maker != this:
-        notify_user("notice", f"recorded by {maker}, replayed by {this}: decisions may differ")
-    recorded_by, installed = recorded.header.distribution, distribution_of(recorded.header.engine)
-    if installed and recorded_by != installed:
-        notify_user("notice", f"recorded with {recorded_by}, replayed by {installed}: decisions may differ")
-    if recorded.header.part > 1:
-        part = recorded.header.part
-        notify_user("notice", f"part {part} of a recording; starts from the state at the end of part {part - 1}")
-
-
-def _replay(recorded: RecordingReader, config: str | None, plugins: Sequence[type[Plugin]]) -> ReplayResult:
-    """Replay strictly, or attempt by attempt with another configuration or if the beginning is missing."""
-    from kframework.core.runtime.registry import Registry
-    from kframework.observe.recording.engines import kind_of_recording
+def _replay(recorded: RecordingReader, registry: Registry) -> ReplayResult:
+    """Replay strictly, or attempt by attempt if the beginning is missing."""
     from kframework.observe.recording.reconsider import reconsider
     from kframework.observe.recording.replay import replay
 
-    file, registry = Path(recorded.file), Registry.with_plugins(*plugins)
-    if config is None and recorded.header.part == 1:
-        result = replay(file, registry)
-        if result.difference is not None:
-            notify_user("error", str(result.difference))
-        return result
-    if config is not None and recorded.header.engine:
-        return kind_of_recording(recorded).reconsider(file, config)
-    configuration = load_simulation_configuration(config, plugins) if config is not None else None
-    return reconsider(file, configuration, registry)
+    if recorded.header.part > 1:
+        return reconsider(recorded.file, registry=registry)
+    result = replay(recorded.file, registry)
+    if result.difference is not None:
+        notify_user("error", str(result.difference))
+    return result
 
 
 def _report(file: Path, registry: Registry, page: str) -> None:
@@ -140,127 +81,3 @@ def _report(file: Path, registry: Registry, page: str) -> None:
     replay.replay_all()
     text = report(PodEngineView(replay.engine, history), title=f"Recording {file}")
     Path(page).write_text(text, encoding="utf-8")
-
-
-def _print(result: ReplayResult, output: WideForm | None) -> None:
-    differences = [diff for diff in result.differences if diff.subject]
-    if output is WideForm.JSON:
-        part = {"part": result.part, "notRepeated": result.unrepeated} if "attempt" in result.compared else {}
-        print_json(
-            {
-                **{f"{record}s": len(names) for record, names in result.compared.items()},
-                **part,
-                "cutOff": result.cut_off,
-                "differences": [_to_item(diff) for diff in result.differences],
-            }
-        )
-    elif differences and differences[0].record != "attempt":
-        _print_engine_records(differences, result, output)
-    elif differences and output is WideForm.WIDE:
-        print_table(_WIDE_HEADERS, [_wide_row(diff) for diff in differences])
-    elif differences:
-        print_table(("ATTEMPT", "POD", *_HEADERS), [(str(diff.name), *_row(diff)) for diff in differences])
-
-
-def _print_engine_records(differences: Sequence[DecisionDiff], result: ReplayResult, output: WideForm | None) -> None:
-    """Print the differences in an engine's own records, such as sessions; consecutive ones share a row."""
-    record, subject = differences[0].record.upper(), differences[0].subject_kind.upper()
-    if output is WideForm.WIDE:
-        rows = [(str(diff.name), rfc3339(diff.at), *_row(diff)) for diff in differences]
-        print_table((record, "TIME", subject, *_HEADERS), rows)
-    else:
-        rows = [(names, *_row(diff)) for names, diff in _merge_consecutive(differences, result)]
-        print_table((f"{record}S", subject, *_HEADERS), rows)
-
-
-def _to_item(diff: DecisionDiff) -> dict[str, object]:
-    recorded, replayed = _decision_fields(diff.recorded), _decision_fields(diff.replayed)
-    decisions = {"recorded": recorded, "now": replayed}
-    if diff.record == "attempt":
-        return {"attempt": diff.name, "pod": diff.subject, "difference": diff.kind, **decisions}
-    if not diff.subject:
-        return {"account": diff.title, "difference": ", ".join(diff.fields), **decisions}
-    about = {diff.record: diff.name, "at": diff.at, diff.subject_kind: diff.subject}
-    return {**about, "difference": diff.kind, "message": diff.message, **diff.details, **decisions}
-
-
-def _decision_fields(decision: object) -> object:
-    """Return a decision's fields for JSON; an engine's own record unchanged."""
-    from kframework.core.cycle.records import Decision
-
-    if not isinstance(decision, Decision):
-        return decision
-    return {field: getattr(decision, field) for field in _DECISION_FIELDS}
-
-
-def _row(diff: DecisionDiff) -> tuple[str, ...]:
-    return diff.subject, diff.recorded_text, diff.replayed_text, diff.kind, diff.message
-
-
-def _wide_row(diff: DecisionDiff) -> tuple[str, ...]:
-    from kframework.core.cycle.records import Decision
-
-    decision = diff.recorded or diff.replayed
-    assert isinstance(decision, Decision)
-    recorded = (diff.recorded_text, *_score_and_feasible(diff.recorded))
-    replayed = (diff.replayed_text, *_score_and_feasible(diff.replayed))
-    about = (str(diff.name), rfc3339(diff.at), diff.subject, decision.profile)
-    return *about, *recorded, *replayed, diff.kind, diff.message
-
-
-def _score_and_feasible(decision: object) -> tuple[str, str]:
-    """Return score and number of feasible nodes; a score only if there were several nodes to choose from."""
-    from kframework.core.cycle.records import Decision
-
-    if not isinstance(decision, Decision):
-        return NONE, NONE
-    return str(decision.score) if decision.best_nodes else NONE, str(decision.feasible)
-
-
-def _merge_consecutive(differences: Sequence[DecisionDiff], result: ReplayResult) -> list[tuple[str, DecisionDiff]]:
-    """Merge equal differences of one subject in consecutive records: return the records' names, and the first."""
-    positions = {name: position for position, name in enumerate(result.compared[differences[0].record])}
-    stretches: list[list[DecisionDiff]] = []
-    latest: dict[str, list[DecisionDiff]] = {}
-    for diff in differences:
-        before = latest.get(diff.subject)
-        if before and before[-1].kind == diff.kind and positions[before[-1].name] + 1 == positions[diff.name]:
-            before.append(diff)
-        else:
-            latest[diff.subject] = [diff]
-            stretches.append(latest[diff.subject])
-    ends = ((stretch[0], stretch[-1]) for stretch in stretches)
-    return [(f"{first.name}" if first is last else f"{first.name}-{last.name}", first) for first, last in ends]
-
-
-def _format_unrepeated(unrepeated: Unrepeated) -> Iterator[tuple[str, Sequence[str]]]:
-    if unrepeated.late_rejections:
-        yield "attempts that failed in Reserve or Permit", list(map(str, unrepeated.late_rejections))
-    if unrepeated.earlier_pods:
-        yield "attempts at pods from before the recording", list(map(str, unrepeated.earlier_pods))
-    if unrepeated.gated_pods:
-        yield "PreEnqueue of gated pods", unrepeated.gated_pods
-    if unrepeated.hooks:
-        yield "calls of hooks", unrepeated.hooks
-
-
-def _summarise(result: ReplayResult, config: str | None) -> None:
-    """Print the number of repeated decisions and of differences by kind, as the last line."""
-    sys.stdout.flush()  # so that the summary is last if both streams have one destination
-    if result.cut_off:
-        notify_user("notice", "the recording is incomplete: its writer was killed, or still runs")
-    for what, names in _format_unrepeated(result.unrepeated):
-        notify_user("notice", f"not repeated: {what}: {BRIEF.names(names, _MAX_NAMES)}")
-    by = "the recorded configuration" if config is None else config
-    compared = " and ".join(format_count(len(names), record) for record, names in result.compared.items())
-    kinds = Counter(diff.kind for diff in result.differences)
-    counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
-    skipped = len(result.unrepeated.late_rejections) + len(result.unrepeated.earlier_pods)
-    same = result.attempts - skipped
-    outcomes = {
-        f"{kinds.total()} different ({counts})": bool(counts),
-        f"{same} the same" if skipped else "all the same": not counts and (same or not skipped),
-        f"{skipped} not repeated": bool(skipped),
-    }
-    outcome = ", ".join(text for text, applies in outcomes.items() if applies)
-    sys.stderr.write(f"{compared} replayed with {escape_text(by)}: {outcome}\n")

@@ -241,6 +241,28 @@ class FullEvaluation:
             )
         return status
 
+    def rejection_of(self, node: str) -> Status | None:
+        """Return the first rejection of a node; None if it is feasible, or unknown."""
+        row, result = self.nodes.row(node), self.pre_filter_result
+        if row is None or result.status is not None:
+            return result.status
+        if row not in self.candidate_rows:
+            return None if result.excluded is None else result.excluded.with_plugin(", ".join(result.narrowed_by))
+        rejection = int(self.first_rejection[row])
+        return None if rejection == PASS else self.status(rejection)
+
+    def leads(self, node: str, other: str) -> dict[str, int]:
+        """Return by plugin how much higher its weighted score is for a node than for another; {} if not both fit."""
+        rows = [self.nodes.row(each) for each in (node, other)]
+        positions = [np.flatnonzero(self.feasible == row) for row in rows if row is not None]
+        if len(positions) < 2 or not all(len(each) for each in positions):
+            return {}
+        own, others = (int(each[0]) for each in positions)
+        return {
+            column.plugin: int(column.normalized[own] - column.normalized[others]) * column.weight
+            for column in self.scores
+        }
+
     @property
     def reasons(self) -> Mapping[str, int]:
         if self.pre_filter_result.status is not None:

@@ -126,8 +126,10 @@ def commands(cluster: Path, plugin: str, folder: Path) -> Iterator[list[object]]
             yield ["explain", name + HOSTILE, "-n", "space" + HOSTILE, *given, *form]
     yield ["replay", folder / "run.rec", "--plugin", plugin]
     (folder / "other.yaml").write_text(CONFIG.partition("profiles")[0])
-    yield ["replay", folder / "run.rec", "--plugin", plugin, "--config", folder / "other.yaml"]
-    yield ["replay", folder / "run.rec", "--plugin", plugin, "--config", folder / "other.yaml", "-o", "wide"]
+    compared = ["compare", "--plugin", plugin, "--config", folder / "other.yaml"]
+    for form in ([], ["-o", "wide"], ["-o", "markdown"]):
+        yield [*compared, "--recording", folder / "run.rec", *form]
+        yield [*compared, "-f", cluster, "--baseline", folder / "config.yaml", *form]
     yield ["explain", "huge" + HOSTILE, "-n", "space" + HOSTILE, "--recording", folder / "run.rec", "--plugin", plugin]
 
 

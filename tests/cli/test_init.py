@@ -34,9 +34,10 @@ def test_version_is_printed(run: Command) -> None:
     assert run("--version") == (0, f"kframework {version('kframework-sdk')}\n", "")
 
 
-COMMANDS = (
-    "simulate run fake-api fit nodes sweep explain replay import rbac conformance bench new plugins config".split()
-)
+COMMANDS = [
+    *"simulate run fake-api fit nodes compare sweep explain replay".split(),
+    *"import rbac conformance bench new plugins config".split(),
+]
 
 
 @pytest.mark.parametrize(

@@ -173,7 +173,7 @@ def test_every_command_that_names_plugins_has_it(run: Command, folder: Path) -> 
     run("simulate", "-f", "cluster.yaml", "--record", "recording", *given)
     replayed = run("replay", "recording", "--report", "page.html", *given)
     assert (replayed.code, "all the same" in replayed.err) == (0, True)
-    assert run("replay", "recording", "--config", "enabling.yaml", *given).code == 0
+    assert run("compare", "--recording", "recording", "--config", "enabling.yaml", *given).code == 0
     assert "node(s) were left" in run("explain", "pod", "--recording", "recording", "-o", "wide", *given).out
     assert run("rbac", "--config", "enabling.yaml", *given).code == 0
     assert run("run", "--config", "enabling.yaml", "--write-config-to", "effective.yaml", *given).code == 0

@@ -181,11 +181,11 @@ def test_usage_error_is_one_line(run: Command, arguments: list[str], message: st
     assert err[1] == "See 'kframework batch simulate --help' for usage."
 
 
-def replayed(capsys: pytest.CaptureFixture[str], *arguments: object) -> Run:
-    """Run `kframework replay`."""
+def replayed(capsys: pytest.CaptureFixture[str], *arguments: object, command: str = "replay") -> Run:
+    """Run `kframework replay`, or another command."""
     capsys.readouterr()
     with pytest.raises(SystemExit) as exit:
-        main(["replay", *map(str, arguments)])
+        main([command, *map(str, arguments)])
     out, err = capsys.readouterr()
     return Run(exit.value.code, out, err.splitlines())
 
@@ -226,13 +226,14 @@ def test_recording_is_reconsidered_with_another_configuration(
     file, other = tmp_path / "run.rec", tmp_path / "other.conf"
     other.write_text("actions: allocate\ntiers: [{plugins: [{name: predicates}]}]\n")
     run("simulate", "-f", EXAMPLE, "--record", file)
-    code, out, err = replayed(capsys, file, "--config", other)
+    compared = ("--recording", file, "--config", other)
+    code, out, err = replayed(capsys, *compared, command="compare")
     assert code == 0
     assert ("2-3", "default/resnet", "discarded", "4", "bound", "served", "now") in [
         tuple(line.split()[:7]) for line in out.splitlines()
     ]
     assert "sessions replayed with " in err[-1] and "2 served now" in err[-1]
-    assert json.loads(replayed(capsys, file, "--config", other, "-o", "json").out)["differences"][0]["podGroup"]
+    assert json.loads(replayed(capsys, *compared, "-o", "json", command="compare").out)["differences"][0]["podGroup"]
 
 
 @pytest.mark.parametrize("option", ["--report", "--plugin"])

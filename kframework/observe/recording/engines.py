@@ -78,7 +78,7 @@ class EngineKind(ABC, Generic[E]):
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
         """Decide each record again by a configuration file of the engine, on the recorded state; raises ConfigError."""
-        raise ConfigError(f"the engine {self.name!r} supports only a strict replay: omit --config")
+        raise ConfigError(f"the engine {self.name!r} supports only a strict replay, kframework replay")
 
 
 def kind_of_recording(recorded: RecordingReader) -> EngineKind[Engine]:

@@ -9,7 +9,8 @@ A group is decided again as a whole: its pods are assumed and reserved one after
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 
@@ -49,52 +50,135 @@ def reconsider(
     file: Path, configuration: Configuration | None = None, registry: Registry | None = None
 ) -> ReplayResult:
     """Decide every attempt again, by default with the configuration that decided; raises InputError, ConfigError."""
-    replay = follow(file, registry)
-    given, configuration = configuration, configuration or parse(replay.recorded.header.configuration, str(file))
-    reconsiderer = Reconsiderer(replay.engine, configuration, registry)
-    differences: list[DecisionDiff] = []
-    late_rejections: list[int] = []
-    earlier_pods: list[int] = []
-    members: list[Decision] = []
-    for recorded in replay:
-        if given is None and replay.engine.configuration not in (None, configuration):
-            configuration = replay.engine.configuration
-            reconsiderer = Reconsiderer(replay.engine, configuration, registry)
-        if isinstance(recorded, GroupDecision):
-            differences += reconsiderer.diff_group(recorded, members)
-            if any(map(_is_late_rejection, members)):
-                late_rejections += [member.attempt for member in members]
-            members = []
-            continue
-        assert isinstance(recorded, Decision)
-        if replay.engine.queue.get(recorded.uid) is None:
-            earlier_pods.append(recorded.attempt)
-        elif recorded.group_attempt:
-            members.append(recorded)
-        elif (diff := reconsiderer.diff(recorded)) is not None:
-            differences.append(diff)
-        elif _is_late_rejection(recorded):
-            late_rejections.append(recorded.attempt)
-    gated = tuple(queued.pod.key for queued in replay.engine.queue.pods_in("gated"))
-    unrepeated = Unrepeated(tuple(late_rejections), tuple(earlier_pods), gated, reconsiderer.uncalled_hooks())
-    return msgspec.structs.replace(replay.replay_all(), differences=tuple(differences), unrepeated=unrepeated)
+    return Reconsideration(file, configuration, registry).run()
+
+
+class Reconsideration:
+    """Decides every attempt of a recording again, and compares the decisions with those of a baseline.
+
+    Both configurations are by default the one that decided at the time; the recorded baseline's decisions are those in
+    the recording.
+    Raises InputError, ConfigError.
+
+    Attributes:
+        baseline: The engine of the baseline; it and `new` have the recorded state.
+        new: The engine of the other configuration.
+        pods: The uids of the pods whose attempts were decided again.
+    """
+
+    def __init__(
+        self,
+        file: Path,
+        configuration: Configuration | None = None,
+        registry: Registry | None = None,
+        baseline: Configuration | None = None,
+    ) -> None:
+        replay = self._replay = follow(file, registry)
+        self._registry = registry
+        self._follows_configuration = configuration is None
+        if configuration is None:
+            configuration = parse(replay.recorded.header.configuration, str(file))
+        self._configuration = configuration
+        self._followed: FollowingEngine = replay.engine
+        self._reconsiderer = Reconsiderer(replay.engine, configuration, registry)
+        self._baseline = None if baseline is None else Reconsiderer(replay.engine, baseline, registry)
+        self.baseline: PodEngine = replay.engine if self._baseline is None else self._baseline.engine
+        self.new: PodEngine = self._reconsiderer.engine
+        self.pods: dict[str, None] = {}
+        self._differences: list[DecisionDiff] = []
+        self._late_rejections: list[int] = []
+        self._earlier_pods: list[int] = []
+
+    def run(self) -> ReplayResult:
+        """Decide all attempts, and return the result."""
+        deque(self, maxlen=0)
+        return self.result
+
+    def __iter__(self) -> Iterator[DecisionDiff]:
+        """Yield each difference, while both engines have the state before it."""
+        members: list[Decision] = []
+        for recorded in self._replay:
+            if self._follows_configuration:
+                self._follow_configuration()
+            if isinstance(recorded, GroupDecision):
+                differences, members = self._diff_group(recorded, members), []
+            else:
+                assert isinstance(recorded, Decision)
+                if recorded.group_attempt and self._followed.queue.get(recorded.uid) is not None:
+                    self.pods[recorded.uid] = None
+                    members.append(recorded)
+                    continue
+                differences = self._diff(recorded)
+            self._differences += differences
+            yield from differences
+
+    @property
+    def result(self) -> ReplayResult:
+        """The differences and what was not decided again, once all attempts have been."""
+        gated = tuple(queued.pod.key for queued in self._followed.queue.pods_in("gated"))
+        engines = (self._reconsiderer,) if self._baseline is None else (self._reconsiderer, self._baseline)
+        hooks = tuple(sorted({hook for each in engines for hook in each.uncalled_hooks()}))
+        unrepeated = Unrepeated(tuple(self._late_rejections), tuple(self._earlier_pods), gated, hooks)
+        replayed = self._replay.replay_all()
+        return msgspec.structs.replace(replayed, differences=tuple(self._differences), unrepeated=unrepeated)
+
+    def _follow_configuration(self) -> None:
+        """Decide by the configuration that the recorded scheduler has taken since."""
+        taken = self._followed.configuration
+        if taken is not None and taken != self._configuration:
+            self._configuration = taken
+            self._reconsiderer = Reconsiderer(self._followed, taken, self._registry)
+            self.new = self._reconsiderer.engine
+
+    def _diff(self, recorded: Decision) -> list[DecisionDiff]:
+        if self._followed.queue.get(recorded.uid) is None:
+            self._earlier_pods.append(recorded.attempt)
+            return []
+        self.pods[recorded.uid] = None
+        baseline = recorded if self._baseline is None else self._baseline.decide(recorded)
+        now = self._reconsiderer.decide(baseline or recorded)
+        if baseline is None or now is None:
+            absent = baseline is None and now is None
+            return [] if absent else [DecisionDiff.from_attempt("no profile", baseline, now)]
+        kind = _kind(baseline, now)
+        if not kind and _is_late_rejection(recorded):
+            self._late_rejections.append(recorded.attempt)
+        return [DecisionDiff.from_attempt(kind, baseline, now)] if kind else []
+
+    def _diff_group(self, group: GroupDecision, recorded: Sequence[Decision]) -> list[DecisionDiff]:
+        """Compare the outcomes of the next cycle of a group.
+
+        There are none if Reserve or Permit rejected a pod: what became of the others depended on it.
+        """
+        if any(map(_is_late_rejection, recorded)):
+            self._late_rejections += [member.attempt for member in recorded]
+            return []
+        baseline = recorded if self._baseline is None else self._baseline.decide_group(group, recorded)
+        now = {each.uid: each for each in self._reconsiderer.decide_group(group, baseline or recorded)}
+        if not baseline:
+            return [DecisionDiff.from_attempt("no profile", None, each) for each in now.values()]
+        if not now:
+            return [DecisionDiff.from_attempt("no profile", each, None) for each in baseline]
+        kinds = [(_member_kind(each, now[each.uid]), each) for each in baseline]
+        # Where a rejected pod would have gone is not recorded: if that was drawn, the reasons of others depend on it.
+        drawn = any(each.ties > 1 and not each.node for each in baseline)
+        ignored = ("", "other reasons") if drawn else ("",)
+        return [DecisionDiff.from_attempt(kind, each, now[each.uid]) for kind, each in kinds if kind not in ignored]
 
 
 class Reconsiderer:
-    """Decides the attempts of a recording, which `followed` follows from its beginning, by another configuration."""
+    """Decides the attempts of an engine by another configuration, right before they end as `followed` has them."""
 
-    def __init__(
-        self, followed: FollowingEngine, configuration: Configuration, registry: Registry | None = None
-    ) -> None:
+    def __init__(self, followed: PodEngine, configuration: Configuration, registry: Registry | None = None) -> None:
         if configuration.settings.extenders:
-            raise ConfigError("extenders cannot be called in a replay: remove them from the --config")
+            raise ConfigError("extenders cannot be called in a replay: remove them from the configuration")
         self._followed = followed
         options, recorded = configuration.options, followed.cluster.feature_gates
         if (options.gates.minor, options.gates.settings) != (recorded.minor, recorded.settings):
-            remedy = f"set them to {recorded.minor!r} and {dict(recorded.settings)} in the --config"
+            remedy = f"set them to {recorded.minor!r} and {dict(recorded.settings)} in the configuration"
             raise ConfigError(f"emulatedVersion and featureGates must be those of the recording: {remedy}")
         host = Host()
-        engine = self._engine = _DryEngine(
+        engine = self.engine = _DryEngine(
             followed.cluster,
             followed.clock,
             host,
@@ -106,33 +190,23 @@ class Reconsiderer:
         engine.preemption.budgets = followed.preemption.budgets
         engine.handlers.pending = followed.handlers.pending
 
-    def diff(self, recorded: Decision) -> DecisionDiff | None:
-        """Return the different outcome of the next attempt, whose pod is queued; None if it is the same."""
-        queued = self._followed.queue.get(recorded.uid)
-        assert queued is not None
-        profile = self._engine.profiles.get(queued.pod.scheduler_name)
-        if profile is None:
-            return DecisionDiff.from_attempt("no profile", recorded, None)
-        now = self._decide(profile, queued, recorded)
-        kind = _kind(recorded, now)
-        return DecisionDiff.from_attempt(kind, recorded, now) if kind else None
+    def decide(self, preferred: Decision) -> Decision | None:
+        """Decide the next attempt, whose pod is queued, for the preferred node if it is among the best.
 
-    def diff_group(self, group: GroupDecision, recorded: Sequence[Decision]) -> list[DecisionDiff]:
-        """Return the different outcomes of the next cycle of a group, whose pods are queued; none if all are the same.
-
-        None, too, if Reserve or Permit rejected a pod: what became of the others depended on it.
+        None if no profile schedules the pod.
         """
-        if not recorded or any(map(_is_late_rejection, recorded)):
-            return []
-        profile = self._engine.profiles.get(recorded[0].profile)
+        queued = self._followed.queue.get(preferred.uid)
+        assert queued is not None
+        profile = self.engine.profiles.get(queued.pod.scheduler_name)
+        return None if profile is None else self._decide(profile, queued, preferred)
+
+    def decide_group(self, group: GroupDecision, preferred: Sequence[Decision]) -> list[Decision]:
+        """Decide the next cycle of a group, whose pods are queued, likewise; return the decisions in the same order."""
+        profile = self.engine.profiles.get(preferred[0].profile) if preferred else None
         if profile is None:
-            return [DecisionDiff.from_attempt("no profile", each, None) for each in recorded]
-        now = self._decide_group(profile, group, recorded)
-        kinds = [(_member_kind(each, now[each.uid]), each) for each in recorded]
-        # Where a rejected pod would have gone is not recorded: if that was drawn, the reasons of others depend on it.
-        drawn = any(each.ties > 1 and not each.node for each in recorded)
-        ignored = ("", "other reasons") if drawn else ("",)
-        return [DecisionDiff.from_attempt(kind, each, now[each.uid]) for kind, each in kinds if kind not in ignored]
+            return []
+        now = self._decide_group(profile, group, preferred)
+        return [now[each.uid] for each in preferred]
 
     def uncalled_hooks(self) -> tuple[str, ...]:
         """List the hooks that decide but are not called again, of plugins that are not built in."""
@@ -140,7 +214,7 @@ class Reconsiderer:
             sorted(
                 {
                     f"{plugin}.{point}"
-                    for profile in self._engine.profiles.values()
+                    for profile in self.engine.profiles.values()
                     for point in _UNCALLED_POINTS
                     for plugin in profile.points.get(point, ())
                     if plugin not in IN_TREE_PLUGINS
@@ -148,9 +222,9 @@ class Reconsiderer:
             )
         )
 
-    def _catch_up(self) -> PodEngine:
-        """Return the engine in the state of the recorded one."""
-        engine = self._engine
+    def catch_up(self) -> PodEngine:
+        """Return the engine in the state of the one that is followed."""
+        engine = self.engine
         for update in engine.sources.copy_from(self._followed.sources):
             engine.on_source_update(update)
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
@@ -159,14 +233,14 @@ class Reconsiderer:
     def _begin(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> _DryAttempt:
         copy = QueuedPod(queued.pod, queued.timestamp)
         copy.attempts, copy.initial_attempt = recorded.pod_attempts, queued.initial_attempt
-        clock, trace = self._engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.sample_value)
-        return _DryAttempt(self._engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
+        clock, trace = self.engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.sample_value)
+        return _DryAttempt(self.engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
 
     def _decide_group(
         self, profile: Profile, group: GroupDecision, recorded: Sequence[Decision]
     ) -> dict[str, Decision]:
         """Decide on a group again, and take its pods back; return the decisions by the pod's uid."""
-        engine, queued = self._catch_up(), self._followed.queue.get(recorded[0].uid)
+        engine, queued = self.catch_up(), self._followed.queue.get(recorded[0].uid)
         assert isinstance(queued, QueuedGroup)
         by_uid = {each.uid: each for each in recorded}
         pods = [queued.members[each.uid] for each in sorted(recorded, key=lambda each: each.attempt)]
@@ -190,7 +264,7 @@ class Reconsiderer:
         return {decision.uid: decision for outcome in outcomes for _, (decision, _) in outcome.results}
 
     def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
-        engine, attempt = self._catch_up(), self._begin(profile, queued, recorded)
+        engine, attempt = self.catch_up(), self._begin(profile, queued, recorded)
         with engine.isolated():
             result = run_sync(engine.decide(attempt))
             engine.current_search = None

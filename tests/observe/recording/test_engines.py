@@ -78,7 +78,7 @@ def test_engine_kind_rejects_reconsideration_by_default(file: Path) -> None:
         def rebuild(self, *made_of: object) -> Engine:
             raise AssertionError(made_of)
 
-    with pytest.raises(ConfigError, match="the engine 'tea' supports only a strict replay: omit --config"):
+    with pytest.raises(ConfigError, match="the engine 'tea' supports only a strict replay, kframework replay"):
         Tea().reconsider(file, "strong.yaml")
 
 

@@ -1,4 +1,4 @@
-"""`kframework replay --config` for the recordings of other engines."""
+"""The results of replays: the records of other engines that another configuration decides."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ MAX_MATCHES = (
 
 def test_consecutive_differences_are_one_row(run: Command, recorded: Install) -> None:
     tea = Tea(*MAX_MATCHES)
-    done = run("replay", recorded(tea), "--config", "strong.yaml")
+    done = run("compare", "--recording", recorded(tea), "--config", "strong.yaml")
     assert done.code == 0 and tea.asked == [("tea.rec", "strong.yaml")]
     assert done.out.splitlines() == [
         "BREWS  POT   RECORDED  NOW   DIFFERENCE  MESSAGE",
@@ -108,20 +108,22 @@ def test_consecutive_differences_are_one_row(run: Command, recorded: Install) ->
 
 def test_another_difference_is_another_row(run: Command, recorded: Install) -> None:
     found = (otherwise("1", "blue", "colder"), otherwise("2", "blue", "spilt"), otherwise("3", "blue", "colder"))
-    done = run("replay", recorded(Tea(*found)), "--config", "strong.yaml")
+    done = run("compare", "--recording", recorded(Tea(*found)), "--config", "strong.yaml")
     assert [line.split()[0] for line in done.out.splitlines()[1:]] == ["1", "2", "3"]
     assert done.errors[-1].endswith(": 3 different (2 colder, 1 spilt)")
 
 
 def test_wide_has_all_with_their_time(run: Command, recorded: Install) -> None:
-    header, first, *rest = run("replay", recorded(Tea(*MAX_MATCHES)), "--config", "s", "-o", "wide").out.splitlines()
+    header, first, *rest = run(
+        "compare", "--recording", recorded(Tea(*MAX_MATCHES)), "--config", "s", "-o", "wide"
+    ).out.splitlines()
     assert header.split() == ["BREW", "TIME", "POT", "RECORDED", "NOW", "DIFFERENCE", "MESSAGE"]
     assert first.split() == ["1", "2026-01-01T00:00:01Z", "blue", "hot", "cold", "colder", "since", "1"]
     assert len(rest) == 5
 
 
 def test_json_has_the_details(run: Command, recorded: Install) -> None:
-    told = json.loads(run("replay", recorded(Tea(MAX_MATCHES[0])), "--config", "s", "-o", "json").out)
+    told = json.loads(run("compare", "--recording", recorded(Tea(MAX_MATCHES[0])), "--config", "s", "-o", "json").out)
     assert told == {
         "brews": 4,
         "cutOff": False,
@@ -141,7 +143,7 @@ def test_json_has_the_details(run: Command, recorded: Install) -> None:
 
 
 def test_agreement_is_reported(run: Command, recorded: Install) -> None:
-    done = run("replay", recorded(Tea(cut_off=True)), "--config", "s")
+    done = run("compare", "--recording", recorded(Tea(cut_off=True)), "--config", "s")
     assert (done.code, done.out) == (0, "")
     assert done.errors[-2:] == [
         "notice: the recording is incomplete: its writer was killed, or still runs",
@@ -156,6 +158,12 @@ class Stubborn(Tea):
 
 
 def test_engine_without_reconsideration_is_reported(run: Command, recorded: Install) -> None:
-    done = run("replay", recorded(Stubborn()), "--config", "s")
+    done = run("compare", "--recording", recorded(Stubborn()), "--config", "s")
     assert done.code == 1
-    assert done.errors[-1] == "error: the engine 'tea' supports only a strict replay: omit --config"
+    assert done.errors[-1] == "error: the engine 'tea' supports only a strict replay, kframework replay"
+
+
+@pytest.mark.parametrize("options", [["--baseline", "weak.yaml"], ["--fail-over", "1%"], ["-o", "markdown"]])
+def test_options_of_the_pod_engine_are_refused_for_others(run: Command, recorded: Install, options: list[str]) -> None:
+    done = run("compare", "--recording", recorded(Tea()), "--config", "s", *options)
+    assert done.code == 2 and "this one is of the engine 'tea'" in done.err
