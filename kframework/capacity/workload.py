@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
@@ -14,11 +14,13 @@ from kframework.objects import (
     CronJob,
     Job,
     ObjectMeta,
+    PersistentVolumeClaim,
     Pod,
     PodGroup,
     PodSchedulingGroup,
     PodStatus,
     ReplicaSet,
+    ResourceClaim,
 )
 from kframework.objects.codec import convert
 from kframework.objects.kinds import kind_of
@@ -105,12 +107,29 @@ def _group_of(pod: Pod) -> str:
     return "" if group is None else group.pod_group_name or ""
 
 
-def expand(objects: Iterable[ApiObject]) -> tuple[Pod, ...]:
-    """Return the pods of a workload as its controllers create them; ClusterError for a refused object."""
+class ExpandedWorkload(NamedTuple):
+    """The pods of a workload, and the claims of these pods, as controllers create them."""
+
+    pods: tuple[Pod, ...]
+    claims: tuple[ResourceClaim, ...]
+    volume_claims: tuple[PersistentVolumeClaim, ...]
+
+
+def expand(objects: Iterable[ApiObject]) -> ExpandedWorkload:
+    """Create the pods of a workload and their claims; ClusterError for a refused object."""
     origins = Origins()
     with Simulation([]) as simulation:
         origins.add(Workload(objects).create(simulation), 1)
-        return tuple(replace(pod, status=PodStatus()) for _, pod in origins.pods(simulation.run()))
+        pods = (pod for _, pod in origins.pods(simulation.run()))
+        return ExpandedWorkload(
+            tuple(replace(pod, status=_claims_of(pod.status)) for pod in pods),
+            tuple(simulation.objects(ResourceClaim)),
+            tuple(simulation.objects(PersistentVolumeClaim)),
+        )
+
+
+def _claims_of(status: PodStatus) -> PodStatus:
+    return PodStatus(resource_claim_statuses=status.resource_claim_statuses)
 
 
 class Origins:

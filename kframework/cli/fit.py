@@ -59,7 +59,7 @@ def command(
     live: LiveCluster,
     scheduler: Annotated[
         str | None,
-        typer.Option(metavar="URL", help="Ask the scheduler at this address, which answers for 64 pods at most."),
+        typer.Option(metavar="URL", help="Ask the scheduler at this address, which answers for 500 pods at most."),
     ] = None,
     certificate_authority: CertificateAuthority = None,
     copies: Annotated[
@@ -140,7 +140,7 @@ def _ask(scheduler: str, certificate_authority: str | None, objects: list[ApiObj
     from kframework.capacity.workload import Workload, expand
     from kframework.errors import ExplainError
 
-    question = FitRequest(Workload(objects).names, expand(objects))
+    question = FitRequest(Workload(objects).names, *expand(objects))
     answer = ask_scheduler(scheduler, certificate_authority, "/fit", msgspec.json.encode(question))
     try:
         return msgspec.json.decode(answer, type=FitResult)

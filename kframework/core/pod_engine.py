@@ -25,7 +25,7 @@ from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCaches
 from kframework.core.cycle.records import HookTracer
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
-from kframework.core.cycle.rotation import Rotation
+from kframework.core.cycle.rotation import Rotation, SearchStart
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, ExtenderClient, Suspendable, run_sync
@@ -372,12 +372,11 @@ class PodEngine(PodOutcomes):
         preferred: str = "",
     ) -> Suspendable[tuple[Status, list[GroupOutcome]]]:
         """Find nodes for the pods of a tree of groups, in the `preferred` placement if it is one of the best."""
-        groups, placed = self.cluster.groups, self.cluster.pods
-        profile = self.profiles[pods[0].pod.scheduler_name]
+        cluster, profile = self.cluster, self.profiles[pods[0].pod.scheduler_name]
         searches = PodSearches(begin, self._sign, self.search, self._ties, self.rotation)
-        cycle = GroupCycle(self.cluster, profile, root, pods, searches, trace, preferred)
-        members = [*(each.pod for each in pods), *(placed[uid] for uid in groups.scheduled(root))]
-        problem = mixed_members(root, members, self.cluster.feature_gates)
+        cycle = GroupCycle(cluster, profile, root, pods, searches, trace, preferred)
+        members = [*(each.pod for each in pods), *(cluster.pods[uid] for uid in cluster.groups.scheduled(root))]
+        problem = mixed_members(root, members, cluster.feature_gates)
         outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)
         return cycle.status, outcomes
 
@@ -468,17 +467,19 @@ class PodEngine(PodOutcomes):
         return profile.without_new_fields(signature, pod) if profile.signs_all_fields else signature
 
     def _new_search(self, attempt: Attempt, signature: Signature) -> Search:
-        pod = attempt.pod
+        pod, trace = attempt.pod, attempt.trace
         plan = self._plan_caches[attempt.profile.name].plan(signature, pod)
         attempt.profile = attempt.timed_profile = plan.profile
-        if attempt.trace.is_timed:
+        if trace.is_timed:
             attempt.timed_profile = plan.profile.timed
             plan = plan.for_profile(attempt.timed_profile)
-        trace, scope = attempt.trace, attempt.scope
-        search = Search(self.cluster, plan, pod, self.rotation, self._ties, trace, self.extenders, scope)
+        search = Search(self.cluster, plan, pod, self.rotation, self._ties, trace, self.extenders, attempt.scope)
         search.state.group = attempt.group_state
         self.current_search = search
         return search
+
+    def search_start(self) -> SearchStart:
+        return SearchStart(self.rotation, self._ties)
 
     def check_outcome(self, search: Search, outcome: Outcome) -> Outcome:
         """Check the outcome of a search against the oracle and log its scores, if either is enabled; return it."""
@@ -491,10 +492,11 @@ class PodEngine(PodOutcomes):
 
     @contextmanager
     def isolated(self) -> Iterator[None]:
-        """Call plugins without side effects: messages and effects they request are dropped."""
-        before = self.host, self._deferred, self._isolated
+        """Call plugins and search without side effects: messages and effects they request are dropped, draws undone."""
+        before, start = (self.host, self._deferred, self._isolated, self.current_search), self.search_start()
         self.host, self._deferred, self._isolated = Host(), [], True
         try:
             yield
         finally:
-            self.host, self._deferred, self._isolated = before
+            self.host, self._deferred, self._isolated, self.current_search = before
+            start.restore()

@@ -70,7 +70,7 @@ REASONS: dict[int, str] = {
 #: The claims of the pod; None if it has none.
 _CLAIMS = StateKey[PodClaims | None]("VolumeBinding")
 #: The pod's reservation; absent if all claims were bound before.
-_RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
+RESERVED = StateKey[VolumeReservation]("VolumeBinding.reserved")
 
 #: The gate of scores, on by default since 1.37.
 _SCORING = "StorageCapacityScoring"
@@ -229,7 +229,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
         if node is None:
             return None
         _, volumes = claims.find_volumes(node)
-        reservation = state[_RESERVED] = VolumeReservation(self._storage, node_name)
+        reservation = state[RESERVED] = VolumeReservation(self._storage, node_name)
         try:
             reservation.assume(volumes)
         except AssumptionError as problem:
@@ -239,7 +239,7 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     @hookimpl
     def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
-        reservation = state.get(_RESERVED)
+        reservation = state.get(RESERVED)
         if reservation is not None:
             reservation.restore()
 
@@ -247,11 +247,11 @@ class VolumeBinding(Plugin[VolumeBindingArgs]):
 
     @hookimpl
     def pre_bind_pre_flight(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        return None if _RESERVED in state else Skip
+        return None if RESERVED in state else Skip
 
     @hookimpl
     async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        reservation = state.get(_RESERVED)
+        reservation = state.get(RESERVED)
         if reservation is None:
             return None
         try:

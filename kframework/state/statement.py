@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from kframework.errors import StatementError
-from kframework.objects import Node
+from kframework.objects import ApiObject, Node
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeTable
+from kframework.state.objects import ObjectStore
 from kframework.state.pods import PodInfo
+
+T = TypeVar("T", bound=ApiObject)
 
 
 class Tables(Protocol):
@@ -136,6 +139,24 @@ class Statement:
         """
         self._check_open()
         self._undo.append(undo)
+
+    def assume_object(self, store: ObjectStore[T], subject: T) -> None:
+        """Assume a version of an object, or store a new one, as long as the outermost statement is open.
+
+        Raises AssumptionError if it was not derived from the version in the cluster.
+        """
+        self._check_open()
+        metadata = subject.metadata
+        latest, before = (read(metadata.name, metadata.namespace) for read in (store.latest, store.get))
+        if latest is None:
+            store.put(metadata, subject)
+            self._undo.append(lambda: store.remove(metadata))
+            return
+        store.assume(metadata, subject)
+        if before is None or before is latest:
+            self._undo.append(lambda: store.restore(metadata))
+        else:
+            self._undo.append(lambda: store.assume(before.metadata, before))
 
     def statement(self) -> Statement:
         """Open an inner statement."""

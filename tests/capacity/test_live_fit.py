@@ -8,19 +8,34 @@ from collections.abc import Sequence
 import aiohttp
 import msgspec
 from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework import Simulation
 from kframework.capacity.fit_result import FitResult
 from kframework.capacity.live_fit import MAX_PODS, FitRequest, fit_route, fit_steps
+from kframework.capacity.workload import expand
 from kframework.core.pod_engine import PodEngine
-from kframework.objects import ApiObject, Pod
+from kframework.objects import (
+    ApiObject,
+    LabelSelector,
+    ObjectMeta,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    Pod,
+    PodStatus,
+    ResourceClaim,
+    StatefulSet,
+    StatefulSetSpec,
+)
+from kframework.objects.workloads import WorkloadPodTemplate
 from kframework.process.http.endpoints import Listener, serve
 from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
-from tests.capacity.test_fit import clusters, workloads
+from tests.capacity.test_fit import CLASSES, clusters, copied, workloads
 from tests.support.devices import with_claim
+from tests.support.storage import label_affinity, storage_class, volume
 
 
 def ask(engine: PodEngine, *pods: Pod) -> FitResult:
@@ -32,7 +47,9 @@ def table(engine: PodEngine) -> list[object]:
     nodes = engine.cluster.nodes
     rows = [(node.name, {pod.uid for pod in node.pods}, node.requested("cpu")) for node in nodes]
     nominated = [engine.cluster.nominator.nominated_node(uid) for uid in engine.handlers.pending]
-    return [*rows, nominated, len(engine.cluster.statements), engine.attempts, engine.queue.count_by_queue()]
+    objects = [list(engine.cluster.objects(kind)) for kind in (ResourceClaim, PersistentVolumeClaim, PersistentVolume)]
+    queue = engine.queue.count_by_queue()
+    return [*rows, nominated, objects, len(engine.cluster.statements), engine.attempts, engine.rotation, queue]
 
 
 def test_pods_are_placed_one_beside_the_other() -> None:
@@ -58,22 +75,61 @@ def test_victims_are_named_and_their_room_is_used_once() -> None:
     assert [(each.pod, each.evicted_for) for each in result.evicted] == [("default/low", "default/p0")]
 
 
-@given(clusters(), workloads())
-def test_the_answer_is_what_then_happens_and_changes_nothing(
-    cluster: Sequence[ApiObject], workload: Sequence[ApiObject]
-) -> None:
-    pod = next(each for each in workload if isinstance(each, Pod))
-    pod = replace(pod, spec=replace(pod.spec, scheduling_group=None, resource_claims=(), volumes=()))
+def test_volumes_of_a_stateful_set_are_used_once() -> None:
+    on_a = label_affinity("kubernetes.io/hostname", "a")
+    cluster = [make_node("a", cpu=4), storage_class(), *(volume(f"disk-{n}", on=on_a) for n in range(2))]
     with Simulation(cluster) as simulation:
         engine = simulation.run().scheduler.engine
+        result = run_to_end(fit_steps(engine, FitRequest((), *expand([stateful_set(3)]))))
+    assert [each.node for each in result.pods] == ["a", "a", ""]
+    assert result.obstacle is not None and "didn't find available persistent volumes to bind" in result.obstacle.message
+
+
+def stateful_set(replicas: int) -> StatefulSet:
+    labels = {"app": "ledger"}
+    mounted: dict[str, object] = {"containers": [{"name": "c", "image": "ledger"}]}
+    room = {
+        "storageClassName": "local",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    return StatefulSet(
+        metadata=ObjectMeta(name="ledger"),
+        spec=StatefulSetSpec(
+            replicas=replicas,
+            pod_management_policy="Parallel",
+            selector=LabelSelector(match_labels=labels),
+            template=WorkloadPodTemplate(metadata=ObjectMeta(labels=labels), spec=mounted),
+            volume_claim_templates=({"metadata": {"name": "data"}, "spec": room},),
+        ),
+    )
+
+
+@given(clusters(), workloads(), st.integers(1, 3))
+def test_the_answer_is_what_then_happens_and_changes_nothing(
+    cluster: Sequence[ApiObject], workload: Sequence[ApiObject], copies: int
+) -> None:
+    workload = [each for number in range(copies) for each in copied(workload, number)]
+    question = FitRequest((), *expand([*CLASSES, *workload]))
+    with Simulation(cluster) as simulation, Simulation(cluster) as unasked:
+        engine = simulation.run().scheduler.engine
         before = table(engine)
-        result = ask(engine, pod)
+        result = run_to_end(fit_steps(engine, question))
         assert table(engine) == before
-        simulation.create(pod)
-        preempted = len(simulation.result.preemptions)
-        created = simulation.run().cluster.read(Pod, pod.metadata.name, "default")
-        assert result.fits == bool(created.spec.node_name)
-        assert bool(result.evicted) == (len(simulation.result.preemptions) > preempted)
+        nodes = [submit(each, question.pods) for each in (simulation, unasked.run())]
+        assert nodes[0] == nodes[1], "the scheduler decides as if it was not asked"
+        assert bool(result.evicted) == bool(simulation.preemptions)
+        if not result.evicted:
+            assert [each.node for each in result.pods] == nodes[0]
+
+
+def submit(simulation: Simulation, pods: Sequence[Pod]) -> list[str]:
+    """Create pods, one after the other, and return their nodes."""
+    for pod in pods:
+        status, metadata = PodStatus(), replace(pod.metadata, uid="")
+        simulation.create(replace(pod, status=status, metadata=metadata))
+        simulation.run()
+    return [simulation.cluster.read(Pod, pod.metadata.name).spec.node_name for pod in pods]
 
 
 async def post(scheduler: Scheduler, *bodies: bytes) -> list[tuple[int, dict[str, object]]]:
@@ -102,6 +158,6 @@ def test_the_port_answers_and_says_what_it_refuses() -> None:
         )
         (status, answer), *refusals = asyncio.run(post(simulation.scheduler, *bodies))
     assert status == 200 and answer["pods"] == [{"pod": "default/p", "node": "a", "message": ""}]
-    words = ("pods: expected a list", "64 pods at most", "for another scheduler", "do not exist yet")
+    words = ("pods: expected a list", "500 pods at most", "for another scheduler", "no ResourceClaimTemplate")
     for (status, answer), word in zip(refusals, words, strict=True):
         assert status == 400 and word in str(answer["error"])

@@ -7,11 +7,14 @@ from collections.abc import Callable
 import pytest
 
 from kframework.errors import StatementError
+from kframework.objects import PersistentVolumeClaim
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.log import UNREAD
+from kframework.state.objects import AssumptionError
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from tests.support.objects import node, pod
+from tests.support.storage import claim
 
 
 class Cluster(ClusterState):
@@ -418,3 +421,19 @@ def test_written_column_is_a_change_of_its_row(state: Cluster) -> None:
     ends = state.log_ends()
     statement.rollback()
     assert [log.since(end) for log, end in zip(logs, ends, strict=True)] == [[2], [2]]
+
+
+def test_objects_are_assumed_or_stored_as_long_as_a_statement_is_open(state: Cluster) -> None:
+    store, data = state.objects(PersistentVolumeClaim), claim("data", version="1")
+    store.put(data.metadata, data)
+    first, second = (claim("data", version="1", selected=name) for name in "ab")
+    with state.statement() as outer:
+        outer.assume_object(store, first)
+        with outer.statement() as inner:
+            inner.assume_object(store, second)
+            inner.assume_object(store, claim("new"))
+            assert store.get("data", "default") == second and store.get("new", "default") is not None
+        assert store.get("data", "default") == first and store.get("new", "default") is None
+        with pytest.raises(AssumptionError):
+            outer.assume_object(store, claim("data", version="2"))
+    assert store.get("data", "default") == data

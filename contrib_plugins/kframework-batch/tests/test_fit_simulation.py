@@ -96,7 +96,7 @@ def bound(objects: Sequence[ApiObject], jobs: Sequence[Job]) -> list[dict[str, s
 SIZES = st.integers(1, 3)
 
 
-@settings(deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(st.lists(SIZES, min_size=1, max_size=3), SIZES, SIZES, SIZES)
 def test_what_fit_says_is_what_sessions_then_do(nodes: list[int], replicas: int, minimum: int, cpu: int) -> None:
     cluster = [make_node(f"n{n}", cpu=2 * size) for n, size in enumerate(nodes)]

@@ -21,6 +21,19 @@ class Rotation(msgspec.Struct, eq=False):
     next_start_index: int = 0
 
 
+class SearchStart:
+    """The state in which the next search begins, to be restored: where it starts, and how it breaks ties."""
+
+    def __init__(self, rotation: Rotation, random: Random) -> None:
+        self._rotation, self._index = rotation, rotation.next_start_index
+        self._random, self._state = random, random.getstate()
+
+    def restore(self) -> None:
+        """Let the next search begin there."""
+        self._rotation.next_start_index = self._index
+        self._random.setstate(self._state)
+
+
 class WalkStart:
     """The state in which each of several walks over a group begins, so that none depends on those before."""
 

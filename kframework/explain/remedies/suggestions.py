@@ -24,7 +24,6 @@ from kframework.plugins.dynamic_resources.requests import claim_key
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
-from kframework.state.statement import Statement
 from kframework.values.status import Code, Status, unresolvable
 
 #: The number of nodes with the same rejection that are checked for suggestions.
@@ -200,7 +199,7 @@ class WhatIf:
                 if deleted is not None and deleted.row >= 0:
                     statement.remove(deleted)
             for claim in self._claims(changes):
-                self._assume(statement, claim)
+                statement.assume_object(self._claim_store, claim)
             # In a what-if a port is free once one of its users leaves; here the removal is final, and all users count.
             self.cluster.nodes.host_ports.released = frozenset()
             nodes: dict[str, Node] = {}
@@ -232,15 +231,6 @@ class WhatIf:
             if claim is not None:
                 claims[key] = change.patch(claim)
         return claims.values()
-
-    def _assume(self, statement: Statement, claim: ResourceClaim) -> None:
-        store, metadata = self._claim_store, claim.metadata
-        before = store.get(metadata.name, metadata.namespace)
-        store.assume(metadata, claim)
-        if before is None or before is store.latest(metadata.name, metadata.namespace):
-            statement.record(lambda: store.restore(metadata))
-        else:
-            statement.record(lambda: store.assume(before.metadata, before))
 
     def fits_somewhere(self, changes: Sequence[Suggestion]) -> Generator[None, None, bool]:
         """Return whether the pod is schedulable on any node with the changes made; in pieces."""

@@ -255,7 +255,6 @@ class Reconsiderer:
         with engine.isolated():
             trace = GroupTrace(group.attempt)
             _, outcomes = run_sync(engine.decide_group(queued.root, pods, begin, trace, group.placement))
-            engine.current_search = None
             for attempt in reversed(attempts):
                 attempt.take_back()
         for pod, node in nominations:
@@ -267,7 +266,6 @@ class Reconsiderer:
         engine, attempt = self.catch_up(), self._begin(profile, queued, recorded)
         with engine.isolated():
             result = run_sync(engine.decide(attempt))
-            engine.current_search = None
         assert result is not None  # there is no run to join
         return result[0]
 

@@ -51,6 +51,11 @@ class ClaimReservation:
         for claim in self._reserved.values():
             allocated.reserve(claim, group_state)
 
+    @property
+    def allocated_claims(self) -> list[ResourceClaim]:
+        """The newly allocated claims with their devices."""
+        return [*self._reserved.values()]
+
     async def write(self, writes: ClaimWrites, pod: PodInfo) -> None:
         """Reserve the claims for the pod in the API, with their allocations; ClaimWriteError for the first failure.
 

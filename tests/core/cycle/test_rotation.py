@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.core.cycle.rotation import find_first_passing, nodes_to_find
+from kframework.core.cycle.rotation import Rotation, SearchStart, find_first_passing, nodes_to_find
 
 
 @pytest.mark.parametrize(
@@ -34,3 +36,11 @@ def test_first_that_pass_are_those_of_a_walk(passing: list[bool], start: int, en
         looked_at += 1
     places, evaluated = find_first_passing(np.array(passing), passing.count(False), start, enough)
     assert (np.arange(len(passing))[places].tolist(), evaluated) == (walked, looked_at)
+
+
+def test_search_begins_where_and_draws_what_it_did_before() -> None:
+    rotation, random = Rotation(7), Random(1)
+    start = SearchStart(rotation, random)
+    drawn, rotation.next_start_index = random.random(), 9
+    start.restore()
+    assert (rotation.next_start_index, random.random()) == (7, drawn)
