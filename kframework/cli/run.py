@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from kframework.framework.plugin import Plugin
     from kframework.observe.tracing.spans import Tracing
     from kframework.process.observers import PodObservers
+    from kframework.process.reload import FollowedConfiguration
 
 
 _log = logging.getLogger(__name__)
@@ -79,6 +80,7 @@ def command(
 ) -> None:
     """Schedule the pods of a cluster.
 
+    Follows the file of --config: a change is checked, and decides from the next pod on; a bad one changes nothing.
     Runs until SIGTERM or Ctrl-C, then finishes the bindings in progress. Accepts all flags of kube-scheduler; those
     without a counterpart are ignored with a notice.
     """
@@ -90,8 +92,13 @@ def command(
             client.clear()
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
-        configuration = version.override(load_simulation_configuration(config, plugins))
-        configuration = with_process_options(configuration, process, client, options)
+
+        def load() -> Configuration:
+            loaded = version.override(load_simulation_configuration(config, plugins))
+            return with_process_options(loaded, process, client, options)
+
+        followed = _followed(config, load, plugins)
+        configuration = load()
         warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml
@@ -111,7 +118,20 @@ def command(
             controllers=controllers,
             verbosity=verbosity,
             dev=dev,
+            followed=followed,
         )
+
+
+def _followed(
+    config: ConfigurationSource | None, load: Callable[[], Configuration], plugins: Sequence[type[Plugin]]
+) -> FollowedConfiguration | None:
+    """Return the configuration as a file to follow; None unless it is one."""
+    from kframework.core.runtime.registry import Registry
+    from kframework.process.reload import FollowedConfiguration, FollowedFile
+
+    if not isinstance(config, str | Path) or str(config) == "-":
+        return None
+    return FollowedConfiguration(FollowedFile(Path(config)), load, Registry.with_plugins(*plugins))
 
 
 @contextmanager
@@ -158,8 +178,9 @@ def schedule(
     controllers: str = "*",
     verbosity: int = 0,
     dev: bool = False,
+    followed: FollowedConfiguration | None = None,
 ) -> None:
-    """Schedule until a signal."""
+    """Schedule until a signal, and reload the configuration when a file that is followed changes."""
     from kframework.clock import SystemClock
     from kframework.core.runtime.registry import Registry
     from kframework.process.process import Process
@@ -182,6 +203,7 @@ def schedule(
             report=create_event_printer() if process.dry_run else None,
             observers=observers,
             registry=Registry.with_plugins(*plugins),
+            followed=followed,
             log=lambda line: _log.log(NOTICE, line),
         )
         asyncio.run(running.run())
@@ -246,5 +268,9 @@ def run(
     given = tuple(plugins)
     with logging_to_stderr():
         set_verbosity(verbosity)
-        configuration = with_process_options(load_simulation_configuration(config, given), process)
-        schedule(configuration, given, process, server, recorded, verbosity=verbosity)
+
+        def load() -> Configuration:
+            return with_process_options(load_simulation_configuration(config, given), process)
+
+        followed = _followed(config, load, given)
+        schedule(load(), given, process, server, recorded, verbosity=verbosity, followed=followed)

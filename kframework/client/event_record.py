@@ -45,6 +45,15 @@ class PodReference(msgspec.Struct, frozen=True, gc=False):
         )
 
 
+class LeaseReference(PodReference, frozen=True, gc=False):
+    """The Lease of a scheduler, which events about the scheduler itself concern."""
+
+    def object(self) -> ObjectReference:
+        return ObjectReference(
+            api_version="coordination.k8s.io/v1", kind="Lease", name=self.name, namespace=self.namespace
+        )
+
+
 class SeriesKey(msgspec.Struct, frozen=True, gc=False):
     """The fields that the events of one series share: all but name, times and note."""
 

@@ -14,6 +14,22 @@ from kframework.core.cycle.records import Binding, Decision, GroupDecision, Grou
 R = TypeVar("R")
 
 
+class Reload(msgspec.Struct, frozen=True):
+    """An attempt to take another configuration from its file.
+
+    Attributes:
+        at: When it ended, in seconds since 1970.
+        number: The number of the configuration that decides from then on.
+        changes: How the profiles differ, "" if the configuration was refused.
+        problem: Why the configuration was refused, "" if it was taken.
+    """
+
+    at: float
+    number: int
+    changes: str = ""
+    problem: str = ""
+
+
 class RecordBuffer(Generic[R]):
     """The last records with a total weight of at most `most`, and the very last one of any weight."""
 
@@ -98,6 +114,8 @@ class History(Observer, GroupObserver):
 
     def __init__(self, max_records: int = MAX_RECORDS) -> None:
         self.max_records = max_records
+        #: The last attempt to take another configuration; None if there was none.
+        self.reload: Reload | None = None
         self._groups = RecordBuffer[GroupDecision](max_records, lambda decision: 1 + len(decision.trials))
         self._decisions = _PodRecords[Decision](max_records)
         self._bindings = _PodRecords[Binding](max_records)

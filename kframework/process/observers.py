@@ -12,10 +12,11 @@ from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.host import PodEvent
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.profiles import Profiles
 from kframework.explain.explainer import PodEngineView
 from kframework.explain.routes import explain_routes
 from kframework.objects import PodCondition
-from kframework.observe.history import History
+from kframework.observe.history import History, Reload
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
@@ -121,6 +122,12 @@ class Observers(Generic[E]):
 
     def attach(self, scheduler: Scheduler[E], log: Callable[[str], None]) -> None:
         """Attach observers that write to the cluster or to people."""
+
+    def on_reload(self, reload: Reload, profiles: Profiles) -> None:
+        """Observe an attempt to take another configuration, and the plugins that run from then on."""
+        self.history.reload = reload
+        self.metrics.reloads.count_reload(reload)
+        self.metrics.devices.attach(profiles)
 
     def series(self, engine: E) -> tuple[Series, ...]:
         """Return the series of the metrics, including those read from the engine."""

@@ -10,7 +10,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from random import Random
 from types import TracebackType
-from typing import Generic
+from typing import Generic, cast
 
 import anyio
 from anyio.abc import TaskGroup
@@ -23,9 +23,11 @@ from kframework.config.models import LeaderElectionSettings
 from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
 from kframework.objects import Event
+from kframework.observe.history import Reload
 from kframework.process.http.endpoints import Listener, scheduler_routes, serve
 from kframework.process.lease import RELEASE_TIMEOUT, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
+from kframework.process.reload import FollowedConfiguration, Reloader
 from kframework.process.servers import Server, dry_run_configuration
 from kframework.process.signals import handle_signals
 from kframework.scheduler.gc_policy import IdleCollector, reduced_gc
@@ -45,8 +47,8 @@ class Process(Generic[E]):
 
     `identity` is the holder name in the lease, by default a unique one; `listener` the address of the endpoints, if
     any, which show the data of the `observers`, whose engine schedules. With `report` it writes nothing, and reports
-    the Events instead. `companions` run next to the scheduler while it leads. `tell` receives the few lines for the
-    user.
+    the Events instead. `companions` run next to the scheduler while it leads. `log` receives the few lines for the
+    user. A file that is `followed` is reloaded, which an engine of single pods can.
     """
 
     def __init__(
@@ -61,9 +63,11 @@ class Process(Generic[E]):
         registry: Registry | None = None,
         report: Callable[[Event], None] | None = None,
         companions: Iterable[SideTask[E]] = (),
+        followed: FollowedConfiguration | None = None,
         log: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.configuration: Configuration = configuration if report is None else dry_run_configuration(configuration)
+        self._adapt = dry_run_configuration if report is not None else lambda configuration: configuration
+        self.configuration: Configuration = self._adapt(configuration)
         self.clock = clock
         self._report = report
         self._server = server
@@ -72,6 +76,7 @@ class Process(Generic[E]):
         self._observers: Observers[E] = observers or PodObservers()  # type: ignore[assignment]  # E is PodEngine by default
         self._registry = registry
         self._companions = tuple(companions)
+        self._followed = followed
         self._log_line = log
         self._begin = asyncio.Event()
         self._stopping = self._synced = False
@@ -101,7 +106,9 @@ class Process(Generic[E]):
                 self._log_line(notice)
             stack.enter_context(reduced_gc())
             stack.enter_context(handle_signals(self.stop))
-            stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), self._observers.metrics.count_slow_hook))
+            count_slow_hook = self._observers.metrics.count_slow_hook
+            self._watchdog = stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), count_slow_hook))
+            self._follow_file(stack)
             leader = self._leader()
             await self._serve(stack, leader)
             if leader is not None:
@@ -128,6 +135,16 @@ class Process(Generic[E]):
             self._synced = True
             pods = engine.cluster.pods.keys() | engine.pending.keys()
             self._log_line(f"synced with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
+
+    def _follow_file(self, stack: AsyncExitStack) -> None:
+        if self._followed is not None:
+            scheduler = cast("Scheduler", self.scheduler)
+            reloader = Reloader(scheduler, self._followed, self._adapt, self._on_reload)
+            stack.callback(asyncio.create_task(reloader.run()).cancel)
+
+    def _on_reload(self, reload: Reload) -> None:
+        self._watchdog.watch(self.scheduler.profiles.plugins())
+        self._observers.on_reload(reload, self.scheduler.profiles)
 
     def _run_side_tasks(self, tasks: TaskGroup) -> None:
         for companion in self._companions:

@@ -5,7 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from kframework.client.event_record import SCHEDULED, EventRecord, RunEvents, SeriesKey, cut_note, reference
+from kframework.client.event_record import (
+    SCHEDULED,
+    EventRecord,
+    LeaseReference,
+    RunEvents,
+    SeriesKey,
+    cut_note,
+    reference,
+)
 from kframework.clock import Clock
 from kframework.core.cycle.run import RunBinding
 from kframework.core.host import PodEvent
@@ -41,6 +49,13 @@ class EventRecorder:
             self._write(record)
         elif (due := self._aggregator.observe(record)) is not None:
             self._write(due)
+
+    def record_reload(self, profile: str, lease: LeaseReference, note: str, *, warning: bool) -> None:
+        """Record that another configuration was taken, or with a warning that it was refused; never as a series."""
+        self._recorded += 1
+        now, reason = self._clock.now(), "ConfigurationRefused" if warning else "ConfigurationTaken"
+        series_key = SeriesKey(profile, reason, "Reloading", warning, lease)
+        self._write(EventRecord(series_key, cut_note(note), now, self._recorded, now))
 
     def record_run(self, bound: RunBinding) -> None:
         events = RunEvents(bound, self._recorded + 1, self._clock.now())

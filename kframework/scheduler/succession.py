@@ -70,6 +70,7 @@ class Succession:
             taken.set()
 
         try:
+            await scheduler.started.wait()
             await self._prepare()
             scheduler.engine.offer(ConfigurationChanged(self._configuration, self._profiles, self._extenders, switch))
         except BaseException:

@@ -83,7 +83,7 @@ class Watchdog:
         now: Callable[[], float] = time.perf_counter,
         cpu_clock: Callable[[], float] | None = None,
     ) -> None:
-        self._profiles = {plugin: profile for profile, plugin in plugins}
+        self.watch(plugins)
         self._on_slow_hook = on_slow_hook
         self._limit = limit
         self._now = now
@@ -101,6 +101,10 @@ class Watchdog:
         self._logged_at: dict[tuple[str, str], float] = {}
         self._idle = False
         self._awake, self._ended = threading.Event(), threading.Event()
+
+    def watch(self, plugins: Iterable[tuple[Profile, Plugin]]) -> None:
+        """Watch these plugins instead."""
+        self._profiles = {plugin: profile for profile, plugin in plugins}  # its thread reads it
 
     def __enter__(self) -> Self:
         # asyncio offers no other hook for a waiting loop; one without a selector is not watched.

@@ -298,6 +298,19 @@ REST_CLIENT_RESPONSE_SIZE = _histogram(
 
 # -- internal errors: ours, kube-scheduler has none of them ------------------------------------------------
 
+RELOADS = _counter(
+    "kframework_configuration_reloads_total",
+    "[ALPHA] Changes of the configuration file: taken, or refused.",
+    ("result",),
+)
+LAST_RELOAD_SUCCESSFUL = _gauge(
+    "kframework_configuration_last_reload_successful",
+    "[ALPHA] 0 if the scheduler refused the last change of its configuration file, else 1.",
+)
+LAST_RELOAD_TIME = _gauge(
+    "kframework_configuration_last_reload_success_timestamp_seconds",
+    "[ALPHA] When the scheduler last took a configuration from its file, in seconds since 1970.",
+)
 SLOW_HOOKS = _counter(
     "kframework_slow_hooks_total", "[ALPHA] Hooks that blocked the event loop for more than 50 ms.", ("plugin", "hook")
 )

@@ -16,6 +16,7 @@ from kframework.core.queue.scheduling_queue import QueuePolicy
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import ApiObject, Kind, Pod, ResourceClaim, kind_of
+from kframework.observe.history import Reload
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import AttemptMetrics
 from kframework.observe.metrics.engine_metrics import engine_series
@@ -64,6 +65,7 @@ class Metrics:
         self.informers: InformerMetrics = InformerMetrics()
         self.requests: RequestMetrics = RequestMetrics()
         self.health: HealthMetrics = HealthMetrics()
+        self.reloads: ReloadMetrics = ReloadMetrics()
         #: Counted in the watchdog's thread; readers copy it at once.
         self.slow_hooks: dict[tuple[str, ...], int] = {}
         self._minor = LATEST_MINOR
@@ -75,6 +77,7 @@ class Metrics:
             *self.devices.series,
             *self.preemptions.series,
             *self.requests.series,
+            *self.reloads.series,
             ScrapedSeries(families.SLOW_HOOKS, self.slow_hooks.copy),
         )
 
@@ -91,6 +94,27 @@ class Metrics:
         engine.handlers = _TimedHandlers(engine, self.handling, self.informers)
         informers = (*self.informers.series, self.informers.queued_items(engine.inbox))
         return (*self.series, self.handling, self.hints, *informers, *engine_series(engine))
+
+
+class ReloadMetrics:
+    """Counts the changes of the configuration file, and keeps what came of the last one."""
+
+    def __init__(self) -> None:
+        self._counts = CounterSeries(families.RELOADS, as_labels)
+        self._taken_at: dict[tuple[str, ...], float] = {}
+        self._last: dict[tuple[str, ...], int] = {}
+        #: All that is counted here.
+        self.series: tuple[Series, ...] = (
+            self._counts,
+            ScrapedSeries(families.LAST_RELOAD_SUCCESSFUL, lambda: self._last),
+            ScrapedSeries(families.LAST_RELOAD_TIME, lambda: self._taken_at),
+        )
+
+    def count_reload(self, reload: Reload) -> None:
+        self._last[()] = int(not reload.problem)
+        self._counts["refused" if reload.problem else "taken",] += 1
+        if not reload.problem:
+            self._taken_at[()] = reload.at
 
 
 class HealthMetrics:

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import structs
 
 from kframework.core.cycle.records import Binding, Decision, Result
-from kframework.observe.history import History
+from kframework.observe.history import History, Reload
 from kframework.observe.web.view import EngineView
 from kframework.scheduler.scheduler import E
 
@@ -41,7 +41,10 @@ class Durations(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """The top of the page at `now`, in seconds since 1970; `timeline` and `durations` are of `counted` attempts."""
+    """The top of the page at `now`, in seconds since 1970; `timeline` and `durations` are of `counted` attempts.
+
+    `reload` is the last attempt to take another configuration, None if there was none.
+    """
 
     now: float
     synced: bool
@@ -53,6 +56,7 @@ class Summary(msgspec.Struct, frozen=True):
     counted: int
     timeline: Timeline
     durations: Durations | None
+    reload: Reload | None = None
 
 
 def summarise_scheduler(view: EngineView[E], *, counted: int = COUNTED_ATTEMPTS) -> Summary:
@@ -69,6 +73,7 @@ def summarise_scheduler(view: EngineView[E], *, counted: int = COUNTED_ATTEMPTS)
         len(decisions),
         timeline(decisions, now),
         durations(decisions),
+        view.history.reload,
     )
 
 

@@ -11,6 +11,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import escape_text
 from kframework.explain import text as explanation_text
 from kframework.objects import Taint
+from kframework.observe.history import Reload
 from kframework.state.inbox import Deleted, SourceChanged, Upserted
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -155,6 +156,15 @@ async def test_page_shows_that_the_scheduler_does_not_respond(browser: Browser) 
         assert (await tab.text("#state")).startswith("no answer since ")
         assert await names(tab, "#pods") != []
         tab.complaints.clear()  # that nobody answers is what was tried
+
+
+async def test_page_says_what_came_of_the_last_reload(browser: Browser) -> None:
+    made = scene()
+    made.history.reload = Reload(made.engine.clock.now(), 2, problem="file.yaml:3: there is no plugin")
+    async with served(made) as url, browser.open(url) as tab:
+        await shown(tab)
+        text = "the configuration file was refused, configuration 2 goes on. file.yaml:3: there is no plugin"
+        assert (await tab.text("#reload.error")).endswith(text)
 
 
 async def test_pod_detail_shows_its_explanation(browser: Browser) -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.records import Result
 from kframework.explain.explainer import PodEngineView
+from kframework.observe.history import Reload
 from kframework.observe.web.summary import (
     INTERVALS,
     Durations,
@@ -111,3 +112,10 @@ def test_summary_works_without_attempts() -> None:
 def test_only_the_last_attempts_are_counted() -> None:
     scene = Scene(make_node("a"), *(make_pod(f"pod-{number}") for number in range(5))).settle()
     assert summarise_scheduler(PodEngineView(scene.engine, scene.history), counted=3).counted == 3
+
+
+def test_summary_has_the_last_reload() -> None:
+    scene = Scene()
+    assert summarise_scheduler(PodEngineView(scene.engine, scene.history)).reload is None
+    scene.history.reload = Reload(VIRTUAL_EPOCH, 2, problem="file.yaml:3: no")
+    assert summarise_scheduler(PodEngineView(scene.engine, scene.history)).reload == scene.history.reload

@@ -19,7 +19,19 @@ function showSummary(summary) {
     ([name]) => h("div", {}, h("dt", {}, name), h("dd")),
     (figure, [, value]) => write(figure.lastChild, value),
   );
+  showReload(summary.reload);
   showTimeline(summary);
+}
+
+// What became of the last change of the configuration file.
+function showReload(reload) {
+  const note = byId("reload");
+  note.hidden = !reload;
+  if (!reload) return;
+  const { at, number, changes, problem } = reload;
+  const refused = `${moment(at)}: the configuration file was refused, configuration ${number} goes on. ${problem}`;
+  write(note, problem ? refused : `Configuration ${number} since ${moment(at)}: ${changes}`);
+  note.classList.toggle("error", Boolean(problem));
 }
 
 // Only for an engine that times its attempts.

@@ -8,7 +8,8 @@ import pytest
 
 import kframework
 from kframework.objects import Node
-from kframework.observe.metrics.metrics import HealthMetrics, build_info, enabled_features
+from kframework.observe.history import Reload
+from kframework.observe.metrics.metrics import HealthMetrics, ReloadMetrics, build_info, enabled_features
 from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from kframework.values.feature_gates import RELEASES, FeatureGates
@@ -116,3 +117,16 @@ def test_informer_metrics_show_the_last_applied_version_and_what_waits() -> None
     assert rig.values("informer_queued_items")[node] == 0
     rig.scheduler.engine.inbox.offer(Upserted(make_node("late")))
     assert rig.values("informer_queued_items")[node] == 1
+
+
+def test_reloads_are_counted_and_the_last_one_is_kept() -> None:
+    metrics = ReloadMetrics()
+    for reload in (Reload(10.0, 2, "changed a"), Reload(20.0, 2, problem="no"), Reload(30.0, 2, problem="no")):
+        metrics.count_reload(reload)
+    lines = "".join(line for series in metrics.series for line in series.lines()).splitlines()
+    assert sorted(lines) == [
+        "kframework_configuration_last_reload_success_timestamp_seconds 10.0",
+        "kframework_configuration_last_reload_successful 0",
+        'kframework_configuration_reloads_total{result="refused"} 2',
+        'kframework_configuration_reloads_total{result="taken"} 1',
+    ]
