@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
 
 if TYPE_CHECKING:
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from kframework.state.inbox import Message
 
 T = TypeVar("T", bound="ApiObject")
+
+#: Selects every object.
+NO_LABELS: Mapping[str, str] = MappingProxyType({})
 
 
 @runtime_checkable
@@ -79,8 +83,8 @@ class Cluster(Protocol):
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """Read one object; status 404 if it does not exist."""
 
-    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        """Read all objects of a kind, in one namespace or in all."""
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str] = NO_LABELS) -> list[T]:
+        """Read all objects of a kind that have these labels, in one namespace or in all."""
 
     async def create(self, obj: T) -> T:
         """Create the object and return it as stored; status 409 if it exists, 404 if its namespace does not.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from msgspec.structs import replace
 
 from kframework.client import api_errors, transitions
-from kframework.client.cluster import Cluster
+from kframework.client.cluster import NO_LABELS, Cluster
 from kframework.client.event_record import EventRecord
 from kframework.clock import Clock, rfc3339
 from kframework.objects import ApiObject, Event, Pod, PodCondition
@@ -72,8 +72,8 @@ class DryRunCluster(Cluster):
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._cluster.get(kind, name, namespace)
 
-    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        return await self._cluster.list(kind, namespace)
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str] = NO_LABELS) -> list[T]:
+        return await self._cluster.list(kind, namespace, labels=labels)
 
     async def bind(self, namespace: str, name: str, uid: str, node_name: str) -> None:
         """Show the pod as bound; raises the API's ClusterError."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from kframework.client import api_errors
-from kframework.client.cluster import Cluster
+from kframework.client.cluster import NO_LABELS, Cluster
 from kframework.client.event_record import EventRecord
 from kframework.client.reflector import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, WATCH_IDLE_TIMEOUT, Reflector
 from kframework.client.rest import ANSWER_TIMEOUT, object_path, response_error, send_with_retries
@@ -178,15 +178,22 @@ class KubeCluster(Cluster):
         described = kind_of(kind)
         return _decode_object(await self._request("GET", object_path(described, namespace, name)), described)
 
-    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str] = NO_LABELS) -> list[T]:
         described = kind_of(kind)
+        selector = ",".join(f"{key}={value}" for key, value in labels.items())
+        selection = (("labelSelector", selector),) if selector else ()
+
+        async def read(limit: int) -> list[T]:
+            pages = list_pages(self._transport, described, limit, namespace=namespace, selection=selection)
+            return await _read_all(pages, described)
+
         try:
-            return await _read_all(list_pages(self._transport, described, self._page, namespace=namespace), described)
+            return await read(self._page)
         except ClusterError as error:
             if error.status != 410:
                 raise
             # The first page's version expired before the last page was read: read everything in one page.
-            return await _read_all(list_pages(self._transport, described, 0, namespace=namespace), described)
+            return await read(0)
 
     async def create(self, obj: T) -> T:
         kind = kind_of(obj)

@@ -28,15 +28,14 @@ _log = logging.getLogger(__name__)
 class EventHandlers:
     """Handlers of cluster events.
 
-    `pending` holds the latest version of this scheduler's unassigned pods, by uid, and `foreign` that of the unassigned
-    pods of other schedulers, which another configuration may make this one's.
+    `foreign` holds the unassigned pods of other schedulers, which another configuration may make this one's, by uid.
     """
 
     def __init__(self, cluster: ClusterState, queue: SchedulingQueue, profiles: Profiles) -> None:
         self.cluster = cluster
         self.queue = queue
         self.profiles = profiles
-        self.pending: dict[str, PendingPod] = {}
+        self.pending: dict[str, PendingPod] = cluster.pending
         self.foreign: dict[str, Pod] = {}
         #: Whether a pod that is gated when it is added keeps its nomination (1.37) or not (1.36).
         self._gated_pods_are_nominated: bool = not cluster.feature_gates.is_1_36
@@ -44,8 +43,11 @@ class EventHandlers:
         self._listed = False
 
     def mark_synced(self) -> None:
-        """Mark the initial lists as complete and run PreEnqueue again for gated pods."""
+        """Mark the initial lists as complete, sort the queue by what they say, and run PreEnqueue for gated pods."""
         self._listed = True
+        if self.profiles.sort_by_objects:
+            for pending in self.pending.values():
+                self.queue.update(pending)
         for pod in self.queue.recheck_gates():
             self._take_nomination(pod)
 
@@ -69,7 +71,8 @@ class EventHandlers:
         """Leave a pod that waits here to other schedulers."""
         self.queue.delete(uid)
         self.cluster.nominator.remove(uid)
-        self.foreign[uid] = self.pending.pop(uid).object
+        self.foreign[uid] = self.pending[uid].object
+        self._forget_pending(uid)
 
     def upsert(self, obj: ApiObject) -> None:
         if isinstance(obj, Pod):
@@ -128,7 +131,7 @@ class EventHandlers:
         ):
             self._upsert_assigned_pod(pod)
             return
-        del self.pending[uid]
+        self._forget_pending(uid)
         _log_event("Add event for scheduled pod", pod)
         self.cluster.nominator.remove(uid)
         if self.queue.has_waiting_pods:
@@ -142,7 +145,7 @@ class EventHandlers:
         confirmed = uid not in self.cluster.pods or uid in self.cluster.assumed
         old = self.cluster.put_pod(pod)
         new = self.cluster.pods[uid]
-        pending = self.pending.pop(uid, None)
+        pending = self._forget_pending(uid)
         if confirmed:
             _log_event("Add event for scheduled pod", pod)
             # Bound by this scheduler or another: it no longer waits.
@@ -183,6 +186,7 @@ class EventHandlers:
             return
         new = PendingPod(pod, self.cluster.interner, old)
         self.pending[uid] = new
+        self.cluster.report_pending(old, new)
         if uid in self.cluster.assumed:
             if new.terminating and (old is None or not old.terminating):
                 self._remove_assumed_pod(uid)
@@ -190,10 +194,24 @@ class EventHandlers:
             _log_event("Add event for unscheduled pod", pod)
             self.queue.add(new)
             self._take_nomination(new)
-            if self.cluster.feature_gates.has_pod_groups:  # the pod may complete a gang
-                self.on_event(ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD, None, new))
+            self._on_waiting_pod(ActionType.ADD, None, new)
         else:
             self._update_pending_pod(old, new)
+
+    def _on_waiting_pod(self, action: ActionType, old: PendingPod | None, new: PendingPod) -> None:
+        """Requeue pods for what happens to another one that waits, if a plugin registered that: it may complete a gang.
+
+        As in kube-scheduler, a registration for all kinds of pods alone does not ask for it.
+        """
+        if self.profiles.follows_waiting_pods(action):
+            self.on_event(ObservedEvent(EventResource.UNSCHEDULED_POD, action, old, new))
+
+    def _forget_pending(self, uid: str) -> PendingPod | None:
+        """Drop a pod from the pending ones and return it; None if it was not there."""
+        pending = self.pending.pop(uid, None)
+        if pending is not None:
+            self.cluster.report_pending(pending, None)
+        return pending
 
     def _take_nomination(self, pod: PendingPod) -> None:
         """Keep room for a new pod on the node to which the API has it nominated."""
@@ -206,6 +224,8 @@ class EventHandlers:
                 self.queue.in_flight.add(event)
         else:
             self.queue.update(new)
+        for event in pod_update_events(old, new):
+            self._on_waiting_pod(event.action, old, new)
         before, after = old.nominated_node_name, new.nominated_node_name
         nominator = self.cluster.nominator
         if before or after or not nominator.nominated_node(new.uid):
@@ -220,7 +240,7 @@ class EventHandlers:
 
     def _delete_pod(self, pod: Pod) -> None:
         uid = pod.metadata.uid
-        pending = self.pending.pop(uid, None)
+        pending = self._forget_pending(uid)
         self.foreign.pop(uid, None)
         if uid in self.cluster.groups.group_of:
             self.cluster.groups.remove(uid)

@@ -129,7 +129,14 @@ class PluginHandle(Handle):
         self._subscriptions.clear()
 
     def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
-        self._engine.cluster.on_pod_change(callback)
+        cluster = self._engine.cluster
+        cluster.on_pod_change(callback)
+        self._subscriptions.append(partial(cluster.stop_calling, callback))
+
+    def on_pending_change(self, callback: Callable[[PendingPod | None, PendingPod | None], None]) -> None:
+        cluster = self._engine.cluster
+        cluster.on_pending_change(callback)
+        self._subscriptions.append(partial(cluster.stop_calling, callback))
 
     def statement(self) -> Statement:
         return self._engine.cluster.statement()

@@ -172,7 +172,7 @@ class PodEngine(PodOutcomes):
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
-        return self.handlers.pending
+        return self.cluster.pending
 
     @property
     def preemption(self) -> Evaluator:

@@ -73,6 +73,12 @@ class Api(Protocol):
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         """Read one object; status 404 if there is none."""
 
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str]) -> Sequence[T]:
+        """Read the objects of a kind that have these labels, in one namespace or in all; pods that have ended as well.
+
+        Objects of a kind in `watches` that have not ended are at hand without a call.
+        """
+
     async def create(self, obj: T) -> T:
         """Create the object and return it as stored; status 409 if it exists."""
 
@@ -276,6 +282,12 @@ class Handle(Protocol):
 
         A pod is a PendingPod while it is only assumed, maybe in a what-if. Statements that add or remove pods are not
         reported.
+        """
+
+    def on_pending_change(self, callback: Callable[[PendingPod | None, PendingPod | None], None]) -> None:
+        """Call back with (old, new) whenever one of `pending` changes; None means absent.
+
+        A pod stays pending until its binding is confirmed, so while it is assumed it is in `pods`, too.
         """
 
     def statement(self) -> Statement:

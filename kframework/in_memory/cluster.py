@@ -10,7 +10,7 @@ import msgspec
 from msgspec import structs
 
 from kframework.client import api_errors, transitions
-from kframework.client.cluster import Cluster
+from kframework.client.cluster import NO_LABELS, Cluster
 from kframework.client.event_record import EventRecord, RunEvents
 from kframework.clock import Clock
 from kframework.errors import ClusterError
@@ -166,8 +166,12 @@ class MemoryCluster(MemoryStore, Cluster):
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
 
-    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        return await self._call("list", kind, namespace, "", lambda: self.objects(kind, namespace))
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str] = NO_LABELS) -> list[T]:
+        def read() -> list[T]:
+            found = self.objects(kind, namespace)
+            return [each for each in found if labels.items() <= each.metadata.labels.items()] if labels else found
+
+        return await self._call("list", kind, namespace, "", read)
 
     async def create(self, obj: T) -> T:
         metadata = obj.metadata

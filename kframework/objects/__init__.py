@@ -131,6 +131,11 @@ if TYPE_CHECKING:  # isort: off
         value as value,
     )
     from kframework.objects.requests import on_node_requests as on_node_requests
+    from kframework.objects.sigs_pod_groups import (
+        SigsPodGroup as SigsPodGroup,
+        SigsPodGroupSpec as SigsPodGroupSpec,
+        SigsPodGroupStatus as SigsPodGroupStatus,
+    )
     from kframework.objects.resource_claims import (
         AllocatedDeviceStatus as AllocatedDeviceStatus,
         AllocationResult as AllocationResult,

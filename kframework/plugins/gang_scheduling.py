@@ -85,6 +85,8 @@ class GangScheduling(Plugin):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
+        if not self.handle.feature_gates.has_pod_groups:
+            return []
         events = [
             ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD, self._after_pod),
             ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD, self._after_pod),

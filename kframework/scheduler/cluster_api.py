@@ -8,7 +8,7 @@ API binds a pod once, whichever of the requests comes first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import TypeVar
 
 from kframework.client.cluster import Cluster
@@ -111,6 +111,9 @@ class ClusterApi(Api):
 
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._cluster.get(kind, name, namespace)
+
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str]) -> Sequence[T]:
+        return await self._cluster.list(kind, namespace, labels=labels)
 
     async def create(self, obj: T) -> T:
         self._outbox.fence.check()

@@ -44,6 +44,8 @@ class ClusterState:
         self.interner: TemplateInterner = TemplateInterner(sum_of_maxima if feature_gates.is_1_36 else max_of_totals)
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
+        #: The latest version of this scheduler's pods that are not bound, by uid.
+        self.pending: dict[str, PendingPod] = {}
         #: The uids of pods that are assumed and not yet confirmed.
         self.assumed: set[str] = set()
         self.nominator: Nominator = Nominator()
@@ -56,6 +58,7 @@ class ClusterState:
         self._followed: set[type[object]] = set()
         self._orphans: dict[str, dict[str, PodInfo]] = {}
         self._pod_callbacks: list[Callable[[PodInfo | None, PodInfo | None], None]] = []
+        self._pending_callbacks: list[Callable[[PendingPod | None, PendingPod | None], None]] = []
         if feature_gates.has_pod_groups:
             self.objects(PodGroup).on_change(self.groups.trees.apply)
         if feature_gates.has_group_trees:
@@ -111,6 +114,22 @@ class ClusterState:
     def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
         """Call back with (old, new) whenever one of `pods` changes; None means absent."""
         self._pod_callbacks.append(callback)
+
+    def on_pending_change(self, callback: Callable[[PendingPod | None, PendingPod | None], None]) -> None:
+        """Call back with (old, new) whenever one of this scheduler's pending pods changes; None means absent."""
+        self._pending_callbacks.append(callback)
+
+    def stop_calling(self, callback: Callable[..., None]) -> None:
+        """Undo one `on_pod_change` or `on_pending_change` of this callback."""
+        for callbacks in (self._pod_callbacks, self._pending_callbacks):
+            if callback in callbacks:
+                callbacks.remove(callback)
+                return
+
+    def report_pending(self, old: PendingPod | None, new: PendingPod | None) -> None:
+        """Report that a pending pod has changed, to those that follow them."""
+        for callback in self._pending_callbacks:
+            callback(old, new)
 
     def _store_pod(self, old: PodInfo | None, new: PodInfo) -> None:
         self.pods[new.uid] = new

@@ -282,6 +282,12 @@ async def test_list_reads_all_pages() -> None:
     assert [request.path for request in transport.requests] == ["/api/v1/namespaces/shop/pods"] * 2
 
 
+async def test_list_may_select_by_labels_page_by_page() -> None:
+    transport = Scripted(listed(5, some("a", 1), following="t1"), listed(5, some("b", 2)))
+    await cluster(transport, page=1).list(Pod, "shop", labels={"app": "web", "tier": "front"})
+    assert [dict(request.query)["labelSelector"] for request in transport.requests] == ["app=web,tier=front"] * 2
+
+
 async def test_list_is_read_in_one_page_when_its_version_expires() -> None:
     transport = Scripted(listed(5, some("a", 1), following="t1"), refused(410), listed(9, some("b", 2), some("c", 7)))
     found = await cluster(transport, page=1).list(Pod)

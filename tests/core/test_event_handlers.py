@@ -14,7 +14,7 @@ from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
-from kframework.framework.plugin import Plugin, hookimpl
+from kframework.framework.plugin import Plugin, Watch, hookimpl
 from kframework.objects import (
     ApiObject,
     ContainerStatus,
@@ -28,9 +28,9 @@ from kframework.objects import (
     StorageClass,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.testing import make_node, make_pod
+from kframework.testing import Scenario, make_node, make_pod
 from kframework.values.feature_gates import LATEST_MINOR, MINORS, FeatureGates
 from kframework.values.status import Status, unschedulable
 from tests.extension_points.scripted import plugin, profile
@@ -124,6 +124,26 @@ def test_no_event_requeues_a_pod_before_the_initial_lists_are_complete(monkeypat
     assert (Gatekeeper.asked, stage.queue.count_by_queue()["active"]) == (2, 1)
 
 
+class ByRank(Plugin):
+    """Sort pods by their namespaces, which the initial lists bring after the pods."""
+
+    name = "ByRank"
+    watches = (Watch(Namespace),)
+
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> str:
+        namespace = self.handle.objects(Namespace).get(queued.pod.namespace)
+        return "" if namespace is None else namespace.metadata.labels.get("rank", "")
+
+
+def test_pods_of_the_initial_lists_are_sorted_by_all_that_these_bring() -> None:
+    pods = [make_pod("a", namespace="second"), make_pod("b", namespace="first")]
+    ranks = {"second": "2", "first": "1"}
+    namespaces = [Namespace(metadata=ObjectMeta(name=name, labels={"rank": rank})) for name, rank in ranks.items()]
+    result = Scenario(nodes=[NODE], pods=pods, objects=namespaces, plugins=[ByRank]).run()
+    assert [decision.pod for decision in result.decisions] == ["first/b", "second/a"]
+
+
 Deleted = tuple[str, ApiObject]
 
 #: The first is for pods that a nomination kept off a node, the second for plugins that look at nominations themselves.
@@ -178,6 +198,33 @@ def test_object_changes_emit_events(history: list[ApiObject | Deleted], told: li
             stage.handlers.delete(step[1])
         else:
             stage.handlers.upsert(step)
+    assert stage.queue.told == told
+
+
+#: Asks for what happens to other pods that wait.
+FOLLOWING = plugin(
+    "Following",
+    filter=None,
+    events=[ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD | ActionType.UPDATE)],
+)
+
+
+@pytest.mark.parametrize(
+    ("history", "told"),
+    [
+        ([POD], ["UnscheduledPodAdd"]),
+        ([POD, moved(POD, labels={"x": "y"})], ["UnscheduledPodUpdatePodLabel"]),
+        ([POD, nominated(POD, "a")], []),
+    ],
+    ids=["new", "changed", "status of a scheduler"],
+)
+def test_changes_of_waiting_pods_are_events_if_a_plugin_registers_them_by_name(
+    history: list[Pod], told: list[str]
+) -> None:
+    stage = Stage(FOLLOWING)
+    for step in history:
+        stage.queue.told.clear()
+        stage.handlers.upsert(step)
     assert stage.queue.told == told
 
 

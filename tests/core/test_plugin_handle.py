@@ -150,6 +150,23 @@ def test_pending_pods_are_available_by_uid() -> None:
     assert sorted(pod.name for pod in held(rejecting).pending.values()) == ["x", "y"]
 
 
+def test_changes_of_pods_call_back_from_pending_to_gone() -> None:
+    told: list[str] = []
+
+    def show(table: str, old: PodInfo | None, new: PodInfo | None) -> None:
+        shown = ("-" if each is None else each.node_name or "?" for each in (old, new))
+        told.append(f"{table} {'>'.join(shown)}")
+
+    class Following(plugin("F", filter=None)):  # type: ignore[misc]  # made at run time
+        async def start(self) -> None:
+            self.handle.on_pod_change(lambda old, new: show("pods", old, new))
+            self.handle.on_pending_change(lambda old, new: show("pending", old, new))
+
+    scenario(Following, nodes=("a",)).at(9.0, delete(make_pod())).run(until=99)
+    # Assumed, confirmed and no longer pending, running, deleted.
+    assert list(dict.fromkeys(told)) == ["pending ->?", "pods ->a", "pods a>a", "pending a>-", "pods a>-"]
+
+
 def test_nominated_pods_are_listed_by_node() -> None:
     def nominate_and_look(handle: Handle, pod: PendingPod) -> list[list[str]]:
         less, more = (
@@ -171,6 +188,8 @@ def test_handle_api_calls_the_cluster() -> None:
         await api.patch(Pod, pod.name, {"metadata": {"annotations": {"done": "yes"}}}, pod.namespace)
         created = await api.create(make_pod("helper", scheduler_name="another"))
         assert await api.get(Pod, "helper", "default") == created
+        listed = await api.list(Pod, "default", labels={})
+        assert [each.metadata.name for each in listed] == ["pod", "helper"]
         await api.delete(Pod, "helper", "default")
         try:
             await api.get(Pod, "helper", "default")

@@ -105,6 +105,14 @@ async def test_created_object_can_be_read() -> None:
     assert await memory.list(Pod, "elsewhere") == []
 
 
+async def test_list_may_select_by_labels() -> None:
+    memory = cluster()
+    for name, labels in (("a", {"app": "web"}), ("b", {"app": "web", "tier": "front"}), ("c", {})):
+        await memory.create(replace(pod(name), metadata=ObjectMeta(name=name, namespace="default", labels=labels)))
+    assert [each.metadata.name for each in await memory.list(Pod, labels={"app": "web"})] == ["a", "b"]
+    assert [each.metadata.name for each in await memory.list(Pod, labels={"app": "web", "tier": "front"})] == ["b"]
+
+
 class Runs(Container, frozen=True, kw_only=True):
     """A container with fields that a scheduler does not read."""
 

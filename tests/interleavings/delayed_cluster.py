@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Generic, TypeVar
 
-from kframework.client.cluster import Cluster
+from kframework.client.cluster import NO_LABELS, Cluster
 from kframework.client.event_record import EventRecord
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
@@ -104,8 +104,8 @@ class DelayedCluster(Cluster):
     async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
         return await self._call("get", name, self._store.get(kind, name, namespace))
 
-    async def list(self, kind: type[T], namespace: str = "") -> list[T]:
-        return await self._call("list", kind.__name__, self._store.list(kind, namespace))
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str] = NO_LABELS) -> list[T]:
+        return await self._call("list", kind.__name__, self._store.list(kind, namespace, labels=labels))
 
     async def create(self, obj: T) -> T:
         return await self._call("create", obj.metadata.name, self._store.create(obj))

@@ -108,6 +108,12 @@ class Profiles(dict[str, Profile]):
             return (1, queued.timestamp)
         return (0, key)
 
+    @property
+    def sort_by_objects(self) -> bool:
+        """Whether the keys of pods may depend on objects that arrive after them."""
+        plugin = self._first_profile.plugins[self._first_profile.points["queue_sort"][0]]
+        return bool(plugin.watches)
+
     def on_incomparable_keys(self, error: BaseException) -> None:
         """Report that `queue_sort` failed or returned keys that cannot be compared with each other."""
         self._first_profile.fault_status(self._first_profile.points["queue_sort"][0], "queue_sort", error)
@@ -153,6 +159,11 @@ class Profiles(dict[str, Profile]):
                 }
             )
         return registrations
+
+    def follows_waiting_pods(self, action: ActionType) -> bool:
+        """Return whether a plugin registered this change of waiting pods by their own name, `UNSCHEDULED_POD`."""
+        registrations = self._registrations(ObservedEvent(EventResource.UNSCHEDULED_POD, action))
+        return registrations.for_waiting_pods
 
     def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Run the hints that this plugin of the pod's profile registered for the event; one Queue is enough.
@@ -201,6 +212,10 @@ class _Registrations:
         self.for_some_pods: Mapping[PluginKey, tuple[ClusterEvent, ...]] = {
             plugin: events for plugin, events in by_plugin.items() if plugin not in self.for_any_pod
         }
+        #: Whether one of them names pods that wait, rather than pods of any kind.
+        self.for_waiting_pods: bool = any(
+            each.resource == EventResource.UNSCHEDULED_POD for events in by_plugin.values() for each in events
+        )
 
 
 def _run_hint(profile: Profile, plugin: str, hint: Hint, event: ObservedEvent, pod: PendingPod) -> bool:

@@ -15,6 +15,9 @@ from kframework.objects import (
     kind,
 )
 from kframework.objects import ConfigMap as ConfigMap
+from kframework.objects import SigsPodGroup as SigsPodGroup
+from kframework.objects import SigsPodGroupSpec as SigsPodGroupSpec
+from kframework.objects import SigsPodGroupStatus as SigsPodGroupStatus
 from kframework_batch.pod_templates import PodTemplateSpec
 
 
@@ -320,24 +323,6 @@ class Command(ApiObject, frozen=True, kw_only=True):
 # -- pod groups of others ------------------------------------------------------------------------------------------
 
 
-class SigsPodGroupSpec(ApiStruct, frozen=True, kw_only=True):
-    """The gang of the coscheduling plugin of kubernetes-sigs."""
-
-    min_member: int = 0
-    min_resources: ResourceList | None = None
-    schedule_timeout_seconds: int | None = None
-
-
-class SigsPodGroupStatus(ApiStruct, frozen=True, kw_only=True):
-    """The status of such a group."""
-
-    phase: str = ""
-    scheduled: int = 0
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-
-
 class ObjectCondition(ApiStruct, frozen=True, kw_only=True):
     """A condition as metav1 has it."""
 
@@ -387,27 +372,6 @@ class KubePodGroupStatus(ApiStruct, frozen=True, kw_only=True):
     """The status with the condition PodGroupScheduled."""
 
     conditions: tuple[ObjectCondition, ...] = ()
-
-
-@kind(
-    "scheduling.x-k8s.io/v1alpha1",
-    "podgroups",
-    name="PodGroup",
-    short_names=("pg", "pgs"),
-    columns=(
-        PrinterColumn(name="Phase", json_path=".status.phase"),
-        _count("MinMember", ".spec.minMember"),
-        _count("Running", ".status.running"),
-        _count("Succeeded", ".status.succeeded"),
-        _count("Failed", ".status.failed"),
-        PrinterColumn(name="Age", type="date", json_path=".metadata.creationTimestamp"),
-    ),
-)
-class SigsPodGroup(ApiObject, frozen=True, kw_only=True):
-    """The pod group of kubernetes-sigs."""
-
-    spec: SigsPodGroupSpec = SigsPodGroupSpec()
-    status: SigsPodGroupStatus = SigsPodGroupStatus()
 
 
 @kind("scheduling.k8s.io/v1alpha2", "podgroups", name="PodGroup")

@@ -352,6 +352,9 @@ class _Api:
             raise ClusterError(f"{name} not found", status=404)
         return found
 
+    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str]) -> Sequence[T]:
+        raise AssertionError(kind)
+
     async def create(self, obj: T) -> T:
         assert isinstance(obj, Event)
         self._stage.events.append((obj.reason, obj.note))
