@@ -122,8 +122,8 @@ class MemoryCluster(MemoryStore, Cluster):
 
     @property
     def can_bind_runs(self) -> bool:
-        """Whether no call can have a fault: after a failed one, the next pods would get other nodes."""
-        return not self.faults
+        """Whether no call can fail: after a failed one, the next pods would get other nodes."""
+        return not self.faults and self.admit_binding is None
 
     def bind_run(self, run: Run) -> dict[int, ClusterError]:
         """Bind the pods of a run at once; return the errors by position."""

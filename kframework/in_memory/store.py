@@ -96,6 +96,8 @@ class MemoryStore:
         self.feature_gates: FeatureGates = feature_gates
         #: The certificate (PEM) by which clients know its API server; empty where that serves without TLS.
         self.certificate_authority: str = ""
+        #: Checks a binding of a pod to a node beyond what API servers check; it raises the ClusterError.
+        self.admit_binding: Callable[[Pod, str], None] | None = None
         self._clock = clock
         #: The resource version of the last write.
         self.version: int = version
@@ -317,6 +319,8 @@ class MemoryStore:
     def assign(self, namespace: str, name: str, uid: str, node_name: str) -> Pod:
         """Bind a pod to a node; ClusterError 404, or 409 if it is another, bound, gated or being deleted."""
         pod = self.read(Pod, name, namespace, uid=uid)
+        if self.admit_binding is not None:
+            self.admit_binding(pod, node_name)
         node = self.find(Node, node_name)
         return self.write(transitions.bind_pod(pod, node_name, node, self.timestamp()))
 
