@@ -6,6 +6,7 @@ import signal
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
@@ -28,15 +29,17 @@ from kframework.cli.options import (
     Verbosity,
     VersionOptions,
     expand_options,
+    parse_positive_duration,
     read_source_file,
     refuse_overwriting,
     refuse_reading_stdin_twice,
 )
 from kframework.cli.outcomes import print_moved, print_outcomes, progress, report_blocked, report_notices, summarise
 from kframework.cli.printing import progress_bar
-from kframework.cli.recording import RecordOptions, recording, with_read_only
+from kframework.cli.recording import RecordOptions, recording
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
 from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.capacity.drain import Drainer
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from kframework.objects.label_selectors import Selector
     from kframework.scheduler.scheduler import EngineFactory
     from kframework.simulation.records import PodOutcome
+    from kframework.simulation.replicas import Replicas
     from kframework.simulation.simulation import Simulation
 
 #: The approximate number of attempts with timed plugins for a report.
@@ -90,6 +94,59 @@ class DrainOptions:
             raise typer.BadParameter(str(error), param_hint="'--evict'") from error
 
 
+class ShardOption(StrEnum):
+    """What is divided among replicas of the scheduler."""
+
+    NODES = "nodes"
+    PODS = "pods"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicaOptions:
+    """The replicas of the scheduler, and what they cost in virtual time."""
+
+    replicas: Annotated[
+        int,
+        typer.Option(metavar="N", min=1, help="Run this many schedulers, each with a shard of the nodes or the pods."),
+    ] = 1
+    shard: Annotated[
+        ShardOption,
+        typer.Option(
+            help="Divide the nodes, and hand pods on that do not fit; or divide the pods, and let bindings conflict."
+        ),
+    ] = ShardOption.PODS
+    decision_time: Annotated[
+        float | None,
+        typer.Option(
+            metavar="TIME",
+            parser=parse_positive_duration,
+            help="The virtual time of an attempt (1ms); without it, none.",
+        ),
+    ] = None
+    watch_delay: Annotated[
+        float | None,
+        typer.Option(
+            metavar="TIME",
+            parser=parse_positive_duration,
+            help="The virtual time until a scheduler hears of a change (50ms); without it, none.",
+        ),
+    ] = None
+
+    def create(self, **others: object) -> Replicas | None:
+        """Return the replicas, None for a plain scheduler; typer.BadParameter with one of the `others` that are set."""
+        if self.replicas == 1 and not self.decision_time and not self.watch_delay:
+            return None
+        for name, value in others.items():
+            if value:
+                hint = f"'--{name}'"
+                raise typer.BadParameter("is for one scheduler: remove it, or the options of replicas", param_hint=hint)
+        from kframework.simulation.replicas import NodeShards, PodShards, Replicas
+
+        shards = NodeShards if self.shard == ShardOption.NODES else PodShards
+        decision_time, watch_delay = self.decision_time or 0.0, self.watch_delay or 0.0
+        return Replicas(self.replicas, shards, decision_time=decision_time, watch_delay=watch_delay)
+
+
 @expand_options
 def command(
     context: typer.Context,
@@ -106,6 +163,7 @@ def command(
     version: VersionOptions,
     source: SourceOption,
     drain_options: DrainOptions,
+    replica_options: ReplicaOptions,
     fail_on_pending: Annotated[
         bool, typer.Option("--fail-on-pending", help="Exit with 1 if a pod has no node in the end.")
     ] = False,
@@ -131,6 +189,7 @@ def command(
     that you wrote; everything happens in memory.
     """
     from kframework.observe.journal import Journal
+    from kframework.scheduler.read_only import with_read_only_objects
     from kframework.simulation.controllers import STANDARD_CONTROLLERS
     from kframework.simulation.simulation import Simulation
 
@@ -141,6 +200,9 @@ def command(
     read = [*filenames, *filter(None, (config, devices)), *(each.partition("=")[2] for each in source)]
     refuse_overwriting(read, report=report, trace=None if trace == CONSOLE else trace, record=record_options.record)
     drainer = drain_options.create()
+    replicas = replica_options.create(
+        drain=drain_options.drain, evict=drain_options.evict, record=record_options.record, report=report, source=source
+    )
     if watch:
         _watch([each for each in context.obj if each != "--watch"], read, plugin, output, pdb)
     plugins = named_plugins(plugin)
@@ -160,21 +222,24 @@ def command(
         # Opened first, so that no simulation runs whose report cannot be written.
         page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
         recorded = closing.enter_context(recording(record_options))
+        engines = [recorded.engine] if replicas is None else replicas.engines
         if dev:
-            recorded = with_read_only(recorded)
+            engines = list(map(with_read_only_objects, engines))
         if pdb:
-            recorded = recorded._replace(engine=_with_debugger(recorded.engine))
+            engines = list(map(_with_debugger, engines))
         simulation = closing.enter_context(
             Simulation(
                 objects,
                 configuration,
                 plugins=plugins,
                 observers=[*observers, *recorded.observers],
-                engine=recorded.engine,
+                engine=engines[0],
+                replicas=engines[1:],
                 controllers=[
                     *STANDARD_CONTROLLERS,
                     *(each.create_controller for each in sources),
                     *(() if drainer is None else drainer.controllers),
+                    *(() if replicas is None else (replicas.create_controller,)),
                 ],
                 workload_controllers=controllers.split(","),
                 on_progress=closing.enter_context(progress(alone=is_alone)),
@@ -209,6 +274,8 @@ def command(
         print_outcomes(result, output)
     if drainer is not None:
         report_blocked(drainer.blocked)
+    if replicas is not None and (conflicts := replicas.describe_conflicts()):
+        notify_user("notice", conflicts)
     summarise(result)
     is_pending = any(outcome.node is None for outcome in result.outcomes)
     raise typer.Exit(code or int(fail_on_pending and is_pending))

@@ -10,6 +10,7 @@ import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import chain
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 import anyio
@@ -46,7 +47,7 @@ REAL = TimeMode(asyncio.new_event_loop, LOOP_SLICE)
 
 
 class SimulationRun(Generic[E]):
-    """Runs a scheduler and its controllers.
+    """Runs the schedulers and the controllers of a cluster.
 
     Attributes:
         is_over: whether nothing changed any more when the loop last stopped.
@@ -55,11 +56,15 @@ class SimulationRun(Generic[E]):
     """
 
     def __init__(
-        self, runner: asyncio.Runner, scheduler: Scheduler[E], controllers: Sequence[Controller], records: Records
+        self,
+        runner: asyncio.Runner,
+        schedulers: Sequence[Scheduler[E]],
+        controllers: Sequence[Controller],
+        records: Records,
     ) -> None:
         self._runner = runner
         self._loop = runner.get_loop()
-        self._scheduler = scheduler
+        self._schedulers = schedulers
         self._controllers = controllers
         #: Controllers that have more to do although nothing changes: pods that will end, actions that are due later.
         self._timed = [each for each in controllers if isinstance(each, Kubelet | Script)]
@@ -70,7 +75,8 @@ class SimulationRun(Generic[E]):
         self.retrying: tuple[str, ...] = ()
         self.stuck: dict[str, str] = {}
         self._livelock: LivelockError | None = None
-        scheduler.on_idle = self._end_if_idle
+        for scheduler in schedulers:
+            scheduler.on_idle = self._end_if_idle
         records.on_livelock = self._break_off
         self._tasks: TaskGroup | None = None
         #: The number of controllers that have not read the cluster yet, and seem idle.
@@ -116,13 +122,18 @@ class SimulationRun(Generic[E]):
             decisions.append(decision)
             self._loop.stop()
 
-        self._records.on_attempt, self._scheduler.is_stepping = stop, True
+        self._records.on_attempt = stop
+        self._set_stepping(True)
         try:
             self.run_to_end()
         finally:
-            self._scheduler.is_stepping = False
+            self._set_stepping(False)
             self._records.on_attempt = lambda decision: None
         return decisions[0] if decisions else None
+
+    def _set_stepping(self, is_stepping: bool) -> None:
+        for scheduler in self._schedulers:
+            scheduler.is_stepping = is_stepping
 
     def close(self) -> None:
         """Stop all that runs, and raise what any of it fails with."""
@@ -159,7 +170,8 @@ class SimulationRun(Generic[E]):
             self._tasks = tasks
             for controller in self._controllers:
                 tasks.start_soon(self._run_controller, controller)
-            tasks.start_soon(self._scheduler.run)
+            for scheduler in self._schedulers:
+                tasks.start_soon(scheduler.run)
 
     def _stop(self, work: asyncio.Task[object]) -> None:
         self._loop.stop()
@@ -167,17 +179,18 @@ class SimulationRun(Generic[E]):
     def _end_if_idle(self) -> None:
         if not self._stops_at_end or self._starting:
             return
-        if self._scheduler.is_idle and all(each.idle for each in self._controllers):
+        if all(each.is_idle for each in self._schedulers) and all(each.idle for each in self._controllers):
             self.retrying, self.stuck = (), {}
             self._end()
 
     async def _end_if_stuck(self) -> None:
-        """End when nothing has moved for an hour, although the scheduler still has something to do."""
-        now = self._scheduler.clock.now
+        """End when nothing has moved for an hour, although a scheduler still has something to do."""
+        now = self._schedulers[0].clock.now
         while True:
             still = now() - self._records.moved_at
             if still >= IDLE_LIMIT and all(each.idle for each in self._timed):
-                self.retrying = self._scheduler.engine.retried_pods()
+                retried = chain.from_iterable(each.engine.retried_pods() for each in self._schedulers)
+                self.retrying = tuple(dict.fromkeys(retried))
                 self.stuck = {pod: where for pod in self.retrying if (where := self._describe_binding(pod))}
                 self._end()
             due = min((each.due for each in self._timed if each.due is not None), default=0.0)
@@ -193,8 +206,9 @@ class SimulationRun(Generic[E]):
 
     def _describe_binding(self, pod: str) -> str:
         """Describe the state of a pod's binding, and the end of its last one; "" if its last attempt led to none."""
-        reserved = (each for each in self._scheduler.engine.cluster.waiting if each.pod.key == pod)
-        where = "".join(each.describe_wait(self._scheduler.clock.now()) for each in reserved)
+        waiting = chain.from_iterable(each.engine.cluster.waiting for each in self._schedulers)
+        now = self._schedulers[0].clock.now()
+        where = "".join(each.describe_wait(now) for each in waiting if each.pod.key == pod)
         last = next((each for each in reversed(self._records.bindings) if each.pod == pod), None)
         tried = next((each.attempt for each in reversed(self._records.decisions) if each.pod == pod), 0)
         ended = last.message if last is not None and (where or last.attempt == tried) else ""

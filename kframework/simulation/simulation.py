@@ -1,4 +1,4 @@
-"""A scheduler on a cluster in memory, under the control of a program: to the end at once, or step by step.
+"""A scheduler, or several, on a cluster in memory, under the control of a program: to the end at once, or step by step.
 
     with Simulation("cluster.yaml", plugins=[FewestPods]) as simulation:
         print(simulation.step())
@@ -69,7 +69,7 @@ K = TypeVar("K", bound=ApiObject)
 
 
 class Simulation(Generic[E]):
-    """A cluster in memory, its controllers, and a scheduler.
+    """A cluster in memory, its controllers, and a scheduler; `replicas` create the engines of more schedulers.
 
     `cluster` is a cluster file, or objects; its nodes have the `devices` that another file describes, too. `config` is
     a KubeSchedulerConfiguration: a file, or the same as a mapping. It can name `plugins` in addition to installed ones;
@@ -92,6 +92,7 @@ class Simulation(Generic[E]):
         seed: int | None = None,
         observers: Iterable[Observer] = (),
         engine: EngineFactory[E] = PodEngine.from_configuration,  # type: ignore[assignment]  # E is PodEngine where none is given
+        replicas: Iterable[EngineFactory[E]] = (),
         registry: Registry | None = None,
         on_progress: Callable[[Progress], None] = lambda progress: None,
         timed_share: float = 0.0,
@@ -126,23 +127,27 @@ class Simulation(Generic[E]):
                 *workloads,
                 *timetable.create_controllers(self.cluster, self.clock),
             )
-            self.scheduler: Scheduler[E] = Scheduler(
-                configuration,
-                self.cluster,
-                self.clock,
-                registry=registry or Registry.with_plugins(*plugin_classes),
-                observers=(self._records, *observers),
-                slice=time.slice,
-                extender=partial(_SimulatedExtender, cluster=self.cluster),
-                engine=engine,
-                timed_share=timed_share,
-            )
+            all_observers = (self._records, *observers)
+            self.schedulers: Sequence[Scheduler[E]] = [
+                Scheduler(
+                    configuration,
+                    self.cluster,
+                    self.clock,
+                    registry=registry or Registry.with_plugins(*plugin_classes),
+                    observers=all_observers,
+                    slice=time.slice,
+                    extender=partial(_SimulatedExtender, cluster=self.cluster),
+                    engine=create,
+                    timed_share=timed_share,
+                )
+                for create in (engine, *replicas)
+            ]
         except BaseException:
             runner.close()
             raise
         #: When it starts: at the newest instant in the objects, in seconds since 1970.
         self.started_at: float = self.clock.now()
-        self._run = SimulationRun(runner, self.scheduler, self.controllers, self._records)
+        self._run = SimulationRun(runner, self.schedulers, self.controllers, self._records)
         self.cluster.subscribe([*_kinds(self.controllers)], self._records.on_change)
         self._close = finalize(self, self._run.close)
 
@@ -207,6 +212,11 @@ class Simulation(Generic[E]):
         """Return the objects of a kind as they are now."""
         return self.cluster.objects(kind)
 
+    @property
+    def scheduler(self) -> Scheduler[E]:
+        """The scheduler, the first one if there are several."""
+        return self.schedulers[0]
+
     # -- results ---------------------------------------------------------------------------------------------------
 
     @property
@@ -240,11 +250,12 @@ class Simulation(Generic[E]):
         return outcomes_table(self._records.outcomes(self._gates()))
 
     def _gates(self) -> dict[str, Gate]:
-        if not isinstance(self.scheduler.engine, PodEngine):
-            return {}
-        queue = self.scheduler.engine.queue
-        names = (name for name in queue.count_by_queue() if name in ("gated", "incomplete"))
-        held = chain.from_iterable(map(queue.pods_in, names))
+        engines = [each.engine for each in self.schedulers]
+        queues = [each.queue for each in engines if isinstance(each, PodEngine)]
+        named = (
+            (queue, name) for queue in queues for name in queue.count_by_queue() if name in ("gated", "incomplete")
+        )
+        held = chain.from_iterable(queue.pods_in(name) for queue, name in named)
         return {queued.pod.uid: Gate(queued.gating_plugin, queued.gate_message) for queued in held}
 
     @property
@@ -271,10 +282,15 @@ class Simulation(Generic[E]):
         namespace, _, name = pod.rpartition("/")
         namespace = namespace or "default"
         whole = self.cluster.find(Pod, name, namespace)
-        pod_info = run_to_end(find_pod(self.scheduler.engine, namespace, name))
+        engine = self.scheduler.engine
+        if whole is not None:  # of several schedulers, the one that has it waiting knows why
+            engine = next(
+                (each.engine for each in self.schedulers if whole.metadata.uid in each.engine.pending), engine
+            )
+        pod_info = run_to_end(find_pod(engine, namespace, name))
         if pod_info is None:
             raise ExplainError(not_found_message(namespace, name, whole, self.scheduler.profiles))
-        return PodExplanation(explain(self.scheduler.engine, self._records.history, pod_info, whole))
+        return PodExplanation(explain(engine, self._records.history, pod_info, whole))
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Create the page with the results and their reasons: self-contained HTML."""

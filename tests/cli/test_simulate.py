@@ -290,6 +290,32 @@ def test_duration_goes_on_for_so_long(run: Command, cluster: Path) -> None:
     assert summary.endswith(" in 1m30s of virtual time")
 
 
+@pytest.mark.parametrize("shard", ["nodes", "pods"])
+def test_replicas_share_the_cluster(run: Command, cluster: Path, shard: str) -> None:
+    options = ("--replicas", "2", "--shard", shard, "--decision-time", "1s", "--watch-delay", "2s")
+    result = run("simulate", "-f", cluster, *options)
+    assert result.code == 0
+    assert result.out.splitlines()[1].split() == "shop web node-a Running 1".split()
+    assert "of 3 pods bound" in result.errors[-1]
+
+
+def test_conflicts_of_replicas_are_counted(run: Command, file: Path) -> None:
+    pods = (PODS.partition("---")[0].replace("web", f"web-{number}").replace('"1"', "4") for number in range(20))
+    file.write_text("---".join((NODES, *pods)))
+    result = run("simulate", "-f", file, "--replicas", "2", "--decision-time", "1ms", "--watch-delay", "1s")
+    expected = (
+        r"notice: conflicts of replicas: \d+ bindings to nodes that others had filled, 0 pods that others had bound"
+    )
+    assert re.search(expected, result.err)
+
+
+@pytest.mark.parametrize("option", ["record", "report", "drain", "evict"])
+def test_options_for_one_scheduler_are_refused_with_replicas(run: Command, cluster: Path, option: str) -> None:
+    result = run("simulate", "-f", cluster, "--replicas", "2", f"--{option}", "name")
+    assert result.code == 2
+    assert f"--{option}" in result.err and "is for one scheduler" in result.err
+
+
 def test_plugin_that_always_fails_is_reported_once(run: Command, cluster: Path, file: Path, install: Install) -> None:
     install("odd_plugins", {"Odd": "Odd"}, ODD)
     file.write_text(WITH_ODD)
