@@ -189,7 +189,7 @@ class Replicas:
         self.decision_time: float = decision_time
         self.watch_delay: float = watch_delay
         self.on_idle: Callable[[], None] = lambda: None
-        self.engines: Sequence[EngineFactory[ReplicaEngine]] = [self._engine_factory(each) for each in range(count)]
+        self.engines: Sequence[EngineFactory[PodEngine]] = [self._engine_factory(each) for each in range(count)]
         self._running: dict[int, ReplicaEngine] = {}
         self._under_way: deque[Delivery] = deque()
         self._admission: BindingAdmission | None = None

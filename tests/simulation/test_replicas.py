@@ -15,7 +15,7 @@ from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Pod
 from kframework.objects.requests import fit_requests
 from kframework.simulation.controllers import STANDARD_CONTROLLERS
-from kframework.simulation.replicas import NodeShards, PodShards, ReplicaEngine, Replicas, Shards
+from kframework.simulation.replicas import NodeShards, PodShards, Replicas, Shards
 from kframework.state.inbox import Upserted
 from kframework.testing import make_node, make_pod
 from tests.support.groups import gang, members, with_gates
@@ -25,7 +25,7 @@ SHARDS = pytest.mark.parametrize("shards", [NodeShards, PodShards])
 
 def simulate(
     objects: Sequence[ApiObject], replicas: Replicas, configuration: Configuration | None = None
-) -> Simulation[ReplicaEngine]:
+) -> Simulation:
     first, *others = replicas.engines
     controllers = [*STANDARD_CONTROLLERS, replicas.create_controller]
     return Simulation(objects, configuration, engine=first, replicas=others, controllers=controllers)
