@@ -156,10 +156,11 @@ class Search:
     def repeat(self, pod: PendingPod, signature: Signature, trace: AttemptTrace) -> ScheduleResult | None:
         """Find a node for the next pod of a run or group; None if the plan's columns do not tell.
 
-        Since the last pod only its node changed. Both share a state, which no plugin writes from Reserve on.
+        Extenders are asked about each pod. Since the last pod only its node changed. Both share a state, which no
+        plugin writes from Reserve on.
         """
         plan = self.plan
-        is_alike = signature is plan.signature and not pod.status.nominated_node_name
+        is_alike = signature is plan.signature and not pod.status.nominated_node_name and self.extenders is None
         if not self.size or not is_alike or not self.is_remembered or not plan.binds_directly:
             return None
         assert plan.cache is not None

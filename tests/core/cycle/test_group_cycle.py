@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import pytest
@@ -20,7 +21,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.config.configuration import Configuration
-from kframework.config.load import parse
+from kframework.config.load import load_configuration, parse
 from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.cycle.suspendable import TURN
 from kframework.in_memory.cluster import Fault
@@ -28,6 +29,7 @@ from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.objects.pod_groups import PodGroupSpec
 from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
+from tests.support.extenders import ExtenderServer, accept_except
 from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, with_gates
 
 #: How the message of a rejected group ends if there is nothing to preempt.
@@ -53,6 +55,16 @@ def test_gang_that_fits_is_bound_as_a_whole() -> None:
     simulation = simulate([*nodes(3), gang("g", 3), *members("g", 3, cpu="3")])
     assert sorted(filter(None, places(simulation).values())) == ["n0", "n1", "n2"]
     assert condition(simulation, "g") == ("True", "Scheduled", "")
+
+
+def test_extenders_are_asked_about_each_pod_of_a_group() -> None:
+    objects = [*nodes(3), gang("g", 3), *members("g", 3, cpu="1")]
+    with ExtenderServer({"filter": accept_except("n2")}) as server:
+        document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        settings = load_configuration(document | {"extenders": [{"urlPrefix": server.url, "filterVerb": "filter"}]})
+        with Simulation(objects, dataclasses.replace(settings, options=GROUPS.options)) as simulation:
+            found = places(simulation.run())
+    assert found == dict.fromkeys(("g-0", "g-1", "g-2"), "n2")
 
 
 def test_gang_that_does_not_fit_gives_all_its_room_back() -> None:
