@@ -18,6 +18,7 @@ import msgspec
 from kframework.capacity.fit_result import DisplacedPod, FitResult, Obstacle, PodPlace
 from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.results import ScheduleResult
+from kframework.core.cycle.rotation import SearchStart
 from kframework.core.cycle.suspendable import run_sync
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profile import Profile
@@ -140,7 +141,7 @@ class _LiveTrial:
         #: That of the current slice.
         self._what_if: Statement
         #: Where the next slice goes on.
-        self._search_start = engine.search_start()
+        self._search_start = SearchStart(engine.rotation, engine.ties)
         #: The first pod without a node, with its assessment, and whether others were placed before it.
         self._stuck: tuple[PendingPod, Assessment, bool] | None = None
         self.pods: list[PodPlace] = []
@@ -232,7 +233,7 @@ class _LiveTrial:
             for placement in self._placed:
                 self._add(placement)
             yield
-            self._search_start = self._engine.search_start()
+            self._search_start = SearchStart(self._engine.rotation, self._engine.ties)
 
     def _add(self, placement: _Placement) -> None:
         if self._cluster.nodes.row(placement.node) is None:

@@ -43,10 +43,12 @@ def command(
     """Simulate configurations on clusters with several seeds.
 
     Prints the mean of each measure for each configuration, with a 95 % confidence interval over seeds; * marks
-    differences to the first configuration that are larger than chance. Writes a row for each run to DIR/runs.csv.
+    differences to the first configuration that are larger than chance. Writes a row for each run to DIR/runs.csv, and a
+    picture to DIR/summary.svg.
     """
     from kframework.objects.text_files import replace_file
     from kframework.simulation.sweep.document import Sweep
+    from kframework.simulation.sweep.picture import draw_summary
     from kframework.simulation.sweep.runs import ResultFolder
     from kframework.simulation.sweep.summary import (
         SUMMARY_HEADERS,
@@ -68,6 +70,8 @@ def command(
     summary = summarise(results)
     replace_file(folder.path / "runs.csv", [format_runs(results).encode()])
     replace_file(folder.path / "summary.csv", [format_summary(summary).encode()])
+    if summary:
+        replace_file(folder.path / "summary.svg", [draw_summary(summary).encode()])
     print_table(SUMMARY_HEADERS, [*summary_rows(summary)])
     for error in errors:
         notify_user("error", str(error))

@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from random import Random
 from typing import Self
 
 from msgspec.structs import replace
@@ -118,7 +119,7 @@ class PodEngine(PodOutcomes):
         self.run_length: int = run_length
         self.extenders: ExtenderClient | None = extenders or None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
-        self._ties = self.seeds.generator("ties")
+        self.ties: Random = self.seeds.generator("ties")
         #: Draws an attempt's sample value, in [0, 1).
         self.draw: Callable[[], float] = self.seeds.generator("sampling").random
         self.preempting: OngoingPreemptions = OngoingPreemptions()
@@ -137,8 +138,9 @@ class PodEngine(PodOutcomes):
         self._isolated = False
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
-        backoff = backoff or Backoff()
-        self.queue: SchedulingQueue = new_queue(cluster, self.profiles, clock.now, backoff, max_unschedulable)
+        self.queue: SchedulingQueue = new_queue(
+            cluster, self.profiles, clock.now, backoff or Backoff(), max_unschedulable
+        )
         self.queue.on_gated = self._report_gated if report_gated_pods else None
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
@@ -373,7 +375,7 @@ class PodEngine(PodOutcomes):
     ) -> Suspendable[tuple[Status, list[GroupOutcome]]]:
         """Find nodes for the pods of a tree of groups, in the `preferred` placement if it is one of the best."""
         cluster, profile = self.cluster, self.profiles[pods[0].pod.scheduler_name]
-        searches = PodSearches(begin, self._sign, self.search, self._ties, self.rotation)
+        searches = PodSearches(begin, self._sign, self.search, self.ties, self.rotation)
         cycle = GroupCycle(cluster, profile, root, pods, searches, trace, preferred)
         members = [*(each.pod for each in pods), *(cluster.pods[uid] for uid in cluster.groups.scheduled(root))]
         problem = mixed_members(root, members, cluster.feature_gates)
@@ -473,13 +475,10 @@ class PodEngine(PodOutcomes):
         if trace.is_timed:
             attempt.timed_profile = plan.profile.timed
             plan = plan.for_profile(attempt.timed_profile)
-        search = Search(self.cluster, plan, pod, self.rotation, self._ties, trace, self.extenders, attempt.scope)
+        search = Search(self.cluster, plan, pod, self.rotation, self.ties, trace, self.extenders, attempt.scope)
         search.state.group = attempt.group_state
         self.current_search = search
         return search
-
-    def search_start(self) -> SearchStart:
-        return SearchStart(self.rotation, self._ties)
 
     def check_outcome(self, search: Search, outcome: Outcome) -> Outcome:
         """Check the outcome of a search against the oracle and log its scores, if either is enabled; return it."""
@@ -493,7 +492,8 @@ class PodEngine(PodOutcomes):
     @contextmanager
     def isolated(self) -> Iterator[None]:
         """Call plugins and search without side effects: messages and effects they request are dropped, draws undone."""
-        before, start = (self.host, self._deferred, self._isolated, self.current_search), self.search_start()
+        before = self.host, self._deferred, self._isolated, self.current_search
+        start = SearchStart(self.rotation, self.ties)
         self.host, self._deferred, self._isolated = Host(), [], True
         try:
             yield
