@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from kframework.config.load import default_configuration, parse
 from tests.cli.conftest import Command, plain_terminal, run
 from tests.deploy.rendered import rendered, the_rendered
 from tests.deploy.test_manifests import CONFIG, DEPLOY, OBJECTS
@@ -23,17 +24,38 @@ def key(each: dict[str, Any]) -> tuple[str, str]:
     return each["kind"], each["metadata"]["name"]
 
 
+def with_components(tmp_path: Path, *names: str) -> tuple[dict[str, Any], ...]:
+    """Render a copy of the manifests with these components switched on."""
+    copy = tmp_path / "deploy"
+    shutil.copytree(DEPLOY, copy)
+    written = yaml.safe_load((copy / "kustomization.yaml").read_text())
+    (copy / "kustomization.yaml").write_text(yaml.safe_dump({**written, "components": list(names)}))
+    return rendered(copy)
+
+
+@pytest.mark.parametrize("components", [(), ("in-place",), ("in-place", "large")], ids="+".join)
 def test_rights_are_those_that_the_command_prints_for_the_configuration_that_is_deployed(
-    run: Command, tmp_path: Path
+    run: Command, tmp_path: Path, components: tuple[str, ...]
 ) -> None:
+    objects = with_components(tmp_path, *components)
+    (account,) = (each["metadata"] for each in objects if each["kind"] == "ServiceAccount")
+    (data,) = (each["data"] for each in objects if each["kind"] == "ConfigMap")
     deployed = tmp_path / "config.yaml"
-    deployed.write_text(the_rendered("ConfigMap")["data"][CONFIG.name])
-    account = the_rendered("ServiceAccount")["metadata"]
+    deployed.write_text(data[CONFIG.name])
     printed = run("rbac", "--config", deployed, "--namespace", account["namespace"], "--name", account["name"]).out
     wanted = list(yaml.safe_load_all(printed))
-    assert {key(each) for each in wanted} == {key(each) for each in rendered() if "Role" in each["kind"]}
+    assert {key(each) for each in wanted} == {key(each) for each in objects if "Role" in each["kind"]}
     for each in wanted:
-        assert each in rendered()
+        assert each in objects
+
+
+def test_in_place_takes_turns_with_kube_scheduler(tmp_path: Path) -> None:
+    (data,) = (each["data"] for each in with_components(tmp_path, "in-place") if each["kind"] == "ConfigMap")
+    kube_schedulers = default_configuration().settings
+    configuration = parse(data[CONFIG.name])
+    for field in ("leader_elect", "resource_name", "resource_namespace"):
+        assert getattr(configuration.settings.leader_election, field) == getattr(kube_schedulers.leader_election, field)
+    assert [profile.scheduler_name for profile in configuration.profiles] == ["default-scheduler"]
 
 
 def test_name_that_gets_a_hash_is_no_other_objects() -> None:
