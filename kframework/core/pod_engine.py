@@ -138,9 +138,8 @@ class PodEngine(PodOutcomes):
         self._isolated = False
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
-        self.queue: SchedulingQueue = new_queue(
-            cluster, self.profiles, clock.now, backoff or Backoff(), max_unschedulable
-        )
+        backoff = backoff or Backoff()
+        self.queue: SchedulingQueue = new_queue(cluster, self.profiles, clock.now, backoff, max_unschedulable)
         self.queue.on_gated = self._report_gated if report_gated_pods else None
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
@@ -352,8 +351,7 @@ class PodEngine(PodOutcomes):
             profile = self.profiles[pods[0].pod.scheduler_name]
             status, outcomes = yield from self.decide_group(root, pods, partial(self._begin_cycle, group=trace), trace)
             self._bind_together(root, profile, outcomes)
-            results = [result for outcome in outcomes for result in outcome.results]
-            for number, (each, result) in enumerate(results, 1):
+            for number, (each, result) in enumerate((pair for outcome in outcomes for pair in outcome.results), 1):
                 self._apply_result(each, result)
                 if number % PODS_PER_TURN == 0:
                     yield TURN
