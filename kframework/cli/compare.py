@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,7 @@ from kframework.cli.options import (
     VersionOptions,
     WideForm,
     expand_options,
+    refuse_overwriting,
 )
 from kframework.cli.printing import print_json, print_lines, print_table
 from kframework.cli.replay_results import print_differences, report_unrepeated, report_versions, summarise_replay
@@ -120,6 +122,10 @@ def command(
         ComparisonForm | None,
         typer.Option("-o", "--output", help="Print more columns, JSON, or Markdown for a pull request."),
     ] = None,
+    report: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Write the comparison to this file, as an HTML page with both clusters."),
+    ] = None,
     fail_over: Annotated[
         MoveLimit | None,
         typer.Option(metavar="LIMIT", parser=parse_limit, help="Exit with 1 if more pods move: 1%, or a number."),
@@ -135,11 +141,13 @@ def command(
     import msgspec
 
     from kframework.observe.recording.reader import RecordingReader
+    from kframework.simulation.comparison.page import comparison_page
 
     if bool(filenames) == (recording is not None):
         raise typer.BadParameter("name cluster files with -f, or a --recording", param_hint="'-f'")
     if [*filenames, config, baseline].count(STDIN) > 1:
         raise typer.BadParameter("stdin can be read only once", param_hint="'-'")
+    refuse_overwriting([*filenames, config, *filter(None, (baseline, recording, simulation.devices))], report=report)
     plugins = named_plugins(plugin)
     if recording is None:
         old, new = (version.override(load_simulation_configuration(each, plugins)) for each in (baseline, config))
@@ -150,11 +158,14 @@ def command(
         recorded = RecordingReader(Path(recording))
         report_versions(recorded)
         if recorded.header.engine:
-            _compare_engine_records(recorded, config, output, baseline=baseline, fail_over=fail_over, plugin=plugin)
+            pods_only = {"baseline": baseline, "fail_over": fail_over, "report": report, "plugin": plugin}
+            _compare_engine_records(recorded, config, output, pods_only)
             return
         result = _compare_recording(recorded.file, config, baseline, plugins)
         names = baseline or "the recorded configuration", config, (recording,)
     result = msgspec.structs.replace(result, **dict(zip(("baseline", "new", "source"), names, strict=True)))
+    if report is not None:
+        Path(report).write_text(comparison_page(result), encoding="utf-8")
     _print(result, output)
     _summarise(result)
     if fail_over is not None and fail_over.is_exceeded(result):
@@ -195,13 +206,13 @@ def _compare_recording(
 
 
 def _compare_engine_records(
-    recorded: RecordingReader, config: str, output: ComparisonForm | None, **options: object
+    recorded: RecordingReader, config: str, output: ComparisonForm | None, pods_only: Mapping[str, object]
 ) -> None:
     """Print how the records of another engine, such as sessions, differ under a configuration of its kind."""
     from kframework.observe.recording.engines import kind_of_recording
 
     engine = recorded.header.engine
-    for option, value in {**options, "output": output is ComparisonForm.MARKDOWN}.items():
+    for option, value in {**pods_only, "output": output is ComparisonForm.MARKDOWN}.items():
         if value:
             hint = f"'--{option.replace('_', '-')}'"
             raise typer.BadParameter(

@@ -104,8 +104,7 @@ class MeasureRecorder:
         """The measures until now; of one that has ended by itself, averages end with the last pod that came or went."""
         simulation = self._simulation
         unbound = {pod.metadata.uid for pod in simulation.objects(Pod) if not pod.spec.node_name}
-        end = self._changes[-1].at if simulation.is_over and self._changes else simulation.clock.now()
-        usage = _LoadHistory(self._changes, self._demands).average(end)
+        usage = _LoadHistory(self._changes, self._demands).average(self._end)
         return SimulationMeasures(
             len(self._created),
             len(self._waits),
@@ -119,6 +118,16 @@ class MeasureRecorder:
             sum(len(each.victims) for each in simulation.preemptions),
             _rounded(simulation.seconds),
         )
+
+    @property
+    def node_use(self) -> dict[str, dict[str, float]]:
+        """The requested share of CPU and memory of each node, by its name, averaged over the same time."""
+        return _LoadHistory(self._changes, self._demands).average_nodes(self._end)
+
+    @property
+    def _end(self) -> float:
+        simulation = self._simulation
+        return self._changes[-1].at if simulation.is_over and self._changes else simulation.clock.now()
 
     def _wait(self, share: float) -> float | None:
         waits = [*self._waits.values()]
@@ -173,6 +182,31 @@ class _LoadHistory:
         weights = np.diff((*times, end))
         weights[-1] += not weights.any()
         return _Usage(*np.average(states, axis=0, weights=weights).tolist())
+
+    def average_nodes(self, end: float) -> dict[str, dict[str, float]]:
+        """Average the shares of each node over the time until `end`; without any, return the state at the end."""
+        since = np.full(len(self._rows), self._changes[0].at if self._changes else end)
+        sums = np.zeros((2, *self._requested.shape))
+        for change in self._changes:
+            self._add_time(sums, since, self._rows[change.node], change.at)
+            self._apply([change])
+        for row in self._rows.values():
+            self._add_time(sums, since, row, end)
+        requested, allocatable = sums if sums.any() else (self._requested, self._allocatable)
+        return {
+            node: {
+                resource: _rounded(requested[row, column] / allocatable[row, column])
+                for resource in (_CPU, _MEMORY)
+                if allocatable[row, column := self._columns[resource]]
+            }
+            for node, row in self._rows.items()
+        }
+
+    def _add_time(self, sums: NDArray[np.float64], since: NDArray[np.float64], row: int, at: float) -> None:
+        """Add what a node requested and offered since its last change, times the seconds."""
+        sums[0, row] += self._requested[row] * (at - since[row])
+        sums[1, row] += self._allocatable[row] * (at - since[row])
+        since[row] = at
 
     def _replay(self) -> Iterator[tuple[float, _Usage]]:
         """Yield the state after all changes of a time."""

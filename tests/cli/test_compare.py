@@ -62,7 +62,7 @@ def test_recorded_decisions_are_compared(run: Command, recorded: Path, packed: P
     back = run("compare", "--recording", recorded, "--baseline", packed, "--config", packed)
     assert (back.code, back.out, back.errors) == (0, "", ["This change moves none of 2 pods"])
     wide = run("compare", "--recording", recorded, "--config", packed, "-o", "wide").out
-    assert wide.splitlines()[1].split()[0] == "1" and "NodeResourcesFit -" in wide
+    assert wide.splitlines()[1].split()[5:7] == ["1", "NodeResourcesFit"] and "NodeResourcesFit -" in wide
 
 
 @pytest.mark.parametrize(("limit", "code"), [("49%", 1), ("50%", 0), ("0", 1), ("1", 0)])
@@ -72,6 +72,13 @@ def test_exit_code_says_whether_too_many_pods_move(
     done = run("compare", "--recording", recorded, "--config", packed, "--fail-over", limit)
     assert done.code == code
     assert (done.errors[-1] == f"error: 1 of 2 pods move, which is more than {limit}") == bool(code)
+
+
+def test_report_is_written(run: Command, recorded: Path, packed: Path, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    assert run("compare", "--recording", recorded, "--config", packed, "--report", page).code == 0
+    assert "This change moves 1 of 2 pods" in page.read_text() and "shop/web" in page.read_text()
+    assert run("compare", "--recording", recorded, "--config", packed, "--report", recorded).code == 2
 
 
 def test_markdown_is_for_a_pull_request(run: Command, recorded: Path, packed: Path) -> None:

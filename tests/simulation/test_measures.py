@@ -119,6 +119,16 @@ def test_spread_is_how_far_the_use_of_nodes_differs() -> None:
     assert measure(on_a, duration=60).spread == 0
 
 
+def test_use_of_a_node_is_averaged_over_time() -> None:
+    nodes = [make_node("a", cpu=4, memory="4Gi"), make_node("b", cpu=4, memory=None)]
+    with Simulation([*nodes, arriving("late", 30, cpu="2"), make_pod("old", cpu=2, node_name="b")]) as simulation:
+        recorder = MeasureRecorder(simulation)
+        assert recorder.node_use == {"a": {"cpu": 0, "memory": 0}, "b": {"cpu": 0.5}}
+        simulation.run(60)
+        assert recorder.node_use == {"a": {"cpu": 0.25, "memory": 0.125}, "b": {"cpu": 0.5}}
+    assert MeasureRecorder(Simulation([])).node_use == {}
+
+
 def test_evicted_pods_are_counted() -> None:
     measures = measure(make_node("a", cpu=1, memory="8Gi"), make_pod("low", cpu=1), arriving("high", 30, priority=100))
     assert (measures.preempted, measures.bound) == (1, 2)

@@ -63,7 +63,7 @@ class Reconsideration:
     Attributes:
         baseline: The engine of the baseline; it and `new` have the recorded state.
         new: The engine of the other configuration.
-        pods: The uids of the pods whose attempts were decided again.
+        nodes: The last node of each pod by its uid, as the baseline decides; "" for none.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Reconsideration:
         self._baseline = None if baseline is None else Reconsiderer(replay.engine, baseline, registry)
         self.baseline: PodEngine = replay.engine if self._baseline is None else self._baseline.engine
         self.new: PodEngine = self._reconsiderer.engine
-        self.pods: dict[str, None] = {}
+        self.nodes: dict[str, str] = {}
         self._differences: list[DecisionDiff] = []
         self._late_rejections: list[int] = []
         self._earlier_pods: list[int] = []
@@ -105,7 +105,6 @@ class Reconsideration:
             else:
                 assert isinstance(recorded, Decision)
                 if recorded.group_attempt and self._followed.queue.get(recorded.uid) is not None:
-                    self.pods[recorded.uid] = None
                     members.append(recorded)
                     continue
                 differences = self._diff(recorded)
@@ -134,8 +133,8 @@ class Reconsideration:
         if self._followed.queue.get(recorded.uid) is None:
             self._earlier_pods.append(recorded.attempt)
             return []
-        self.pods[recorded.uid] = None
         baseline = recorded if self._baseline is None else self._baseline.decide(recorded)
+        self.nodes[recorded.uid] = "" if baseline is None else baseline.node
         now = self._reconsiderer.decide(baseline or recorded)
         if baseline is None or now is None:
             absent = baseline is None and now is None
@@ -151,9 +150,11 @@ class Reconsideration:
         There are none if Reserve or Permit rejected a pod: what became of the others depended on it.
         """
         if any(map(_is_late_rejection, recorded)):
+            self.nodes.update(dict.fromkeys((member.uid for member in recorded), ""))
             self._late_rejections += [member.attempt for member in recorded]
             return []
         baseline = recorded if self._baseline is None else self._baseline.decide_group(group, recorded)
+        self.nodes.update((each.uid, each.node) for each in baseline)
         now = {each.uid: each for each in self._reconsiderer.decide_group(group, baseline or recorded)}
         if not baseline:
             return [DecisionDiff.from_attempt("no profile", None, each) for each in now.values()]

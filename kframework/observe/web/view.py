@@ -174,6 +174,14 @@ def report_page(title: str, data: bytes) -> HtmlPage:
     return _document(escape_text(title), escape_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
 
 
+def static_page(title: str, body: str) -> str:
+    """Return a self-contained page without scripts, in the style of the others; `body` is HTML."""
+    style = f"{_read('page.css')}\n{_read('static.css')}"
+    policy = f"default-src 'none'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
+    parts = {"policy": policy, "title": escape(escape_text(title)), "style": style, "body": body}
+    return Template(_read("static.html")).substitute(parts)
+
+
 def _document(title: str, data: str, connections: str) -> HtmlPage:
     style, script = _read("page.css"), "\n".join(['"use strict";', *(_read(f"{name}.js") for name in _SCRIPTS)])
     policy = "; ".join(

@@ -29,6 +29,7 @@ from kframework.simulation.comparison.result import (
     PodDifference,
     find_change,
     measure_differences,
+    pair_nodes,
 )
 from kframework.simulation.display import Table
 from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster, report_groups
@@ -63,13 +64,14 @@ class ComparisonRow(Record, frozen=True):
 class Comparison(dict[str, Simulation]):
     """The simulations by the names of their configurations, and a table of their results.
 
-    They have the first seed; `measures` has those of all seeds, and `causes` the reasons of other decisions than under
-    the first configuration, by pod and node.
+    They have the first seed; `measures` has those of all seeds, `node_use` the shares of each node, and `causes` the
+    reasons of other decisions than under the first configuration, by pod and node.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.measures: dict[str, dict[int, SimulationMeasures]] = {}
+        self.node_use: dict[str, Mapping[str, Mapping[str, float]]] = {}
         self.causes: dict[str, Mapping[tuple[str, str], DifferenceCause]] = {}
 
     @property
@@ -90,7 +92,10 @@ class Comparison(dict[str, Simulation]):
         )
         counted = ConfigurationComparison.from_differences(first, name, len(pods), self._differences(name))
         return msgspec.structs.replace(
-            counted, measures=measure_differences(summary), seeds=tuple(self.measures[first])
+            counted,
+            measures=measure_differences(summary),
+            seeds=tuple(self.measures[first]),
+            nodes=pair_nodes(self.node_use[first], self.node_use[name]),
         )
 
     def _differences(self, name: str) -> list[PodDifference]:
@@ -159,10 +164,11 @@ def compare(
     for name, configuration in loaded.items():
         outcomes = next(iter(comparison.values())).outcomes if comparison else ()
         causes = CauseFinder(first, registry, {each.pod: each.node or "" for each in outcomes})
-        comparison[name], measures = simulate(configuration, start, causes)
-        comparison.measures[name], comparison.causes[name] = {start: measures}, causes.found
+        comparison[name], recorder = simulate(configuration, start, causes)
+        comparison.measures[name], comparison.node_use[name] = {start: recorder.measures}, recorder.node_use
+        comparison.causes[name] = causes.found
         for each in range(start + 1, start + seeds):
-            comparison.measures[name][each] = simulate(configuration, each, None)[1]
+            comparison.measures[name][each] = simulate(configuration, each, None)[1].measures
     return comparison
 
 
@@ -174,11 +180,11 @@ def _simulate(
     *,
     plugins: tuple[type[Plugin], ...],
     duration: float | None,
-) -> tuple[Simulation, SimulationMeasures]:
+) -> tuple[Simulation, MeasureRecorder]:
     engine = PodEngine.from_configuration if causes is None else causes.create_engine
     with Simulation(objects, configuration, plugins=plugins, seed=seed, engine=engine) as simulation:
         recorder = MeasureRecorder(simulation)
-        return simulation.run(duration), recorder.measures
+        return simulation.run(duration), recorder
 
 
 class CauseFinder:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -13,7 +15,12 @@ from kframework.explain.causes import find_cause
 from kframework.observe.recording.diff import DecisionDiff
 from kframework.observe.recording.reconsider import Reconsideration
 from kframework.simulation.comparison.clusters import MAX_CAUSES
-from kframework.simulation.comparison.result import ConfigurationComparison, PodChange, PodDifference
+from kframework.simulation.comparison.result import (
+    ConfigurationComparison,
+    PodChange,
+    PodDifference,
+    pair_nodes,
+)
 
 #: The changes with another node, or with one and without: those that scores and rejections explain.
 _EXPLAINED = (PodChange.OTHER_NODE, PodChange.FITS_NOW, PodChange.FITS_NO_MORE)
@@ -36,9 +43,21 @@ def compare_recording(
             explained = len(differences) < MAX_CAUSES
             differences[uid] = _explain(reconsideration, uid, difference) if explained else difference
     result = reconsideration.result
-    pods, found = len(reconsideration.pods), [*differences.values()]
-    counted = ConfigurationComparison.from_differences("recorded", "new", pods, found)
-    return msgspec.structs.replace(counted, not_repeated=result.unrepeated, cut_off=result.cut_off)
+    nodes, found = reconsideration.nodes, [*differences.values()]
+    counted = ConfigurationComparison.from_differences("recorded", "new", len(nodes), found)
+    moved = {uid: difference.new for uid, difference in differences.items()}
+    return msgspec.structs.replace(
+        counted,
+        nodes=pair_nodes(_count_pods(nodes), _count_pods({**nodes, **moved})),
+        not_repeated=result.unrepeated,
+        cut_off=result.cut_off,
+    )
+
+
+def _count_pods(nodes: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Count the pods of each node."""
+    counts = Counter(filter(None, nodes.values()))
+    return {node: {"pods": counts[node]} for node in sorted(counts)}
 
 
 def _uid(diff: DecisionDiff) -> str:

@@ -72,6 +72,18 @@ class CauseCount(msgspec.Struct, frozen=True, rename="camel"):
     pods: int
 
 
+class NodeUse(msgspec.Struct, frozen=True, rename="camel"):
+    """The use of a node under both configurations, by resource.
+
+    After simulations it has the requested shares of CPU and memory, averaged over time; on a recording, `pods` counts
+    those that are sent to the node.
+    """
+
+    node: str
+    baseline: Mapping[str, float]
+    new: Mapping[str, float]
+
+
 class MeasureDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A measure of both configurations: means over the seeds.
 
@@ -113,7 +125,8 @@ class ConfigurationComparison(msgspec.Struct, frozen=True, kw_only=True, rename=
         causes: The number of pods for each change and reason, the most frequent first.
         differences: The pods that differ, the most important changes first.
         measures: The measures of both configurations; none for a recording.
-        seeds: The seeds of the simulations; `differences` are those of the first one.
+        seeds: The seeds of the simulations; `differences` and `nodes` are those of the first one.
+        nodes: The use of the nodes.
         not_repeated: What was not decided again in a recording.
         cut_off: Whether the recording ends in the middle.
     """
@@ -129,6 +142,7 @@ class ConfigurationComparison(msgspec.Struct, frozen=True, kw_only=True, rename=
     differences: tuple[PodDifference, ...]
     measures: tuple[MeasureDifference, ...] = ()
     seeds: tuple[int, ...] = ()
+    nodes: tuple[NodeUse, ...] = ()
     not_repeated: Unrepeated | None = None
     cut_off: bool = False
 
@@ -166,6 +180,13 @@ def _pair_estimates(measure: str, baseline: Estimate, new: Estimate) -> MeasureD
         difference=None if new.difference is None else round(new.difference, DIGITS),
         probability=new.probability,
     )
+
+
+def pair_nodes(
+    baseline: Mapping[str, Mapping[str, float]], new: Mapping[str, Mapping[str, float]]
+) -> tuple[NodeUse, ...]:
+    """Pair the use of each node under both configurations."""
+    return tuple(NodeUse(node, baseline.get(node, {}), new.get(node, {})) for node in {**baseline, **new})
 
 
 def find_change(baseline: str | None, new: str | None) -> PodChange | None:

@@ -17,7 +17,7 @@ POD_HEADERS, MEASURE_HEADERS, CAUSE_HEADERS = (
     ("MEASURE", "BASELINE", "NEW", "DIFFERENCE"),
     ("PODS", "DIFFERENCE", "WHY"),
 )
-WIDE_POD_HEADERS: tuple[str, ...] = ("ATTEMPT", *POD_HEADERS[:-1], "PLUGIN", "LEAD IN SCORES", "WHY")
+WIDE_POD_HEADERS: tuple[str, ...] = (*POD_HEADERS[:-1], "ATTEMPT", "PLUGIN", "LEAD IN SCORES", "WHY")
 
 #: The maximum number of pods in Markdown: a comment on GitHub has at most 65,536 characters.
 MAX_MARKDOWN_PODS = 100
@@ -43,6 +43,11 @@ def headline(result: ConfigurationComparison) -> str:
     return f"{sentence}; {lost:,} no longer fit{'s' if lost == 1 else ''}{f', because {reason}' if reason else ''}"
 
 
+def describe(result: ConfigurationComparison) -> str:
+    """Say what was compared."""
+    return f"{result.new} compared with {result.baseline} on {', '.join(result.source)}"
+
+
 def pod_rows(result: ConfigurationComparison) -> Iterator[tuple[str, ...]]:
     """Yield the cells of each pod that differs."""
     for each in result.differences:
@@ -57,7 +62,7 @@ def wide_pod_rows(result: ConfigurationComparison) -> Iterator[tuple[str, ...]]:
             f"{score.plugin} {_format_lead(score.baseline)} → {_format_lead(score.new)}" for score in scores
         )
         plugin = "" if each.cause is None else each.cause.plugin
-        yield str(each.attempt or NONE), *cells, plugin or NONE, leads or NONE, message
+        yield *cells, str(each.attempt or NONE), plugin or NONE, leads or NONE, message
 
 
 def _format_lead(lead: int | None) -> str:
@@ -111,7 +116,7 @@ def format_markdown(result: ConfigurationComparison) -> str:
 def _markdown_lines(result: ConfigurationComparison) -> Iterator[str]:
     yield f"### {_escape(headline(result))}"
     yield ""
-    yield f"{_escape(result.new)} compared with {_escape(result.baseline)} on {_escape(', '.join(result.source))}."
+    yield f"{_escape(describe(result))}."
     if result.causes:
         yield from _markdown_table(CAUSE_HEADERS, [*cause_rows(result)])
     if result.measures:

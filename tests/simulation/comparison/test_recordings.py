@@ -77,6 +77,14 @@ def test_pod_that_is_tried_twice_counts_once_with_its_most_important_difference(
     assert difference.attempt > 1
 
 
+def test_pods_are_counted_by_their_node_under_both(file: Path) -> None:
+    result = compare_recording(record(file, [LARGE, SMALL, POD, make_pod("q", node_selector={"no": "node"})]), PACKED)
+    assert [(each.node, dict(each.baseline), dict(each.new)) for each in result.nodes] == [
+        ("large", {"pods": 1}, {}),
+        ("small", {}, {"pods": 1}),
+    ]
+
+
 def test_file_that_is_no_recording_is_an_error(file: Path) -> None:
     file.write_text("")
     with pytest.raises(InputError, match="is empty"):

@@ -87,7 +87,7 @@ def test_rows_have_both_nodes_and_the_reason() -> None:
 
 def test_wide_rows_have_the_leads_by_plugin() -> None:
     (first, second) = wide_pod_rows(result(moved("x"), moved("y", None)))
-    assert first[0] == "7" and first[-3:] == ("Fit", "Fit -4 → +3, Zone <none> → +1", "Fit scores b 3 above a")
+    assert first[0] == "x" and first[-4:] == ("7", "Fit", "Fit -4 → +3, Zone <none> → +1", "Fit scores b 3 above a")
     assert second[-3:-1] == ("<none>", "<none>")
 
 
