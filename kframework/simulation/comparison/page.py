@@ -99,7 +99,7 @@ def _resources(result: ConfigurationComparison) -> list[str]:
 
 
 def _scale(result: ConfigurationComparison, resource: str) -> float:
-    """Return what a full bar stands for: the whole node, or the largest number of pods."""
+    """Return the amount of a full bar: the whole node, or the largest number of pods."""
     if resource != "pods":
         return 1.0
     return max((each.get(resource, 0.0) for node in result.nodes for each in (node.baseline, node.new)), default=1.0)
