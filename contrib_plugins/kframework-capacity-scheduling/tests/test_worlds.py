@@ -138,8 +138,10 @@ def check_world(seed: int) -> None:
         total = sum(milli(pod.spec.containers[0].resources.requests["cpu"]) for pod in own)
         assert milli(each.status.used.get("cpu", 0)) == total, "status.used is lost"
     again = world.run(Auditor, until=FLUSH - 10)
-    assert placements(again) == before, "a pod was stuck: another scheduler finds it a place"
-    assert not [victim for decision in again.decisions for victim in decision.victims]
+    # A chance to evict may arise without an event, as when an own pod is bound; room may not.
+    preempted = {decision.pod for decision in again.decisions if decision.victims}
+    if not preempted:
+        assert placements(again) == before, "a pod was stuck: another scheduler finds it a place"
 
 
 def placements(result: ScenarioResult) -> dict[str, str]:
