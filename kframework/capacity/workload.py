@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from msgspec.structs import replace
@@ -75,6 +75,11 @@ class Workload:
         groups = {each.metadata.name for each in self._copied if isinstance(each, PodGroup)}
         named = [each for each in self._copied if not (isinstance(each, Pod) and _group_of(each) in groups)]
         return tuple(f"{kind_of(each).name.lower()}/{each.metadata.name}" for each in named)
+
+    @property
+    def others(self) -> Sequence[ApiObject]:
+        """The objects that no pods come from, such as classes and templates of claims."""
+        return self._others
 
     def create(self, simulation: Simulation[E]) -> list[ApiObject]:
         """Create the objects, and return those that pods come from; ClusterError for a refused one."""

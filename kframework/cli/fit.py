@@ -21,6 +21,7 @@ from kframework.cli.options import (
 )
 from kframework.cli.printing import print_json
 from kframework.simulation.inputs import load_simulation_configuration, read_cluster
+from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
     from kframework.capacity.fit_result import FitResult
@@ -139,8 +140,14 @@ def _ask(scheduler: str, certificate_authority: str | None, objects: list[ApiObj
     from kframework.capacity.live_fit import FitRequest
     from kframework.capacity.workload import Workload, expand
     from kframework.errors import ExplainError
+    from kframework.objects import PersistentVolumeClaim, ResourceClaim, ResourceClaimTemplate
+    from kframework.objects.kinds import reference
 
-    question = FitRequest(Workload(objects).names, *expand(objects))
+    workload = Workload(objects)
+    for each in workload.others:
+        if not isinstance(each, (ResourceClaim, ResourceClaimTemplate, PersistentVolumeClaim)):
+            notify_user("notice", f"ignored, as the scheduler knows its own: {reference(each)}")
+    question = FitRequest(workload.names, *expand(objects))
     answer = ask_scheduler(scheduler, certificate_authority, "/fit", msgspec.json.encode(question))
     try:
         return msgspec.json.decode(answer, type=FitResult)

@@ -80,3 +80,22 @@ def test_a_workload_from_stdin_and_a_cluster_of_a_folder(run: Command, tmp_path:
 def test_wrong_usage_is_one_line(run: Command, arguments: list[str], problem: str) -> None:
     result = run("fit", *arguments)
     assert result.code == 2 and problem in result.errors[0]
+
+
+def test_a_running_scheduler_is_asked_with_its_own_classes(
+    run: Command, workload: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[bytes] = []
+
+    def answer(url: str, authority: str | None, path: str, body: bytes) -> bytes:
+        asked.append(body)
+        return b'{"workload": ["pod/web"], "fits": true, "pods": [{"pod": "default/web", "node": "a"}]}'
+
+    monkeypatch.setattr("kframework.cli.fit.ask_scheduler", answer)
+    workload.write_text(
+        f"{SMALL}---\napiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: high}}\n"
+    )
+    result = run("fit", "--scheduler", "http://127.0.0.1:1", "-f", workload)
+    assert result.code == 0 and "default/web  a" in result.out
+    assert result.errors == ["notice: ignored, as the scheduler knows its own: PriorityClass high"]
+    assert json.loads(asked[0])["pods"][0]["metadata"]["name"] == "web"
