@@ -100,19 +100,19 @@ class ReloadMetrics:
     """Counts the changes of the configuration file, and keeps what came of the last one."""
 
     def __init__(self) -> None:
-        self._counts = CounterSeries(families.RELOADS, as_labels)
+        self.counts: CounterSeries[tuple[str]] = CounterSeries(families.RELOADS, as_labels)
         self._taken_at: dict[tuple[str, ...], float] = {}
         self._last: dict[tuple[str, ...], int] = {}
         #: All that is counted here.
         self.series: tuple[Series, ...] = (
-            self._counts,
+            self.counts,
             ScrapedSeries(families.LAST_RELOAD_SUCCESSFUL, lambda: self._last),
             ScrapedSeries(families.LAST_RELOAD_TIME, lambda: self._taken_at),
         )
 
     def count_reload(self, reload: Reload) -> None:
         self._last[()] = int(not reload.problem)
-        self._counts["refused" if reload.problem else "taken",] += 1
+        self.counts["refused" if reload.problem else "taken",] += 1
         if not reload.problem:
             self._taken_at[()] = reload.at
 
