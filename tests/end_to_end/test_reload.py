@@ -52,8 +52,8 @@ BAD = (
 
 def good(number: int) -> str:
     """Return a configuration that allows one node, known by its number; with every third, pods wait on Permit."""
-    args = {"node": NODES[number % len(NODES)], "holds": number % 3 == 0}
-    return document(profile(**args), settings=f"{SETTINGS}\npodMaxBackoffSeconds: {number + 10}")
+    rule = profile(node=NODES[number % len(NODES)], holds=number % 3 == 0)
+    return document(rule, settings=f"{SETTINGS}\npodMaxBackoffSeconds: {number + 10}")
 
 
 class Load:
@@ -87,17 +87,19 @@ class Load:
         self.happened.set()
 
     async def run(self) -> None:
+        """Run the process until all pods are bound and everything is written."""
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self.process.run)
-            tasks.start_soon(self.allow)
             async with anyio.create_task_group() as work:
-                work.start_soon(self.arrive)
-                work.start_soon(self.change)
-            while sum(binding.code is Code.SUCCESS for binding in self.bindings) < PODS:
-                self.happened.clear()
-                await self.happened.wait()
+                work.start_soon(self.allow)
+                async with anyio.create_task_group() as changes:
+                    changes.start_soon(self.arrive)
+                    changes.start_soon(self.change)
+                while sum(binding.code is Code.SUCCESS for binding in self.bindings) < PODS:
+                    self.happened.clear()
+                    await self.happened.wait()
+                work.cancel_scope.cancel()
             self.process.stop()
-            tasks.cancel_scope.cancel()
         self.recorder.close()
 
     async def arrive(self) -> None:
