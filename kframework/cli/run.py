@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,7 +21,6 @@ from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
     Config,
     Controllers,
-    Dev,
     Logging,
     Verbosity,
     VersionOptions,
@@ -74,7 +74,14 @@ def command(
     embedded: EmbeddedOptions,
     controllers: Controllers = "*",
     record_options: RecordOptions,
-    dev: Dev = False,
+    dev: Annotated[
+        bool,
+        typer.Option(
+            "--dev",
+            help="For plugin authors: load the code of plugins again when it changes, and fail if a plugin writes to a"
+            " pod, a node or another object, and name the line.",
+        ),
+    ] = False,
     verbosity: Verbosity = 0,
     logging_format: Logging = None,
 ) -> None:
@@ -90,15 +97,17 @@ def command(
         if config is not None and any(value is not None for value in client.values()):
             notify_user("notice", "--kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection")
             client.clear()
+        if dev:
+            sys.dont_write_bytecode = True  # code that changes twice in a second would be taken for what was compiled
         plugins = named_plugins(plugin)
         options = {"pod_max_in_unschedulable_pods_duration": pod_max_in_unschedulable_pods_duration}
 
-        def load() -> Configuration:
+        def load(plugins: Sequence[type[Plugin]]) -> Configuration:
             loaded = version.override(load_simulation_configuration(config, plugins))
             return with_process_options(loaded, process, client, options)
 
-        followed = _followed(config, load, plugins)
-        configuration = load()
+        followed = follow(config, load, lambda: named_plugins(plugin), dev=dev)
+        configuration = load(plugins)
         warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml
@@ -122,16 +131,20 @@ def command(
         )
 
 
-def _followed(
-    config: ConfigurationSource | None, load: Callable[[], Configuration], plugins: Sequence[type[Plugin]]
-) -> FollowedConfiguration | None:
-    """Return the configuration as a file to follow; None unless it is one."""
-    from kframework.core.runtime.registry import Registry
-    from kframework.process.reload import FollowedConfiguration, FollowedFile
+def follow(
+    config: ConfigurationSource | None,
+    load: Callable[[Sequence[type[Plugin]]], Configuration],
+    plugins: Callable[[], Sequence[type[Plugin]]],
+    *,
+    dev: bool,
+) -> FollowedConfiguration:
+    """Begin to follow the configuration if it is a file, and the plugins' code under development."""
+    from kframework.process.followed_files import FollowedCode, FollowedFile
+    from kframework.process.reload import FollowedConfiguration
 
-    if not isinstance(config, str | Path) or str(config) == "-":
-        return None
-    return FollowedConfiguration(FollowedFile(Path(config)), load, Registry.with_plugins(*plugins))
+    is_file = isinstance(config, str | Path) and str(config) != "-"
+    file = FollowedFile(Path(str(config))) if is_file else None
+    return FollowedConfiguration(load, plugins, file, FollowedCode() if dev else None)
 
 
 @contextmanager
@@ -269,8 +282,8 @@ def run(
     with logging_to_stderr():
         set_verbosity(verbosity)
 
-        def load() -> Configuration:
-            return with_process_options(load_simulation_configuration(config, given), process)
+        def load(plugins: Sequence[type[Plugin]]) -> Configuration:
+            return with_process_options(load_simulation_configuration(config, plugins), process)
 
-        followed = _followed(config, load, given)
-        schedule(load(), given, process, server, recorded, verbosity=verbosity, followed=followed)
+        followed = follow(config, load, lambda: given, dev=False)
+        schedule(load(given), given, process, server, recorded, verbosity=verbosity, followed=followed)

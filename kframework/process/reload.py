@@ -2,75 +2,42 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+
+import anyio
 
 from kframework.client.event_record import LeaseReference
 from kframework.config.configuration import Configuration
 from kframework.core.runtime.profiles import ProfileChanges
 from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
+from kframework.framework.plugin import Plugin
 from kframework.observe.history import Reload
+from kframework.process.followed_files import FollowedCode, FollowedFile
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.succession import Succession
 from kframework.verbosity import NOTICE
 
 _log = logging.getLogger(__name__)
 
-#: How often the file is read, in seconds.
-INTERVAL = 1.0
-
-#: A larger file is not a configuration, in bytes.
-_MAX_SIZE = 16 << 20
-
-
-class FollowedFile:
-    """A file whose content is followed by reading it, whatever replaces it: an editor, or a ConfigMap's volume.
-
-    A volume swaps the symbolic link `..data` on the way to the file, which no notice about the file itself would tell.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path: Path = path
-        self._known = self._read()
-
-    async def change(self) -> None:
-        """Wait until the content is not what it was before, and has been the same twice in a row.
-
-        A file that is being written is not read in the middle, unless its writer pauses for longer than the interval.
-        """
-        last = self._known
-        while True:
-            await asyncio.sleep(INTERVAL)
-            content = self._read()
-            if content == last != self._known:
-                self._known = content
-                return
-            last = content
-
-    def _read(self) -> bytes | str:
-        """Return the content, or why there is none."""
-        try:
-            with self.path.open("rb") as file:
-                return file.read(_MAX_SIZE)
-        except OSError as error:
-            return str(error)
-
 
 @dataclass(frozen=True)
 class FollowedConfiguration:
-    """A configuration file that a process follows, and how it is loaded; raises KFrameworkError for a bad one."""
+    """What a process follows of its configuration, and how it is loaded; both raise KFrameworkError.
 
-    file: FollowedFile
-    load: Callable[[], Configuration]
-    registry: Registry
+    `plugins` imports the classes that are named on the command line, which `load` makes a part of the configuration.
+    """
+
+    load: Callable[[Sequence[type[Plugin]]], Configuration]
+    plugins: Callable[[], Sequence[type[Plugin]]]
+    file: FollowedFile | None = None
+    code: FollowedCode | None = None
 
 
 class Reloader:
-    """Takes each new content of a configuration file, or refuses it.
+    """Takes each new content of what a process follows, or refuses it.
 
     `adapt` changes a configuration as the process changed its first one; `tell` receives what came of each. The Event
     about it concerns the Lease of the leader election: the scheduler's object, whether it holds one or not.
@@ -87,40 +54,79 @@ class Reloader:
         self._followed = followed
         self._adapt = adapt
         self._tell = tell
+        self._plugins = followed.plugins()
+        self._busy = anyio.Lock()
 
     async def run(self) -> None:
-        """Follow the file until cancelled."""
-        while True:
-            await self._followed.file.change()
-            await self.reload()
+        """Follow file and code until cancelled."""
+        followed = self._followed
+        async with anyio.create_task_group() as tasks:
+            if followed.file is not None:
+                tasks.start_soon(self._follow, followed.file.change, self.reload_file)
+            if followed.code is not None:
+                self._follow_code(followed.code)
+                tasks.start_soon(self._follow, followed.code.change, self.reload_code)
 
-    async def reload(self) -> None:
+    async def _follow(self, change: Callable[[], Awaitable[None]], reload: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await change()
+            async with self._busy:
+                await reload()
+
+    def _follow_code(self, code: FollowedCode) -> None:
+        code.follow(dict.fromkeys(type(plugin) for _, plugin in self._scheduler.profiles.plugins()))
+
+    async def reload_file(self) -> None:
         """Load the file, and decide by it from the next cycle on if that is possible."""
-        scheduler, problem, changes = self._scheduler, "", ""
+        assert self._followed.file is not None
+
+        async def take() -> str:
+            configuration = self._adapt(self._followed.load(self._plugins))
+            is_same = configuration == self._scheduler.configuration
+            return "nothing is different" if is_same else await self._succeed(configuration, self._plugins)
+
+        await self._reload(str(self._followed.file.path), take)
+
+    async def reload_code(self) -> None:
+        """Load the code of plugins again, and decide by it from the next cycle on if that is possible."""
+        code = self._followed.code
+        assert code is not None
+
+        async def take() -> str:
+            with code.loaded_again():
+                plugins = self._followed.plugins()
+                changes = await self._succeed(self._adapt(self._followed.load(plugins)), plugins)
+            self._plugins = plugins
+            self._follow_code(code)
+            return changes
+
+        await self._reload("the plugins' code", take)
+
+    async def _reload(self, origin: str, take: Callable[[], Awaitable[str]]) -> None:
+        problem, changes = "", ""
         try:
-            changes = await self._take(self._adapt(self._followed.load()))
+            changes = await take()
         except KFrameworkError as error:
             problem = str(error)
         except Exception as error:  # the scheduler must not end by a file
-            _log.exception("cannot reload %s", self._followed.file.path)
+            _log.exception("cannot reload %s", origin)
             problem = f"{type(error).__name__}: {error}"
-        self._report(Reload(scheduler.clock.now(), scheduler.engine.configuration_number, changes, problem))
+        number = self._scheduler.engine.configuration_number
+        self._report(origin, Reload(self._scheduler.clock.now(), number, changes, problem))
 
-    async def _take(self, configuration: Configuration) -> str:
-        """Take a configuration; return what is different."""
-        if configuration == self._scheduler.configuration:
-            return "nothing is different"
-        succession = Succession(self._scheduler, configuration, self._followed.registry)
+    async def _succeed(self, configuration: Configuration, plugins: Sequence[type[Plugin]]) -> str:
+        """Let the engine decide by a configuration; return what is different."""
+        succession = Succession(self._scheduler, configuration, Registry.with_plugins(*plugins))
         await succession.take()
         return describe(succession.changes)
 
-    def _report(self, reload: Reload) -> None:
-        scheduler, file = self._scheduler, self._followed.file.path
+    def _report(self, origin: str, reload: Reload) -> None:
+        scheduler = self._scheduler
         if reload.problem:
-            text = f"refused {file}, and go on with configuration {reload.number}: {reload.problem}"
+            text = f"refused {origin}, and go on with configuration {reload.number}: {reload.problem}"
             _log.error("%s", text)
         else:
-            text = f"took configuration {reload.number} from {file}: {reload.changes}"
+            text = f"took configuration {reload.number} from {origin}: {reload.changes}"
             _log.log(NOTICE, "%s", text)
             for warning in scheduler.profiles.warnings:
                 _log.log(NOTICE, "%s", warning)

@@ -19,15 +19,16 @@ from kframework.objects import Event, Pod
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
-from kframework.process import reload
+from kframework.process import followed_files
+from kframework.process.followed_files import FollowedFile
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
-from kframework.process.reload import FollowedConfiguration, FollowedFile
+from kframework.process.reload import FollowedConfiguration
 from kframework.process.servers import RealServer
 from kframework.testing import make_node, make_pod
 from kframework.testing.api_server import FakeApi
 from kframework.values.status import Code
-from tests.support.reloads import REGISTRY, document, profile
+from tests.support.reloads import REGISTRY, document, plugins, profile
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300), pytest.mark.blocks_loop]
 
@@ -73,7 +74,8 @@ class Load:
         configuration, clock = load_configuration(self.file), SystemClock()
         self.observers = PodObservers(self.recorder, self, engine=recording_pod_engine_factory(self.recorder))
         server = RealServer(ConnectionSettings(kubeconfig=str(api.kubeconfig)), configuration, clock)
-        followed = FollowedConfiguration(FollowedFile(self.file), lambda: load_configuration(self.file), REGISTRY)
+        file = FollowedFile(self.file)
+        followed = FollowedConfiguration(lambda plugins: load_configuration(self.file), plugins, file)
         self.process = Process(
             configuration, server, clock, observers=self.observers, registry=REGISTRY, followed=followed
         )
@@ -132,7 +134,7 @@ class Load:
 
 
 async def test_reloads_under_load_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reload, "INTERVAL", 0.1)
+    monkeypatch.setattr(followed_files, "INTERVAL", 0.1)
     with FakeApi([make_node(name, cpu=10_000, memory="100Ti", pods=5_000) for name in NODES]) as api:
         load = Load(api, tmp_path)
         await load.run()

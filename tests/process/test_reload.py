@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import anyio
 import pytest
 
+from kframework import Plugin
+from kframework.cli.named_plugins import named_plugins
 from kframework.clock import VIRTUAL_EPOCH, run_virtual
-from kframework.config.load import load_configuration
+from kframework.config.load import load_configuration, parse
 from kframework.core.runtime.profiles import ProfileChanges
+from kframework.core.runtime.registry import Registry
 from kframework.objects import Event
 from kframework.observe.history import Reload
-from kframework.process.reload import INTERVAL, FollowedConfiguration, FollowedFile, Reloader, describe
-from tests.support.reloads import REGISTRY, Stage, document, profile
+from kframework.process.followed_files import INTERVAL, FollowedCode, FollowedFile
+from kframework.process.reload import FollowedConfiguration, Reloader, describe
+from tests.support.reloads import Stage, document, plugins, profile
 
 MISSING = 'there is no plugin "Missing"; install its package, or name its class with --plugin FILE.py:CLASS'
 
@@ -25,80 +30,9 @@ def write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-# -- the file ----------------------------------------------------------------------------------------------------------
-
-
-def changes(path: Path, *writes: Callable[[], object]) -> list[float]:
-    """Return when changes of a file are noticed if these writes come one after the other, in one interval each."""
-    noticed: list[float] = []
-
-    async def main() -> None:
-        loop = asyncio.get_running_loop()
-        followed = FollowedFile(path)
-
-        async def follow() -> None:
-            while True:
-                await followed.change()
-                noticed.append(loop.time())
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(follow)
-            await asyncio.sleep(INTERVAL / 2)
-            for write in writes:
-                write()
-                await asyncio.sleep(INTERVAL)
-            await asyncio.sleep(10 * INTERVAL)
-            tasks.cancel_scope.cancel()
-
-    run_virtual(main)
-    return noticed
-
-
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    path = tmp_path / "scheduler.yaml"
-    write(path, "old")
-    return path
-
-
-def test_changed_content_is_noticed_once(path: Path) -> None:
-    assert changes(path, lambda: path.write_text("new")) == [2 * INTERVAL]
-
-
-def test_same_content_written_again_is_no_change(path: Path) -> None:
-    assert changes(path, lambda: path.write_text("old"), path.touch) == []
-
-
-def test_file_that_is_being_written_is_read_when_it_is_whole(path: Path) -> None:
-    writes = [lambda text=text: path.write_text(text) for text in ("n", "ne", "new")]
-    assert changes(path, *writes) == [4 * INTERVAL]
-
-
-def test_file_that_is_replaced_is_not_missed_while_it_is_away(path: Path) -> None:
-    assert changes(path, path.unlink, lambda: path.write_text("old")) == []
-    assert changes(path, path.unlink, lambda: path.write_text("new")) == [3 * INTERVAL]
-
-
-def test_missing_file_is_a_change(path: Path) -> None:
-    assert changes(path, path.unlink) == [2 * INTERVAL]
-
-
-def test_swap_of_the_link_of_a_mounted_config_map_is_noticed(tmp_path: Path) -> None:
-    """The kubelet links the file to `..data/file`, and swaps `..data` for a link to another folder."""
-    for folder, text in (("..1", "old"), ("..2", "new")):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "scheduler.yaml").write_text(text)
-    (tmp_path / "..data").symlink_to("..1")
-    (tmp_path / "scheduler.yaml").symlink_to("..data/scheduler.yaml")
-
-    def swap() -> None:
-        (tmp_path / "..data_tmp").symlink_to("..2")
-        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
-
-    assert changes(tmp_path / "scheduler.yaml", swap) == [2 * INTERVAL]
-
-
-# -- what becomes of a change ------------------------------------------------------------------------------------------
+    return tmp_path / "scheduler.yaml"
 
 
 def reloading(path: Path, work: Callable[[Stage, list[Reload]], Awaitable[None]]) -> None:
@@ -107,7 +41,7 @@ def reloading(path: Path, work: Callable[[Stage, list[Reload]], Awaitable[None]]
     async def main() -> None:
         write(path, document(profile(node="a")))
         stage, told = Stage(document(profile(node="a"))), list[Reload]()
-        followed = FollowedConfiguration(FollowedFile(path), lambda: load_configuration(path), REGISTRY)
+        followed = FollowedConfiguration(lambda plugins: load_configuration(path), plugins, FollowedFile(path))
         reloader = Reloader(stage.scheduler, followed, lambda configuration: configuration, told.append)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(stage.scheduler.run)
@@ -160,14 +94,55 @@ def test_bad_file_changes_nothing_and_is_told_each_time(path: Path, caplog: pyte
 
 def test_error_that_nobody_expects_does_not_end_the_scheduler(path: Path) -> None:
     async def work(stage: Stage, told: list[Reload]) -> None:
-        def load() -> object:
+        def load(plugins: object) -> object:
             raise ZeroDivisionError("oh")
 
-        followed = FollowedConfiguration(FollowedFile(path), load, REGISTRY)  # type: ignore[arg-type]  # it never returns
-        await Reloader(stage.scheduler, followed, lambda configuration: configuration, told.append).reload()
+        followed = FollowedConfiguration(load, plugins, FollowedFile(path))  # type: ignore[arg-type]  # it never returns
+        await Reloader(stage.scheduler, followed, lambda configuration: configuration, told.append).reload_file()
         assert told == [Reload(VIRTUAL_EPOCH, 1, "", "ZeroDivisionError: oh")]
 
     reloading(path, work)
+
+
+MINE = """\
+from kframework import Plugin, hookimpl, unschedulable
+
+class Mine(Plugin):
+    name = "Mine"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        return None if node.name == "a" else unschedulable("not a")
+"""
+
+
+def test_code_is_loaded_again_and_bad_code_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    source, text = tmp_path / "mine_under_work.py", document(profile(plugin="Mine"))
+
+    def load_plugins() -> list[type[Plugin]]:
+        return named_plugins([f"{source}:Mine"])
+
+    async def main() -> None:
+        told = list[Reload]()
+        stage = Stage(text, registry=Registry.with_plugins(*load_plugins()))
+        followed = FollowedConfiguration(lambda plugins: parse(text), load_plugins, code=FollowedCode())
+        reloader = Reloader(stage.scheduler, followed, lambda configuration: configuration, told.append)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.scheduler.run)
+            tasks.start_soon(reloader.run)
+            await stage.add("first")
+            for number, (old, new) in enumerate([('"a"', "syntax error"), ("syntax error", '"b"')]):
+                write(source, source.read_text().replace(old, new))  # time is virtual
+                await asyncio.sleep(5.0)
+                await stage.add(f"pod-{number}")
+            assert [stage.node_of(name) for name in ("first", "pod-0", "pod-1")] == ["a", "a", "b"]
+            tasks.cancel_scope.cancel()
+        assert [(each.number, bool(each.problem)) for each in told] == [(1, True), (2, False)]
+
+    write(source, MINE)
+    run_virtual(main)
 
 
 def test_changes_are_described_in_words() -> None:

@@ -132,6 +132,11 @@ class Fed(Plugin[FedArgs]):
 REGISTRY = Registry.with_plugins(Rule, WatchingRule, Fed)
 
 
+def plugins() -> list[type[Plugin]]:
+    """Return the classes."""
+    return [Rule, WatchingRule, Fed]
+
+
 def profile(
     name: str = "default-scheduler",
     plugin: str = "Rule",
@@ -166,6 +171,7 @@ class Stage:
         *observers: Observer,
         objects: Iterable[ApiObject] = (make_node("a"), make_node("b")),
         engine: EngineFactory[PodEngine] = PodEngine.from_configuration,
+        registry: Registry | None = None,
     ) -> None:
         clock = LoopClock(asyncio.get_running_loop())
         self.history = History()
@@ -174,7 +180,7 @@ class Stage:
             parse(text),
             self.cluster,
             clock,
-            registry=REGISTRY,
+            registry=registry or REGISTRY,
             observers=[self.history, *observers],
             engine=engine,
             slice=0.0,
