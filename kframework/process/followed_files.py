@@ -26,7 +26,7 @@ _INSTALLED = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "p
 
 
 class Followed(ABC, Generic[C]):
-    """Content that is read again and again; `known` is what was last told of."""
+    """Content that is read again and again; `known` is the content at the last change."""
 
     known: C
 
