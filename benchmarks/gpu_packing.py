@@ -113,13 +113,18 @@ _ROW, _BAR = 44, 26
 
 
 def bar_chart(shares: Mapping[str, Sequence[float]]) -> str:
+    """Draw the chart of this study."""
+    return draw_bars(_TITLE, shares)
+
+
+def draw_bars(title: str, shares: Mapping[str, Sequence[float]]) -> str:
     """Draw the mean of each row of shares (0 to 1), and how far they range."""
     bars = [
         line
         for position, (name, row) in enumerate(shares.items())
         for line in _bar(name, row, _AXIS.top + _ROW * position + (_ROW - _BAR) // 2)
     ]
-    return _AXIS.svg(_TITLE, _AXIS.top + _ROW * len(shares) + 30, bars)
+    return _AXIS.svg(title, _AXIS.top + _ROW * len(shares) + 30, bars)
 
 
 def _bar(name: str, row: Sequence[float], top: int) -> Iterator[str]:

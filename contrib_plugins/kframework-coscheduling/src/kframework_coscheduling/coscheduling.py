@@ -1,0 +1,287 @@
+"""Coscheduling: a gang's pods wait at Permit for one another, and give their nodes back once it cannot be whole."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterator
+from typing import Annotated, ClassVar
+
+import anyio
+from pydantic import Field
+
+from kframework import (
+    NOTHING,
+    ActionType,
+    ClusterEvent,
+    CycleState,
+    Diagnosis,
+    EventResource,
+    Handle,
+    NodeTable,
+    PendingPod,
+    Plugin,
+    PluginArgs,
+    PodInfo,
+    QueuedPod,
+    QueueingHint,
+    StateKey,
+    Status,
+    Wait,
+    WaitingPod,
+    Watch,
+    hookimpl,
+    unresolvable,
+    unschedulable,
+)
+from kframework.clock import seconds_of
+from kframework_coscheduling.gangs import Gangs, PodGang, gang_key, missing_room
+from kframework_coscheduling.pod_groups import PodGroup
+from kframework_coscheduling.status import GroupStatusWriter
+
+#: Whether this plugin itself held the pod back before any node was looked at.
+_HELD_BACK = StateKey[bool]("Coscheduling/held back")
+
+#: How long a pod waits for its gang if neither the Args nor the group say so, in seconds.
+_DEFAULT_WAIT = 60.0
+
+_GROUP_EVENT = "podgroups.v1alpha1.scheduling.x-k8s.io"
+
+#: The kinds besides pods whose changes may make room: those of kube-scheduler's default registration.
+_ROOM = (
+    EventResource.NODE,
+    EventResource.PERSISTENT_VOLUME,
+    EventResource.PERSISTENT_VOLUME_CLAIM,
+    EventResource.CSI_NODE,
+    EventResource.CSI_DRIVER,
+    EventResource.CSI_STORAGE_CAPACITY,
+    EventResource.STORAGE_CLASS,
+    EventResource.RESOURCE_CLAIM,
+    EventResource.RESOURCE_SLICE,
+    EventResource.DEVICE_CLASS,
+)
+
+
+class CoschedulingArgs(PluginArgs):
+    """What `pluginConfig` may say, with the names and defaults of scheduler-plugins."""
+
+    permit_waiting_time_seconds: Annotated[int, Field(ge=0)] = 60
+    """How long the first pod of a gang waits for the others, unless its PodGroup has scheduleTimeoutSeconds."""
+    pod_group_backoff_seconds: Annotated[int, Field(ge=0)] = 0
+    """How long a gang that gave up is not tried, whatever happens in the cluster."""
+    pod_group_reject_percentage: Annotated[int, Field(ge=0, le=100)] = 10
+    """Accepted and not used: a gang gives up when too few of its pods are left to try, which needs no guess."""
+
+
+class Coscheduling(Plugin[CoschedulingArgs]):
+    """Start the pods that name a PodGroup together, `minMember` of them at least, or none."""
+
+    name: ClassVar[str] = "Coscheduling"
+    sign_reads = ()
+    watches: ClassVar[tuple[Watch, ...]] = (Watch(PodGroup, verbs=("patch_status",)),)
+
+    def __init__(self, args: CoschedulingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._status = GroupStatusWriter(handle)
+        self._gangs = Gangs(handle, self._status.request)
+        handle.on_change(PodGroup, self._group_changed)
+
+    async def start(self) -> None:
+        self._status.start()
+
+    @hookimpl
+    def sign(self, pod: PendingPod) -> Hashable | None:
+        return NOTHING if gang_key(pod) is None else None
+
+    # -- before a node is found ----------------------------------------------------------------------------------------
+
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> Hashable:
+        """Order by priority, then by the age of the gang or pod; a gang that gave up is as old as that.
+
+        The name of the gang comes next, so that gangs of the same second do not mix.
+        """
+        pod, arrived = queued.pod, queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
+        key, group = gang_key(pod), self._gangs.group(pod)
+        if key is None or group is None:
+            return (-pod.priority, arrived, pod.key, arrived, pod.name)
+        created, age = group.metadata.creation_timestamp, self._gangs.get(key).failed_at
+        if age is None:
+            age = seconds_of(created) if created else arrived
+        return (-pod.priority, age, "/".join(key), arrived, pod.name)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        problem = self._problem(pod)
+        if problem is None:
+            return None
+        state[_HELD_BACK] = True
+        return unresolvable(problem)
+
+    def _problem(self, pod: PendingPod) -> str | None:
+        """Return why trying the pod is pointless; None if it is not."""
+        gang, group = self._gangs.find(pod), self._gangs.group(pod)
+        if gang is None:
+            return None
+        if group is None:
+            return "PodGroup not found"
+        name, minimum = f"PodGroup {group.metadata.namespace}/{group.metadata.name}", group.spec.min_member
+        if self.handle.clock.now() < gang.backs_off_until:
+            return f"{name} failed recently"
+        if pod.uid in gang.beaten and pod.uid not in gang.failed:
+            return f"{name} did not fit, and nothing has made room since"
+        if gang.reachable(pod.uid) < minimum:
+            return f"{name} {_shortage(gang, minimum)}"
+        # Once a pod waits for the others, the check was passed.
+        if group.spec.min_resources is not None and not any(self._waiting(gang)):
+            missing = missing_room(group, gang.placed.values(), self.handle.nodes)
+            if missing:
+                return f"{name} needs more than all nodes have left: {missing}"
+        return None
+
+    @hookimpl
+    def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
+        gang, group = self._gangs.find(pod), self._gangs.group(pod)
+        if gang is None or group is None:
+            return unschedulable()
+        if _HELD_BACK in state:
+            gang.failed.discard(pod.uid)  # it was tried again, so it need not be missing when others are
+            return unschedulable()
+        if self._waits_for_victims(pod, diagnosis):
+            return unschedulable()
+        gang.failed.add(pod.uid)
+        if gang.reachable() >= group.spec.min_member:
+            return unschedulable()
+        self._give_up(gang, {*gang.pending}, f"gang cannot be whole: pod {pod.name} found no node")
+        return unschedulable(f"PodGroup {group.metadata.namespace}/{group.metadata.name} cannot be whole")
+
+    def _waits_for_victims(self, pod: PendingPod, diagnosis: Diagnosis) -> bool:
+        """Return whether the pod will have a node when the pods that it preempts have ended."""
+        never = pod.spec.preemption_policy == "Never"
+        return not never and self.handle.preemption.blocked_reason(pod, diagnosis) is not None
+
+    # -- once a node is found ------------------------------------------------------------------------------------------
+
+    @hookimpl
+    def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Wait | None:
+        gang, group = self._gangs.find(pod), self._gangs.group(pod)
+        if gang is None:
+            return None
+        if group is None:
+            return unschedulable("PodGroup not found")
+        gang.failed.discard(pod.uid)
+        if self._admit_if_whole(gang, group):
+            return None
+        if not any(self._waiting(gang)):
+            if pod.uid in gang.beaten:  # what made room for this pod are the nodes that its own gang gave back
+                gang.giving_up.add(pod.uid)
+                return unschedulable("its gang did not fit, and nothing has made room since")
+            gang.beaten.clear()
+            self.handle.activate(list(gang.candidates()))
+        timeout = group.spec.schedule_timeout_seconds
+        return Wait(float(timeout if timeout is not None else self.args.permit_waiting_time_seconds or _DEFAULT_WAIT))
+
+    def _admit_if_whole(self, gang: PodGang, group: PodGroup) -> bool:
+        """Let the waiting pods of a gang go if enough of it have nodes; return whether they have."""
+        if gang.assigned < group.spec.min_member:
+            return False
+        gang.failed_at = None
+        gang.beaten.clear()
+        for waiting in self._waiting(gang):
+            waiting.allow(self.name)
+        return True
+
+    @hookimpl
+    def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        gang = self._gangs.find(pod)
+        if gang is None:
+            return
+        if pod.uid in gang.giving_up:
+            gang.giving_up.discard(pod.uid)
+        else:
+            self._give_up(gang, {pod.uid}, f"gang lost pod {pod.name}")
+
+    def _give_up(self, gang: PodGang, beaten: Collection[str], why: str) -> None:
+        """Give back the nodes of all pods of a gang that wait, and let other pods go first next time.
+
+        What they give back wakes the pods that failed for lack of it; `beaten` keeps the gang from trying again.
+        """
+        gang.failed_at = self.handle.clock.now()
+        waiting = list(self._waiting(gang))
+        if waiting:
+            gang.beaten.update(beaten, (each.pod.uid for each in waiting))
+            gang.assumed_elsewhere = self._gangs.assumed_elsewhere(gang)
+        for each in waiting:
+            gang.giving_up.add(each.pod.uid)
+            each.reject(self.name, why)
+        if self.args.pod_group_backoff_seconds:
+            gang.backs_off_until = gang.failed_at + self.args.pod_group_backoff_seconds
+            self.handle.spawn(self._retry_after_backoff(gang))
+
+    async def _retry_after_backoff(self, gang: PodGang) -> None:
+        await anyio.sleep(gang.backs_off_until - self.handle.clock.now())
+        self.handle.activate(list(gang.candidates()))
+
+    def _waiting(self, gang: PodGang) -> Iterator[WaitingPod]:
+        """Yield the pods of a gang that wait at Permit."""
+        for uid in list(gang.placed):
+            waiting = self.handle.waiting_pod(uid)
+            if waiting is not None:
+                yield waiting
+
+    # -- what brings a gang back ---------------------------------------------------------------------------------------
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        """Register what changes a gang, and everything that may make room for one."""
+        added, changed = ActionType.ADD, ActionType.ADD | ActionType.UPDATE
+        left = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN | ActionType.UPDATE_POD_LABEL
+        return [
+            ClusterEvent(_GROUP_EVENT, changed, self._after_change, self._members_of_group),
+            ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE, self._after_change),
+            ClusterEvent(EventResource.UNSCHEDULED_POD, changed, self._after_change, self._siblings),
+            ClusterEvent(EventResource.ASSIGNED_POD, added | ActionType.UPDATE_POD_LABEL, self._after_change),
+            ClusterEvent(EventResource.ASSIGNED_POD, left, self._after_departure),
+            *(ClusterEvent(resource, ActionType.ALL, self._after_room) for resource in _ROOM),
+        ]
+
+    def _members_of_group(self, old: PodGroup | None, new: PodGroup) -> Collection[str]:
+        return self._gangs.get((new.metadata.namespace, new.metadata.name)).pending.keys()
+
+    def _siblings(self, old: PodInfo | None, new: PodInfo) -> Collection[str]:
+        key = gang_key(new)
+        return self._gangs.get(key).pending.keys() if key is not None else ()
+
+    def _after_change(self, pod: PendingPod, old: object, new: object) -> QueueingHint:
+        return QueueingHint.QUEUE if self._problem(pod) is None else QueueingHint.SKIP
+
+    def _after_departure(self, pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
+        """Wake a gang when a pod leaves its node, unless that only undoes what was done since the gang gave up."""
+        gang = self._gangs.find(pod)
+        if gang is None or (isinstance(old, PendingPod) and old.uid not in gang.assumed_elsewhere):
+            return QueueingHint.SKIP
+        return self._after_room(pod, old, new)
+
+    def _after_room(self, pod: PendingPod, old: object, new: object) -> QueueingHint:
+        gang = self._gangs.find(pod)
+        if gang is not None:
+            gang.beaten.clear()
+        return self._after_change(pod, old, new)
+
+    def _group_changed(self, old: PodGroup | None, new: PodGroup | None) -> None:
+        """Follow a new minimum, and write the status of a group that is new or whose minimum changed."""
+        if new is None or (old is not None and old.spec == new.spec):
+            return
+        key = (new.metadata.namespace, new.metadata.name)
+        gang = self._gangs.get(key)
+        gang.beaten.clear()
+        self._admit_if_whole(gang, new)
+        self._status.request(key)
+
+
+def _shortage(gang: PodGang, minimum: int) -> str:
+    """Say why too few pods of a gang can have a node."""
+    if gang.size < minimum:
+        return f"has {gang.size} of {minimum} pods"
+    candidates = list(gang.candidates())
+    if gang.assigned + len(candidates) < minimum:
+        return "waits for pods with scheduling gates"
+    return f"waits for room for pod {min(pod.name for pod in candidates if pod.uid in gang.failed)}"
