@@ -22,7 +22,7 @@ vars(answers)["PodInfo"] = vars(timing)["PodInfo"] = kframework.PodInfo
 vars(plugin)["ApiObject"] = kframework.ApiObject
 
 #: The doors that have a page in reference/api.
-DOORS = ("kframework", "kframework.testing", "kframework.objects", "kframework.engine")
+DOORS = ("kframework", "kframework.testing", "kframework.objects", "kframework.engine", "kframework.gym")
 
 project = "kframework"
 copyright = "the authors of kframework"

@@ -104,7 +104,7 @@ class MeasureRecorder:
         """The measures until now; of one that has ended by itself, averages end with the last pod that came or went."""
         simulation = self._simulation
         unbound = {pod.metadata.uid for pod in simulation.objects(Pod) if not pod.spec.node_name}
-        usage = _LoadHistory(self._changes, self._demands).average(self._end)
+        usage = _LoadHistory(self._changes, PodDemands(self._demands)).average(self._end)
         return SimulationMeasures(
             len(self._created),
             len(self._waits),
@@ -122,7 +122,7 @@ class MeasureRecorder:
     @property
     def node_use(self) -> dict[str, dict[str, float]]:
         """The requested share of CPU and memory of each node, by its name, averaged over the same time."""
-        return _LoadHistory(self._changes, self._demands).average_nodes(self._end)
+        return _LoadHistory(self._changes, PodDemands(self._demands)).average_nodes(self._end)
 
     @property
     def _end(self) -> float:
@@ -147,7 +147,7 @@ class MeasureRecorder:
         uid, node, now = pod.metadata.uid, pod.spec.node_name, self._simulation.clock.now()
         if not node and uid not in self._created:
             self._created[uid] = now
-            self._demands[tuple(sorted(fit_requests(pod.spec).items()))] += 1
+            self._demands[_demand_of(pod)] += 1
         if node and uid in self._created and uid not in self._waits:
             self._waits[uid] = now - self._created[uid]
         is_on_node = bool(node) and exists and not has_ended(pod)
@@ -161,15 +161,55 @@ class MeasureRecorder:
         self._changes.append(_LoadChange(self._simulation.clock.now(), node, amounts, sign, is_allocatable))
 
 
+class PodDemands:
+    """The requests of the pods of a run: what is free on a node is of use to the pods that fit there.
+
+    Attributes:
+        resources: the columns of its tables: what the pods request, and cpu, memory and pods.
+    """
+
+    def __init__(self, demands: Mapping[_Demand, int]) -> None:
+        names = {name for demand in demands for name, _ in demand} | {_CPU, _MEMORY, _PODS}
+        self.resources: tuple[str, ...] = tuple(sorted(names))
+        self._pods = sum(demands.values())
+        rows = [(dict(demand), count) for demand, count in demands.items() if any(amount for _, amount in demand)]
+        table = np.array([[demand.get(name, 0) for name in self.resources] for demand, _ in rows], np.int64)
+        self._table = table.reshape(len(rows), len(self.resources))
+        counts = np.array([count for _, count in rows], float)[:, None]
+        requested = self._table > 0
+        self._table[:, self.resources.index(_PODS)] = 1
+        #: How probable a random pod and a resource of it are.
+        self._weights = requested * counts / max(counts.sum(), 1.0) / np.maximum(requested.sum(1, keepdims=True), 1)
+
+    @classmethod
+    def from_pods(cls, pods: Iterable[Pod]) -> PodDemands:
+        """Count the requests of pods."""
+        return cls(Counter(map(_demand_of, pods)))
+
+    def __len__(self) -> int:
+        return self._pods
+
+    def unusable(self, free: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return which part of the free amounts on each node is of no use to a random pod that requests some."""
+        misfits = np.zeros((len(free), len(self._table)), bool)
+        for column in range(len(self.resources)):
+            misfits |= free[:, column, None] < self._table[:, column]
+        amounts: NDArray[np.float64] = free * (misfits @ self._weights)
+        return amounts
+
+    def fragmentation(self, free: NDArray[np.int64]) -> float:
+        """Return the fragmentation of the free amounts of all nodes, which are not negative."""
+        return _share(self.unusable(free).sum(0), free.sum(0))
+
+
 class _LoadHistory:
     """The amounts of all nodes over time."""
 
-    def __init__(self, changes: Sequence[_LoadChange], demands: Mapping[_Demand, int]) -> None:
-        names = {name for demand in demands for name, _ in demand} | {_CPU, _MEMORY, _PODS}
-        self._columns = {name: index for index, name in enumerate(sorted(names))}
+    def __init__(self, changes: Sequence[_LoadChange], demands: PodDemands) -> None:
+        self._columns = {name: index for index, name in enumerate(demands.resources)}
         self._rows = {name: index for index, name in enumerate(dict.fromkeys(each.node for each in changes))}
         self._changes = changes
-        self._demands, self._weights = self._demand_table(demands)
+        self._demands = demands
         shape = len(self._rows), len(self._columns)
         self._allocatable, self._requested = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self._free, self._unusable = np.zeros(shape), np.zeros(shape)
@@ -213,8 +253,6 @@ class _LoadHistory:
         cpu, memory = self._columns[_CPU], self._columns[_MEMORY]
         for at, changes in groupby(self._changes, attrgetter("at")):
             self._recount_room(self._apply(changes))
-            all_free, unusable = self._free.sum(0), self._unusable.sum(0)
-            has_room = all_free > 0
             allocatable, requested = self._allocatable.sum(0), self._requested.sum(0)
             yield (
                 at,
@@ -223,7 +261,7 @@ class _LoadHistory:
                     requested[cpu],
                     allocatable[memory],
                     requested[memory],
-                    (unusable[has_room] / all_free[has_room]).sum(),
+                    _share(self._unusable.sum(0), self._free.sum(0)),
                     self._deviation(cpu),
                 ),
             )
@@ -237,10 +275,7 @@ class _LoadHistory:
     def _recount_room(self, rows: list[int]) -> None:
         """Count what is free on these nodes, and which part of it is of no use to a random pod."""
         free = np.maximum(self._allocatable[rows] - self._requested[rows], 0)
-        misfits = np.zeros((len(rows), len(self._demands)), bool)
-        for column in range(len(self._columns)):
-            misfits |= free[:, column, None] < self._demands[:, column]
-        self._free[rows], self._unusable[rows] = free, free * (misfits @ self._weights)
+        self._free[rows], self._unusable[rows] = free, self._demands.unusable(free)
 
     def _apply(self, changes: Iterable[_LoadChange]) -> list[int]:
         changed = dict[int, None]()
@@ -253,17 +288,15 @@ class _LoadHistory:
             changed[row] = None
         return [*changed]
 
-    def _demand_table(self, demands: Mapping[_Demand, int]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return the requests of each kind of pod, and how probable a random pod and a resource of it are."""
-        rows = [(demand, count) for demand, count in demands.items() if any(amount for _, amount in demand)]
-        table = np.zeros((len(rows), len(self._columns)), np.int64)
-        for row, (demand, _) in enumerate(rows):
-            for name, amount in demand:
-                table[row, self._columns[name]] = amount
-        counts = np.array([count for _, count in rows], float)[:, None]
-        requested = table > 0
-        table[:, self._columns[_PODS]] = 1
-        return table, requested * counts / max(counts.sum(), 1.0) / np.maximum(requested.sum(1, keepdims=True), 1)
+
+def _demand_of(pod: Pod) -> _Demand:
+    return tuple(sorted(fit_requests(pod.spec).items()))
+
+
+def _share(unusable: NDArray[np.float64], free: NDArray[np.float64] | NDArray[np.int64]) -> float:
+    """Return the fragmentation of the free amounts by resource; a resource without any adds nothing."""
+    has_room = free > 0
+    return float((unusable[has_room] / free[has_room]).sum())
 
 
 @overload

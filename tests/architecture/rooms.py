@@ -9,5 +9,5 @@ ROOMS = (
     *("objects", "cel", "values", "state", "framework", "config"),
     *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
     *("plugins", "client", "in_memory", "scheduler", "observe", "explain", "simulation"),
-    *("capacity", "process", "fake_api", "testing", "cli", "engine", "__main__"),
+    *("capacity", "gym", "process", "fake_api", "testing", "cli", "engine", "__main__"),
 )

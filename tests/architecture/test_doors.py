@@ -12,7 +12,7 @@ import pytest
 from tests.architecture.sources import ROOT, listed, modules, parse
 
 #: The doors: for plugin authors, for those who type hooks, for those who declare kinds, and for those who score nodes
-#: by devices; for second engines, with time and chance.
+#: by devices; for second engines, with time and chance; for agents that learn.
 DOORS = (
     "kframework",
     "kframework.framework.hookspecs",
@@ -20,6 +20,7 @@ DOORS = (
     "kframework.plugins.dynamic_resources.placements",
     "kframework.engine",
     "kframework.clock",
+    "kframework.gym",
 )
 HALLS = ("kframework.testing", "kframework.simulation", "kframework.cli")
 FOLDERS = ("contrib_plugins", "examples")

@@ -19,7 +19,6 @@ KEPT: Mapping[str, str] = {
     "Preemption": "the contract of plugins, above core's Evaluator",
     "WaitingPod": "the contract of plugins, above state's ReservedPod",
     # What the room may not import, or only in a circle.
-    "ExtenderClient": "core asks extenders, and scheduler's Extenders stand below it",
     "Tables": "ClusterState opens statements, so that its module imports theirs",
     # What other distributions implement.
     "Loader": "kubernetes-asyncio's reader of kubeconfigs, which is imported only for plugins that log in",

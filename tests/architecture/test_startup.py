@@ -133,6 +133,11 @@ def test_fake_api_without_rules_does_not_import_cel() -> None:
     assert not any(name.startswith("kframework.cel") for name in imported)
 
 
+def test_features_of_learned_scorers_need_no_gymnasium() -> None:
+    imported = imported_by("from kframework.gym import Episodes, Features")
+    assert "kframework.gym.episode" in imported and "gymnasium" not in imported
+
+
 def test_heavy_import_is_reported() -> None:
     assert imported_by("import numpy.linalg") & HEAVY == {"numpy"}
 

@@ -25,6 +25,7 @@ REFERENCE = {
     "kframework.testing": "testing",
     "kframework.objects": "objects",
     "kframework.engine": "engine",
+    "kframework.gym": "gym",
 }
 #: What `kframework` hands on for kinds of one's own is described with all other kinds.
 ELSEWHERE = {("kframework", name) for name in ("ApiObject", "ApiStruct", "ObjectMeta", "kind")}

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import kframework
+import kframework.gym
 import kframework.objects
 import kframework.testing
 from tests.examples.clean_environment import ROOT
@@ -29,7 +30,7 @@ def named(path: Path) -> str:
 
 @pytest.mark.parametrize("file", FILES, ids=named)
 def test_example_imports_only_public_packages(file: Path) -> None:
-    doors = (kframework, kframework.objects, kframework.testing)
+    doors = (kframework, kframework.gym, kframework.objects, kframework.testing)
     public = {door.__name__: door.__all__ for door in doors}
     private = {
         f"{module}.{name}"
