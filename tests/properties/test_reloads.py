@@ -11,6 +11,7 @@ from random import Random
 
 import anyio
 import pytest
+from msgspec.structs import replace
 
 from kframework.clock import run_virtual
 from kframework.core.cycle.records import Decision
@@ -19,27 +20,28 @@ from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import ProfileChanges
 from kframework.errors import ConfigError, PluginError
-from kframework.objects import Node, Pod
+from kframework.objects import ApiObject, Node, Pod, PodGroup
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.reconsider import reconsider
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
+from tests.support.groups import gang, members
 from tests.support.reloads import REGISTRY, Stage, document, profile
 from tests.support.scale import seeds
 
 NODES = "abcd"
 
 
-def random_configuration(random: Random) -> str:
+def random_configuration(random: Random, options: str) -> str:
     """Return a configuration: of one in five nothing can be taken."""
     if random.random() < 0.2:
         return random.choice(
             [
-                document(profile(plugin="Missing")),
-                document(profile(fails=True, node=random.choice(NODES))),
-                document(profile(), options="seed: 3"),
+                document(profile(plugin="Missing"), options=options),
+                document(profile(fails=True, node=random.choice(NODES)), options=options),
+                document(profile(), options=f"seed: 3\n{options}"),
                 "kind: KubeSchedulerConf",
             ]
         )
@@ -55,15 +57,16 @@ def random_configuration(random: Random) -> str:
         )
         for name in names
     ]
-    return document(*profiles, settings=f"podMaxBackoffSeconds: {random.randint(2, 6)}")
+    return document(*profiles, settings=f"podMaxBackoffSeconds: {random.randint(2, 6)}", options=options)
 
 
 class World:
     """Random events in a stage's cluster."""
 
-    def __init__(self, stage: Stage, random: Random) -> None:
+    def __init__(self, stage: Stage, random: Random, options: str) -> None:
         self.stage = stage
         self.random = random
+        self.options = options
         self.pods = 0
 
     def pod(self) -> Pod:
@@ -73,10 +76,22 @@ class World:
         requests = {"cpu": self.random.choice(["500m", "1", "2"])}
         return make_pod(name, scheduler_name=scheduler, requests=requests, priority=self.random.choice([0, 0, 10]))
 
+    def add_gang(self) -> None:
+        """Add the pods of a group, and sometimes the group itself later, or never."""
+        first, group = self.pod(), f"gang-{self.pods}"
+        if self.random.random() < 0.8:
+            self.stage.cluster.add(gang(group, self.random.randint(1, 3)))
+        for pod in members(group, self.random.randint(1, 4)):
+            spec = replace(pod.spec, scheduler_name=first.spec.scheduler_name)
+            name = f"{first.metadata.name[0]}-{pod.metadata.name}"
+            self.stage.cluster.add(replace(pod, metadata=replace(pod.metadata, name=name, uid=name), spec=spec))
+
     async def happen(self) -> None:
         """Let one thing happen."""
         cluster, random = self.stage.cluster, self.random
         match random.choice(["pod", "pod", "pod", "delete", "node", "permit", "permit", "reload", "wait"]):
+            case "pod" if self.options and random.random() < 0.3:
+                self.add_gang()
             case "pod":
                 cluster.add(self.pod())
             case "delete":
@@ -89,7 +104,7 @@ class World:
                     if random.random() < 0.7:
                         waiting.allow("Rule") if random.random() < 0.5 else waiting.reject("Rule", "no")
             case "reload":
-                await self.reload(random_configuration(random))
+                await self.reload(random_configuration(random, self.options))
             case "wait":
                 await asyncio.sleep(random.choice([0.5, 5.0, 40.0]))
         await asyncio.sleep(random.choice([0.0, 0.0, 0.1]))
@@ -124,8 +139,11 @@ async def reload_among_events(seed: int, file: Path) -> tuple[list[Decision], li
     """Let things happen; return the decisions, and what a new scheduler does otherwise."""
     random, recorder = Random(seed), Recorder(file)
     nodes = [make_node(name, allocatable={"cpu": "4", "pods": "6"}) for name in NODES[:3]]
-    stage = Stage(document(profile()), recorder, objects=nodes, engine=recording_pod_engine_factory(recorder))
-    world, final = World(stage, random), document(profile(node=random.choice(["", "a"])), profile("other", gate="y"))
+    options = "featureGates: {GenericWorkload: true}" if seed % 2 else ""
+    first, engine = document(profile(), options=options), recording_pod_engine_factory(recorder)
+    stage = Stage(first, recorder, objects=nodes, engine=engine)
+    final = document(profile(node=random.choice(["", "a"])), profile("other", gate="y"), options=options)
+    world = World(stage, random, options)
     differences: list[str] = []
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(stage.scheduler.run)
@@ -133,7 +151,8 @@ async def reload_among_events(seed: int, file: Path) -> tuple[list[Decision], li
         for _ in range(60):
             await world.happen()
         await world.settle(final)
-        fresh = Stage(final, objects=[*stage.cluster.objects(Node), *stage.cluster.objects(Pod)])
+        kinds: tuple[type[ApiObject], ...] = (Node, PodGroup, Pod)
+        fresh = Stage(final, objects=[each for kind in kinds for each in stage.cluster.objects(kind)])
         tasks.start_soon(fresh.scheduler.run)
         await asyncio.sleep(5.0)
         for queue in ("gated", "unschedulable", "active"):

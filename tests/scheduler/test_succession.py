@@ -5,13 +5,17 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import pytest
 
 from kframework.clock import run_virtual
+from kframework.config.models import ExtenderSettings
 from kframework.errors import ConfigError, PluginError
 from kframework.objects import Namespace, ObjectMeta, PriorityClass
+from kframework.scheduler.extender import Extender
+from tests.support.extenders import ScriptedExtender
 from tests.support.reloads import JOURNAL, Stage, document, profile
 
 
@@ -191,6 +195,58 @@ def test_kind_that_only_the_new_plugins_need_is_listed_before_they_decide() -> N
 
 def _priority_class(name: str) -> PriorityClass:
     return PriorityClass(metadata=ObjectMeta(name=name), value=1)
+
+
+def test_extenders_are_replaced_and_the_old_ones_closed_after_their_bindings() -> None:
+    asked: list[tuple[str, str]] = []
+    lines: dict[str, ScriptedExtender] = {}
+
+    def connect(settings: ExtenderSettings) -> Extender:
+        name = settings.url_prefix.rpartition("/")[2]
+
+        def accept(question: Any) -> object:
+            asked.append((name, question["Pod"]["metadata"]["name"]))
+            return {"NodeNames": [name]}
+
+        lines[name] = ScriptedExtender({"filter": accept})
+        return Extender(settings, lines[name])
+
+    def extended(name: str) -> str:
+        return document(
+            profile(holds=True),
+            settings=f"extenders: [{{urlPrefix: 'http://{name}', filterVerb: filter, nodeCacheCapable: true}}]",
+        )
+
+    async def main() -> None:
+        stage = Stage(extended("a"), extender=connect)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.scheduler.run)
+            await stage.add("first")
+            await stage.take(extended("b"))
+            await stage.add("second")
+            assert [(line, lines[line].open) for line in lines] == [("a", 1), ("b", 1)], "the first one waits on Permit"
+            for waiting in stage.rule.handle.waiting_pods():
+                waiting.allow("Rule")
+            await asyncio.sleep(1.0)
+            assert (stage.node_of("first"), stage.node_of("second")) == ("a", "b")
+            assert lines["a"].open == 0
+            await stage.take(document(profile(holds=True)))
+            await stage.add("third")
+            stage.scheduler.stop()
+        assert [line.open for line in lines.values()] == [0, 0]
+
+    run_virtual(main)
+    assert asked == [("a", "first"), ("b", "second")]
+
+
+def test_pods_are_retried_at_the_new_times() -> None:
+    async def work(stage: Stage) -> None:
+        await stage.add("pod")
+        await stage.take(document(profile(node="c"), options="podMaxInUnschedulablePodsDuration: 30s"))
+        await asyncio.sleep(61.0)
+        assert len(stage.decisions()) == 2, "after half a minute instead of five minutes"
+
+    running(document(profile(node="c")), work)
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, PluginArgs, Status, Wait, hookimpl, unschedulable
 from kframework.clock import LoopClock
 from kframework.config.load import parse
+from kframework.config.models import ExtenderSettings
 from kframework.core.cycle.records import Decision, Observer
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -18,7 +19,8 @@ from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import ApiObject, Namespace, Pod, PriorityClass
 from kframework.observe.history import History
-from kframework.scheduler.scheduler import EngineFactory, Scheduler
+from kframework.scheduler.extender import Extender
+from kframework.scheduler.scheduler import EngineFactory, Scheduler, http_extender
 from kframework.scheduler.succession import Succession
 from kframework.testing import make_node, make_pod
 
@@ -172,6 +174,7 @@ class Stage:
         objects: Iterable[ApiObject] = (make_node("a"), make_node("b")),
         engine: EngineFactory[PodEngine] = PodEngine.from_configuration,
         registry: Registry | None = None,
+        extender: Callable[[ExtenderSettings], Extender] = http_extender,
     ) -> None:
         clock = LoopClock(asyncio.get_running_loop())
         self.history = History()
@@ -183,6 +186,7 @@ class Stage:
             registry=registry or REGISTRY,
             observers=[self.history, *observers],
             engine=engine,
+            extender=extender,
             slice=0.0,
         )
 
