@@ -155,12 +155,18 @@ def _compare_scores(
             origin=Origin.EARLIER_PODS, plugin=change.plugin, message=message + addition, scores=tuple(changes)
         )
     change = max(changes, key=lambda each: each.gain)
-    scored = f"{change.plugin} scores {new_node} {_format_lead(change.new)} {baseline_node}"
-    message = f"{scored} (baseline: {_format_lead(change.baseline).removesuffix(' to')})"
+    message = _format_change(change, baseline_node, new_node)
     return DifferenceCause(origin=Origin.CONFIGURATION, plugin=change.plugin, message=message, scores=tuple(changes))
 
 
+def _format_change(change: ScoreChange, baseline_node: str, new_node: str) -> str:
+    if change.new is None:
+        lead = f"{new_node} {_format_lead(change.baseline)} {baseline_node}"
+        return f"{change.plugin} no longer scores; in the baseline it scores {lead}"
+    scored = f"{change.plugin} scores {new_node} {_format_lead(change.new)} {baseline_node}"
+    before = "not scored" if change.baseline is None else _format_lead(change.baseline).removesuffix(" to")
+    return f"{scored} (baseline: {before})"
+
+
 def _format_lead(lead: int | None) -> str:
-    if lead is None:
-        return "not at all"
     return f"{abs(lead)} {'above' if lead > 0 else 'below'}" if lead else "equal to"

@@ -60,6 +60,9 @@ def test_plugin_that_only_one_configuration_scores_with_has_no_lead_in_the_other
     cause = found(LARGE, SMALL, POD, baseline=unbalanced, new=PACKED)
     fit = next(each for each in cause.scores if each.plugin == "NodeResourcesFit")
     assert fit.baseline is None and fit.gain == fit.new
+    assert cause.message == f"NodeResourcesFit scores small {fit.new} above large (baseline: not scored)"
+    back = found(LARGE, SMALL, POD, baseline=PACKED, new=unbalanced, nodes=("small", "large"))
+    assert back.message == f"NodeResourcesFit no longer scores; in the baseline it scores large {fit.new} below small"
 
 
 def test_plugin_that_rejects_the_node_decided() -> None:

@@ -18,7 +18,7 @@ from kframework.observe.recording import file as recording_file
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated
 from kframework.observe.recording.file import RecordingFile
 from kframework.observe.recording.pod_engine import recording_pod_engine_factory
-from kframework.observe.recording.reconsider import Reconsiderer, reconsider
+from kframework.observe.recording.reconsider import Reconsideration, Reconsiderer, reconsider
 from kframework.observe.recording.replay import follow
 from kframework.observe.recording.writer import Recorder
 from kframework.simulation.simulation import Simulation
@@ -202,6 +202,17 @@ def test_configuration_of_another_minor_than_the_recording_is_rejected(file: Pat
     older = parse(f'{KIND}---\napiVersion: kframework.dev/v1\nkind: KFrameworkConfiguration\nemulatedVersion: "1.36"')
     with pytest.raises(ConfigError, match=r"must be those of the recording: set them to '1\.37' and \{\}"):
         reconsider(record(file, [LARGE, POD]), older)
+
+
+@pytest.mark.slow
+def test_baseline_that_is_the_new_configuration_never_differs(tmp_path: Path) -> None:
+    """With preemption, Permit, volumes and churn, and whatever configuration was recorded."""
+    run(0, RunSettings(pods=60, pause=4.0), tmp_path)
+    recording = min(tmp_path.iterdir())
+    for configuration in (PACKED, DEFAULT):
+        both = Reconsideration(recording, configuration, PLUGINS, baseline=configuration)
+        result = both.run()
+        assert result.attempts > 60 and len(both.nodes) > 30 and not result.differences
 
 
 @pytest.mark.long
