@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from kframework.explain.remedies.remedies import Remedy
+from kframework.values.answer import Answer
 
 
 class PodPlace(msgspec.Struct, frozen=True):
@@ -43,7 +44,7 @@ class Copies(msgspec.Struct, frozen=True, kw_only=True):
     reasons: dict[str, int] = {}
 
 
-class FitResult(msgspec.Struct, frozen=True, kw_only=True):
+class FitResult(Answer, frozen=True, kw_only=True):
     """Whether a workload fits: each of its pods has a node.
 
     `pods` are those of the workload, `evicted` those that make room for it. `obstacle` is that of the first pod without

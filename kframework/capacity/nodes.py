@@ -27,6 +27,7 @@ from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.kinds import reference
 from kframework.simulation.simulation import Simulation
 from kframework.state.pods import PendingPod, PodTemplate
+from kframework.values.answer import Answer
 
 #: The annotation of a node with its price, in any unit.
 PRICE = "kframework.dev/price"
@@ -46,7 +47,7 @@ class AddedNodes(msgspec.Struct, frozen=True, kw_only=True):
     pods: int
 
 
-class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
+class NodePlan(Answer, frozen=True, kw_only=True):
     """The nodes to add so that pods find room, and their price; `unplaced` of the `pending` pods find none."""
 
     pending: int
@@ -55,7 +56,7 @@ class NodePlan(msgspec.Struct, frozen=True, kw_only=True):
     price: float = 0.0
 
 
-class RemovalPlan(msgspec.Struct, frozen=True, kw_only=True):
+class RemovalPlan(Answer, frozen=True, kw_only=True):
     """The nodes that can be emptied, in the order in which to drain them, and where their pods go."""
 
     nodes: tuple[str, ...]

@@ -53,6 +53,7 @@ class _Commands(OpenGroup):
         built_in("new", "kframework.cli.new.command:command"),
         built_in("plugins", "kframework.cli.plugins:app"),
         built_in("config", "kframework.cli.config:app"),
+        built_in("schema", "kframework.cli.schema:command"),
     )
 
 
@@ -94,12 +95,12 @@ def _run(arguments: Sequence[str]) -> int:
     """Run a command; all errors become lines on stderr and an exit code here."""
     try:
         # An interrupt comes back as a number, like any other early exit.
-        code: int | None = app(arguments, prog_name="kframework", standalone_mode=False, obj=list(arguments))
+        code: int | None = app(arguments, prog_name=_program_name(), standalone_mode=False, obj=list(arguments))
         sys.stdout.flush()
         return code or 0
     except typer.TyperException as error:
         notify_user("error", _usage_problem(error.format_message()))
-        command = getattr(getattr(error, "ctx", None), "command_path", "kframework")
+        command = getattr(getattr(error, "ctx", None), "command_path", _program_name())
         sys.stderr.write(f"See '{command} --help' for usage.\n")
         return _USAGE
     except BrokenPipeError:
@@ -111,6 +112,11 @@ def _run(arguments: Sequence[str]) -> int:
         for line in _error_lines(error):
             notify_user("error", line)
         return _ERROR
+
+
+def _program_name() -> str:
+    """Return the words by which the program was called: kubectl runs `kubectl-kframework` for `kubectl kframework`."""
+    return "kubectl kframework" if sys.argv[0].endswith("kubectl-kframework") else "kframework"
 
 
 def _usage_problem(text: str) -> str:

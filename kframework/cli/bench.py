@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import DataForm, print_data, print_table, progress_bar
+from kframework.cli.printing import DataForm, print_answer, print_table, progress_bar
 from kframework.observe.text_table import NONE
 from kframework.verbosity import notify_user
 
@@ -75,9 +75,7 @@ def command(
 
 def _print(results: Iterable[WorkloadResult], output: DataForm | None) -> None:
     if output is not None:
-        import msgspec
-
-        print_data(output, msgspec.to_builtins([*results]))
+        print_answer(output, [*results])
         return
     print_table(_HEADERS, [row for result in results for row in _rows(result)])
     sys.stdout.flush()

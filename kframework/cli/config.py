@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,13 +11,14 @@ import typer
 
 from kframework.cli.named_plugins import PluginOption, named_engine, named_plugins
 from kframework.cli.options import Verbosity, VersionOptions, expand_options, group
-from kframework.cli.printing import print_lines
+from kframework.cli.printing import DataForm, print_answer, print_lines
 from kframework.cli.process import configured_kubeconfig
 from kframework.cli.tracing import trace_as_configured
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
+    from kframework.cli.answers import ConfigurationCheck
     from kframework.config.configuration import Configuration
     from kframework.config.models import ExtenderSettings
     from kframework.core.runtime.profiles import Profiles
@@ -36,6 +37,9 @@ def check(
     engine: Annotated[
         str | None, typer.Option(metavar="NAME", help="Engine whose configurations these are, such as batch.")
     ] = None,
+    output: Annotated[
+        DataForm | None, typer.Option("-o", "--output", help="Print the errors as JSON or YAML, instead of lines.")
+    ] = None,
     *,
     version: VersionOptions,
     verbosity: Verbosity = 0,
@@ -48,16 +52,38 @@ def check(
     from kframework.errors import collect_errors, raise_collected
 
     plugins = named_plugins(plugin)
-    errors: list[ConfigError] = []
+    checked: dict[str, list[ConfigError]] = {}
     for file in files:
-        with collect_errors(errors):
+        with collect_errors(checked.setdefault(file, [])):
             if engine is not None:
                 for warning in named_engine(engine).check(file):
                     notify_user("warning", warning)
             else:
                 _check(version.override(load_simulation_configuration(file, plugins)), plugins)
-            print_lines(f"{file}: ok")
-    raise_collected(errors)
+            if output is None:
+                print_lines(f"{file}: ok")
+    if output is None:
+        raise_collected([error for errors in checked.values() for error in errors])
+    else:
+        print_answer(output, _describe(checked))
+        raise typer.Exit(1 if any(checked.values()) else 0)
+
+
+def _describe(checked: Mapping[str, Sequence[ConfigError]]) -> ConfigurationCheck:
+    from kframework.cli.answers import CheckedFile, ConfigurationCheck, ConfigurationProblem
+
+    return ConfigurationCheck(
+        files=tuple(
+            CheckedFile(
+                file=file,
+                ok=not errors,
+                errors=tuple(
+                    ConfigurationProblem(message=error.message, path=error.path, line=error.line) for error in errors
+                ),
+            )
+            for file, errors in checked.items()
+        )
+    )
 
 
 def _check(configuration: Configuration, plugins: Sequence[type[Plugin]]) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kframework.cli.options import Verbosity
-from kframework.cli.printing import DataForm, print_data, print_lines, print_table, progress_bar
+from kframework.cli.printing import DataForm, print_answer, print_lines, print_table, progress_bar
 from kframework.observe.text_table import NONE, format_count
 
 if TYPE_CHECKING:
+    from kframework.cli.answers import ConformanceSuite
     from kframework.testing.conformance.cases import Case
-    from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary
+    from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary, Suite
 
 #: The number of differences listed per suite; JSON has them all.
 _MAX_LISTED = 5
@@ -81,10 +82,11 @@ def _with_progress(cases: Iterator[Case]) -> Iterator[Case]:
 
 
 def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
+    from kframework.cli.answers import ConformanceResult
     from kframework.objects.problem import format_path
 
     if output is not None:
-        print_data(output, [suite.as_item() for suite in summary])
+        print_answer(output, ConformanceResult(suites=tuple(map(_describe, summary))))
         return
     minors = sorted({suite.minor for suite in summary})
     passed = {(suite.name, suite.minor): f"{suite.passed}/{suite.total}" for suite in summary}
@@ -109,12 +111,35 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
     print_lines("", f"total  {summary.overall.passed}/{summary.overall.total}")
 
 
-def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:
+def _describe(suite: Suite) -> ConformanceSuite:
+    from kframework.cli.answers import ConformanceSuite, FieldDifference
     from kframework.objects.problem import format_path
-    from kframework.testing.conformance.replay import item
+
+    differences = (
+        FieldDifference(case=case, field=format_path(fact.path), expected=fact.expected, got=fact.got)
+        for case, facts in suite.differences.items()
+        for fact in facts
+    )
+    return ConformanceSuite(
+        suite=suite.name,
+        emulated_version=suite.minor,
+        passed=suite.passed,
+        total=suite.total,
+        differences=tuple(differences),
+        uncompared=tuple(suite.uncompared),
+    )
+
+
+def _print_case(comparison: CaseComparison, output: DataForm | None) -> None:
+    from kframework.cli.answers import ComparedField, ConformanceCase
+    from kframework.objects.problem import format_path
 
     if output is not None:
-        print_data(output, [{**item(fact), "same": not fact.differs} for fact in comparison.facts])
+        compared = (
+            ComparedField(field=format_path(fact.path), same=not fact.differs, expected=fact.expected, got=fact.got)
+            for fact in comparison.facts
+        )
+        print_answer(output, ConformanceCase(case=comparison.case, fields=tuple(compared)))
         return
     rows = [
         (format_path(fact.path), "NO" if fact.differs else "yes", _format_value(fact.expected), _format_value(fact.got))

@@ -125,13 +125,10 @@ def _print(explanation: Explanation | EngineExplanation, output: WideForm | None
     from kframework.observe.web.view import EngineExplanation
 
     wide = output is WideForm.WIDE
-    if isinstance(explanation, EngineExplanation):
-        if output is WideForm.JSON:
-            print_json(explanation.explanation)
-        else:
-            typer.echo(explanation.wide if wide else explanation.text, nl=False)
-    elif output is WideForm.JSON:
+    if output is WideForm.JSON:
         print_json(explanation)
+    elif isinstance(explanation, EngineExplanation):
+        typer.echo(explanation.wide if wide else explanation.text, nl=False)
     else:
         typer.echo(format_explanation(explanation, wide=wide), nl=False)
 

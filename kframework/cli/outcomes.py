@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from kframework.cli.options import Output
-from kframework.cli.printing import print_json, print_names, print_table, print_yaml, progress_bar
+from kframework.cli.printing import print_answer, print_names, print_table, progress_bar
 from kframework.observe.text_table import NONE, format_count
 from kframework.verbosity import notify_user
 
@@ -56,10 +56,10 @@ def print_outcomes(simulation: SimulationResult, output: Output | None) -> None:
     """Print the node of each pod, or why it waits."""
     outcomes = simulation.outcomes
     match output:
-        case Output.JSON:
-            print_json([_to_item(outcome) for outcome in outcomes])
-        case Output.YAML:
-            print_yaml([_to_item(outcome) for outcome in outcomes])
+        case Output.JSON | Output.YAML:
+            from kframework.cli.answers import PodOutcomeList
+
+            print_answer(output, PodOutcomeList(items=outcomes))
         case Output.NAME:
             print_names("pod", (outcome.pod.partition("/")[2] for outcome in outcomes))
         case Output.WIDE:
@@ -114,14 +114,6 @@ def summarise(simulation: SimulationResult) -> None:
     sys.stderr.write(f"{bound} of {format_count(pods, 'pod')} bound, {pods - bound} pending; {account}\n")
 
 
-def _to_item(outcome: PodOutcome) -> dict[str, object]:
-    phase = outcome.phase or "Pending"
-    fields = {"pod": outcome.pod, "node": outcome.node, "phase": phase, "message": outcome.message}
-    if outcome.group:
-        fields["group"] = outcome.group
-    return {**fields, "rejectedBy": list(outcome.rejected_by), "attempts": outcome.attempts}
-
-
 def _placement(outcome: PodOutcome | None) -> tuple[str | None, str] | None:
     return None if outcome is None else (outcome.node, outcome.message)
 
@@ -132,7 +124,7 @@ def _node(outcome: PodOutcome) -> str:
 
 def _row(outcome: PodOutcome) -> tuple[str, ...]:
     namespace, _, name = outcome.pod.partition("/")
-    return namespace, name, outcome.node or NONE, outcome.phase or "Pending", str(outcome.attempts), outcome.message
+    return namespace, name, outcome.node or NONE, outcome.phase, str(outcome.attempts), outcome.message
 
 
 def _wide_row(outcome: PodOutcome, decision: Decision | None) -> tuple[str, ...]:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import typer
 
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import Output, OutputOption, Verbosity, group
-from kframework.cli.printing import print_json, print_names, print_table, print_yaml
+from kframework.cli.printing import print_answer, print_names, print_table
 from kframework.observe.text_table import NONE
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
+    from kframework.cli.answers import PluginItem
     from kframework.core.runtime.registry import Registry
 
 app: typer.Typer = group("List the plugins that a configuration can name.")
@@ -25,24 +25,6 @@ _WIDE_HEADERS = ("NAME", "STATUS", "DISTRIBUTION", "TARGET", "READS", "POINTS")
 _BUILT_IN = "kframework.plugins."
 
 
-@dataclass(frozen=True)
-class _Row:
-    """A plugin in the list.
-
-    `status` is `built-in`, `installed`, `not implemented` (one of kube-scheduler's), `broken` or `conflict`, and
-    `message` explains the last two.
-    """
-
-    name: str
-    status: str
-    points: list[str]
-    reads: str | None = None
-    signs: bool = False
-    distribution: str | None = None
-    target: str | None = None
-    message: str = ""
-
-
 @app.command("list")
 def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosity = 0) -> None:
     """List kube-scheduler's plugins and all installed ones."""
@@ -50,10 +32,10 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
 
     rows = list(_rows(Registry.with_plugins(*named_plugins(plugin))))
     match output:
-        case Output.JSON:
-            print_json(rows)
-        case Output.YAML:
-            print_yaml([asdict(row) for row in rows])
+        case Output.JSON | Output.YAML:
+            from kframework.cli.answers import PluginList
+
+            print_answer(output, PluginList(items=tuple(rows)))
         case Output.NAME:
             print_names("plugin", dict.fromkeys(row.name for row in rows))
         case Output.WIDE:
@@ -64,8 +46,9 @@ def list_(plugin: PluginOption, output: OutputOption = None, verbosity: Verbosit
         notify_user("warning", message)
 
 
-def _rows(registry: Registry) -> Iterator[_Row]:
+def _rows(registry: Registry) -> Iterator[PluginItem]:
     """Describe every plugin; a failed import affects only its own row."""
+    from kframework.cli.answers import PluginItem
     from kframework.core.runtime.hooks import extension_points
     from kframework.errors import PluginError
 
@@ -77,11 +60,11 @@ def _rows(registry: Registry) -> Iterator[_Row]:
                 plugin = registry.load(name)
             except PluginError as error:
                 status = "conflict" if len(offers) > 1 else "broken"
-                yield _Row(name, status, [], distribution=distribution, target=target, message=str(error))
+                yield PluginItem(name, status, [], distribution=distribution, target=target, message=str(error))
                 continue
             status = "built-in" if offer.target.startswith(_BUILT_IN) else "installed"
             points, signs = _sort_points(extension_points(plugin)), hasattr(plugin, "sign")
-            yield _Row(name, status, points, plugin.reads, signs, distribution, target)
+            yield PluginItem(name, status, points, plugin.reads, signs, distribution, target)
 
 
 def _sort_points(points: frozenset[str]) -> list[str]:
@@ -90,7 +73,7 @@ def _sort_points(points: frozenset[str]) -> list[str]:
     return sorted(points, key=[*POINTS, *points].index)
 
 
-def _cells(row: _Row) -> tuple[str, ...]:
+def _cells(row: PluginItem) -> tuple[str, ...]:
     """Return one source: the distribution of an external plugin, with its problem if any; otherwise the status."""
     source = row.status if row.status in ("built-in", "not implemented") else row.distribution or row.target or NONE
     wrong = f" ({row.status})" if row.message else ""
@@ -99,6 +82,6 @@ def _cells(row: _Row) -> tuple[str, ...]:
     return row.name, source + wrong, reads, ", ".join(row.points) or NONE
 
 
-def _wide_cells(row: _Row) -> tuple[str, ...]:
+def _wide_cells(row: PluginItem) -> tuple[str, ...]:
     name, _, reads, points = _cells(row)
     return name, row.status, row.distribution or NONE, row.target or NONE, reads, points

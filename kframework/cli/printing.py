@@ -79,9 +79,11 @@ def print_names(kind: str, names: Iterable[str]) -> None:
     print_lines(*(f"{kind}/{name}" for name in names))
 
 
-def print_data(form: DataForm, data: object) -> None:
-    """Print data as JSON or YAML."""
-    (print_json if form is DataForm.JSON else print_yaml)(data)
+def print_answer(form: str, answer: object) -> None:
+    """Print an answer as `json` or `yaml`."""
+    import msgspec
+
+    (print_json if form == DataForm.JSON else print_yaml)(msgspec.to_builtins(answer))
 
 
 @contextmanager

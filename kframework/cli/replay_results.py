@@ -64,15 +64,16 @@ def print_differences(result: ReplayResult, output: WideForm | None) -> None:
     """Print a table of the decisions that differ, or all as JSON."""
     differences = [diff for diff in result.differences if diff.subject]
     if output is WideForm.JSON:
-        part = {"part": result.part, "notRepeated": result.unrepeated} if "attempt" in result.compared else {}
-        print_json(
-            {
-                **{f"{record}s": len(names) for record, names in result.compared.items()},
-                **part,
-                "cutOff": result.cut_off,
-                "differences": [_to_item(diff) for diff in result.differences],
-            }
+        from kframework.cli.answers import ReplayDifferences
+
+        answer = ReplayDifferences(
+            compared={record: len(names) for record, names in result.compared.items()},
+            part=result.part,
+            not_repeated=result.unrepeated,
+            cut_off=result.cut_off,
+            differences=[_to_item(diff) for diff in result.differences],
         )
+        print_json(answer)
     elif differences and differences[0].record != "attempt":
         _print_engine_records(differences, result, output)
     elif differences and output is WideForm.WIDE:

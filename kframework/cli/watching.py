@@ -134,7 +134,9 @@ def simulate_again(
     done = subprocess.run(command, stdout=subprocess.PIPE, check=False)
     if done.returncode:
         return before
-    now = {each.pod: each for each in msgspec.json.decode(done.stdout, type=list[PodOutcome])}
+    from kframework.cli.answers import PodOutcomeList
+
+    now = {each.pod: each for each in msgspec.json.decode(done.stdout, type=PodOutcomeList).items}
     if before is None:
         print_placements(now.values())
     else:

@@ -11,6 +11,7 @@ from kframework.core.cycle.records import Binding, Decision
 from kframework.core.sources import SourceStatus
 from kframework.explain.remedies.remedies import Remedy
 from kframework.observe.web.view import EngineExplanation
+from kframework.values.answer import Answer
 
 
 class State(StrEnum):
@@ -223,7 +224,7 @@ class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[Remedy, ...] = ()
 
 
-class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+class Explanation(Answer, frozen=True, kw_only=True):
     """The explanation of one pod: the last decision, the plugins' current answers, and what would help.
 
     `at` is the time of the explanation, in seconds since 1970. `requests` are those of the pod, as in a manifest,
@@ -258,14 +259,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-class _EngineField(msgspec.Struct):
-    """The field of an answer that names its engine."""
-
-    engine: str = ""
-
-
 def decode_explanation(answer: bytes) -> Explanation | EngineExplanation:
     """Decode an explanation of either kind from JSON; msgspec.DecodeError if it is none."""
-    if msgspec.json.decode(answer, type=_EngineField).engine:
-        return msgspec.json.decode(answer, type=EngineExplanation)
-    return msgspec.json.decode(answer, type=Explanation)
+    return msgspec.json.decode(answer, type=Explanation | EngineExplanation)

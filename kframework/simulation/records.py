@@ -23,7 +23,7 @@ from kframework.values.status import Code
 R = TypeVar("R", Decision, Binding)
 
 
-class PodOutcome(Record, frozen=True):
+class PodOutcome(Record, frozen=True, rename="camel"):
     """The node of a pod (`namespace/name`); while it is pending, `node` is None and `message` is the reason.
 
     `rejected_by` names the plugins that gate a pending pod, or that rejected it last; `group` is its PodGroup's name.
@@ -34,7 +34,7 @@ class PodOutcome(Record, frozen=True):
     message: str
     attempts: int
     profile: str = ""
-    phase: str = ""
+    phase: str = "Pending"
     rejected_by: tuple[str, ...] = ()
     group: str = ""
 
@@ -271,7 +271,7 @@ def _outcome_of(pod: Pod, attempts: int, failure: Decision | Binding | None, gat
         "" if spec.node_name else message,
         attempts,
         spec.scheduler_name,
-        pod.status.phase,
+        pod.status.phase or "Pending",
         () if spec.node_name else rejected_by,
         "" if spec.scheduling_group is None else spec.scheduling_group.pod_group_name or "",
     )
@@ -304,7 +304,7 @@ def _phase_of(subject: ApiObject) -> tuple[object, object]:
 def outcomes_table(outcomes: Iterable[PodOutcome]) -> Table[PodOutcome]:
     """Show where pods went, or why they wait."""
     columns = ("pod", "node", "status", "attempts", "message")
-    return Table(outcomes, columns, status=lambda each: each.phase or "Pending")
+    return Table(outcomes, columns, status=lambda each: each.phase)
 
 
 def decisions_table(decisions: Iterable[Decision], started_at: float) -> Table[Decision]:

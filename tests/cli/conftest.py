@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Callable, Mapping
 from inspect import unwrap
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import pytest
 
 from kframework.cli import main
 from kframework.core.runtime import registry
+from tests.support.answers import check_answer
 
 
 class Run(NamedTuple):
@@ -29,6 +31,9 @@ class Run(NamedTuple):
 
 
 Command = Callable[..., Run]
+
+#: Commands whose JSON is no answer: Kubernetes objects, and measurements.
+_OTHER_JSON = ("rbac", "bench")
 Install = Callable[..., None]
 
 
@@ -48,7 +53,10 @@ def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         capsys.readouterr()
         with pytest.raises(SystemExit) as exit:
             main([str(argument) for argument in arguments])
-        return Run(exit.value.code, *capsys.readouterr())
+        done = Run(exit.value.code, *capsys.readouterr())
+        if ("-o", "json") in pairwise(arguments) and arguments[0] not in _OTHER_JSON and done.out:
+            check_answer(done.out)
+        return done
 
     return run
 

@@ -52,6 +52,20 @@ def test_good_file_is_ok(run: Command, file: Path) -> None:
     assert (result.code, result.out, result.errors) == (0, f"{file}: ok\n", [])
 
 
+def test_json_has_the_errors_of_each_file(run: Command, file: Path, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.yaml"
+    file.write_text(HEADER)
+    bad.write_text(f"{HEADER}parallelism: -1\n")
+    done = run("config", "check", file, bad, "-o", "json")
+    good, refused = json.loads(done.out)["files"]
+    assert (done.code, done.errors) == (1, [])
+    assert good == {"file": str(file), "ok": True, "errors": []}
+    assert (refused["ok"], [(each["path"], each["line"]) for each in refused["errors"]]) == (
+        False,
+        [("parallelism", 3)],
+    )
+
+
 def test_stdin_is_checked(run: Command) -> None:
     assert run("config", "check", "-", stdin=HEADER).out == "-: ok\n"
 

@@ -101,7 +101,7 @@ def test_suites_are_joined_over_files(run: Command, same: Path, different: Path)
 
 def test_json_and_yaml_are_complete(run: Command, same: Path, different: Path) -> None:
     code, out, err = run("conformance", same, different, "-o", "json")
-    planted, sizes = json.loads(out)
+    planted, sizes = json.loads(out)["suites"]
     assert (code, err) == (1, "")
     assert planted == {
         "suite": "planted",
@@ -113,7 +113,7 @@ def test_json_and_yaml_are_complete(run: Command, same: Path, different: Path) -
     }
     assert (sizes["passed"], sizes["total"], len(sizes["differences"])) == (2, 10, 8)
     assert sizes["differences"][0] == {"case": "sizes-1", "field": "canonical", "expected": "2Ki", "got": "2048"}
-    assert yaml.safe_load(run("conformance", same, different, "-o", "yaml").out) == [planted, sizes]
+    assert yaml.safe_load(run("conformance", same, different, "-o", "yaml").out)["suites"] == [planted, sizes]
 
 
 def test_one_case_is_shown_side_by_side(run: Command, same: Path, different: Path) -> None:
@@ -133,8 +133,8 @@ def test_verdicts_are_shown_in_words(run: Command, same: Path) -> None:
 
 
 def test_one_case_is_shown_as_json(run: Command, different: Path) -> None:
-    facts = json.loads(run("conformance", different, "--show", "sizes-1", "-o", "json").out)
-    assert facts[0] == {"field": "canonical", "expected": "2Ki", "got": "2048", "same": False}
+    case = json.loads(run("conformance", different, "--show", "sizes-1", "-o", "json").out)
+    assert case["fields"][0] == {"field": "canonical", "expected": "2Ki", "got": "2048", "same": False}
 
 
 def test_case_that_is_not_there(run: Command, same: Path) -> None:

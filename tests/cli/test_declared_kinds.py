@@ -93,7 +93,7 @@ def test_declared_kind_is_read_watched_and_wakes_pods(
 ) -> None:
     install("budgeted", {"Budgeted": "Budgeted"}, PLUGIN)
     result = run("simulate", "-f", cluster, "--config", config(tmp_path, "Budgeted"), "-o", "json")
-    pods = {each["pod"]: (each["node"], each["message"].split(". ")[0]) for each in json.loads(result.out)}
+    pods = {each["pod"]: (each["node"], each["message"].split(". ")[0]) for each in json.loads(result.out)["items"]}
     assert pods == {
         "default/short": ("a", ""),
         "default/next": ("a", ""),

@@ -46,7 +46,7 @@ def test_imported_trace_can_be_simulated(run: Command, tmp_path: Path, trace: st
     assert (imported.code, imported.errors) == (0, [f"notice: {size}"])
     simulated = run("simulate", "--strict", "-f", "-", "-o", "json", stdin=imported.out)
     assert (simulated.code, "error" in simulated.err, "warning" in simulated.err) == (0, False, False)
-    assert sum(outcome["node"] is not None for outcome in json.loads(simulated.out)) == bound
+    assert sum(outcome["node"] is not None for outcome in json.loads(simulated.out)["items"]) == bound
 
 
 def test_period_is_cut_out_of_the_trace(run: Command, tmp_path: Path) -> None:

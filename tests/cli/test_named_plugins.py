@@ -119,7 +119,7 @@ def test_class_is_imported_or_refused_in_one_line(run: Command, folder: Path, gi
     result = run("simulate", "-f", "cluster.yaml", "-o", "json", "--plugin", given)
     if not line:
         assert result.code == 0, result.err
-        assert [outcome["node"] for outcome in json.loads(result.out)] == ["right"]
+        assert [outcome["node"] for outcome in json.loads(result.out)["items"]] == ["right"]
     else:
         assert (result.code, len(result.errors)) == (1, 1)
         assert result.errors[0].startswith("error: ") and result.errors[0].endswith(line.format(folder=folder))
@@ -183,7 +183,7 @@ def test_every_command_that_names_plugins_has_it(run: Command, folder: Path) -> 
 
 def test_named_plugin_replaces_the_installed_one_of_its_name(run: Command, folder: Path) -> None:
     out = run("simulate", "-f", "cluster.yaml", "-o", "json", "--plugin", "my-plugins.py:NodeName").out
-    assert [outcome["node"] for outcome in json.loads(out)] == ["right"]
+    assert [outcome["node"] for outcome in json.loads(out)["items"]] == ["right"]
 
 
 @pytest.mark.slow

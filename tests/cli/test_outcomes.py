@@ -79,16 +79,18 @@ def test_wide_table_shows_the_last_attempt(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_items_and_names(capsys: pytest.CaptureFixture[str]) -> None:
-    items = json.loads(printed(capsys, Output.JSON))
-    assert items[1] == {
+    answer = json.loads(printed(capsys, Output.JSON))
+    assert answer["items"][1] == {
         "pod": "shop/huge",
         "node": None,
-        "phase": "Pending",
         "message": "no room",
-        "rejectedBy": ["gang", "predicates"],
         "attempts": 3,
+        "profile": "batch",
+        "phase": "Pending",
+        "rejectedBy": ["gang", "predicates"],
+        "group": "",
     }
-    assert yaml.safe_load(printed(capsys, Output.YAML)) == items
+    assert yaml.safe_load(printed(capsys, Output.YAML)) == answer
     assert printed(capsys, Output.NAME) == "pod/web\npod/huge\npod/other\n"
 
 

@@ -94,7 +94,7 @@ def test_wide_table_shows_the_location_of_a_plugin(run: Command) -> None:
 def test_json_and_yaml_are_complete(run: Command) -> None:
     listed = json.loads(run("plugins", "list", "-o", "json").out)
     assert yaml.safe_load(run("plugins", "list", "-o", "yaml").out) == listed
-    by_name = {row["name"]: row for row in listed}
+    by_name = {row["name"]: row for row in listed["items"]}
     assert by_name["Quiet"] == {
         "name": "Quiet",
         "status": "installed",
@@ -106,7 +106,7 @@ def test_json_and_yaml_are_complete(run: Command) -> None:
         "message": "",
     }
     assert (by_name["Sad"]["status"], by_name["Sad"]["points"]) == ("broken", [])
-    assert [row["distribution"] for row in listed if row["status"] == "conflict"] == [
+    assert [row["distribution"] for row in listed["items"] if row["status"] == "conflict"] == [
         "rude_plugins 1.0",
         "quiet_plugins 1.0",
     ]

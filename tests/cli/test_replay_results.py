@@ -125,7 +125,11 @@ def test_wide_has_all_with_their_time(run: Command, recorded: Install) -> None:
 def test_json_has_the_details(run: Command, recorded: Install) -> None:
     told = json.loads(run("compare", "--recording", recorded(Tea(MAX_MATCHES[0])), "--config", "s", "-o", "json").out)
     assert told == {
-        "brews": 4,
+        "kind": "ReplayDifferences",
+        "apiVersion": "kframework.dev/v1",
+        "compared": {"brew": 4},
+        "part": 1,
+        "notRepeated": {"lateRejections": [], "earlierPods": [], "gatedPods": [], "hooks": []},
         "cutOff": False,
         "differences": [
             {

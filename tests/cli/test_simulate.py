@@ -55,7 +55,16 @@ default    gated  <none>  Pending  0         {GATED}
 SUMMARY = "1 of 3 pods bound, 2 pending; 2 scheduling cycles in 0s of virtual time"
 
 ITEMS = [
-    {"pod": "shop/web", "node": "node-a", "phase": "Running", "message": "", "rejectedBy": [], "attempts": 1},
+    {
+        "pod": "shop/web",
+        "node": "node-a",
+        "message": "",
+        "attempts": 1,
+        "profile": "default-scheduler",
+        "phase": "Running",
+        "rejectedBy": [],
+        "group": "",
+    },
     {
         "pod": "default/huge",
         "node": None,
@@ -63,6 +72,8 @@ ITEMS = [
         "message": HUGE,
         "rejectedBy": ["NodeResourcesFit", "NodeUnschedulable"],
         "attempts": 1,
+        "profile": "default-scheduler",
+        "group": "",
     },
     {
         "pod": "default/gated",
@@ -71,6 +82,8 @@ ITEMS = [
         "message": GATED,
         "rejectedBy": ["SchedulingGates"],
         "attempts": 0,
+        "profile": "default-scheduler",
+        "group": "",
     },
 ]
 
@@ -132,15 +145,16 @@ def test_wide_names_who_rejected_a_pod(run: Command, cluster: Path) -> None:
 
 
 def test_json_yaml_and_names(run: Command, cluster: Path) -> None:
-    assert json.loads(run("simulate", "-f", cluster, "-o", "json").out) == ITEMS
-    assert yaml.safe_load(run("simulate", "-f", cluster, "-o", "yaml").out) == ITEMS
+    answer = {"kind": "PodOutcomeList", "apiVersion": "kframework.dev/v1", "items": ITEMS}
+    assert json.loads(run("simulate", "-f", cluster, "-o", "json").out) == answer
+    assert yaml.safe_load(run("simulate", "-f", cluster, "-o", "yaml").out) == answer
     assert run("simulate", "-f", cluster, "-o", "name").out == "pod/web\npod/huge\npod/gated\n"
 
 
 def test_cluster_without_pods_is_reported(run: Command, cluster: Path) -> None:
     nodes = cluster / "1-nodes.yaml"
     assert run("simulate", "-f", nodes).out == "NAMESPACE  POD  NODE  STATUS  ATTEMPTS  MESSAGE\n"
-    assert run("simulate", "-f", nodes, "-o", "json").out == "[]\n"
+    assert json.loads(run("simulate", "-f", nodes, "-o", "json").out)["items"] == []
 
 
 def test_files_come_one_by_one_from_stdin_and_in_one_list(run: Command, cluster: Path) -> None:
@@ -257,7 +271,7 @@ def test_configuration_is_used_and_its_warnings_are_passed_on(run: Command, clus
         "profiles: [{plugins: {filter: {disabled: [{name: NodeUnschedulable}]}}, pluginConfig: [{name: Absent}]}]\n"
     )
     result = run("simulate", "-f", cluster, "--config", file, "-o", "json")
-    assert json.loads(result.out)[1]["node"] == "node-b"
+    assert json.loads(result.out)["items"][1]["node"] == "node-b"
     assert result.errors[0].startswith(f"warning: {file}:3: profiles[0].pluginConfig: args of Absent have no effect")
 
 
@@ -276,7 +290,7 @@ def test_seed_on_the_command_line_beats_the_one_in_the_file(run: Command, file: 
     file.write_text(OPTIONS + "seed: 3\n")
 
     def chosen(*arguments: object) -> object:
-        (item,) = json.loads(run("simulate", "-f", objects, "-o", "json", *arguments).out)
+        (item,) = json.loads(run("simulate", "-f", objects, "-o", "json", *arguments).out)["items"]
         return item["node"]
 
     by_seed = [chosen("--seed", seed) for seed in range(5)]
@@ -321,10 +335,10 @@ def test_plugin_that_always_fails_is_reported_once(run: Command, cluster: Path, 
     file.write_text(WITH_ODD)
     result = run("simulate", "-f", cluster, "--config", file, "-o", "json")
     fault = "plugin 'Odd' (from odd_plugins 1.0), hook reserve: ValueError: odd"
-    web, *_ = json.loads(result.out)
+    web, *_ = json.loads(result.out)["items"]
     assert result.code == 0
-    counted = {"rejectedBy": [], "attempts": web["attempts"]}
-    assert web == {"pod": "shop/web", "node": None, "phase": "Pending", "message": fault, **counted}
+    assert (web["pod"], web["node"], web["phase"], web["message"]) == ("shop/web", None, "Pending", fault)
+    assert web["rejectedBy"] == []
     first, gave_up, _, last = result.errors
     assert first.startswith(f"error: {fault} location=")
     assert gave_up.startswith("warning: gave up on pods that were retried without success: shop/web")

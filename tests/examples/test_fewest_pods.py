@@ -23,8 +23,8 @@ def demo(environment: CleanEnvironment, tmp_path_factory: pytest.TempPathFactory
     result = environment.run("kframework", *DEMO, "-o", "json", cwd=tmp_path_factory.mktemp("demo"))
     assert result.returncode == 0, result.stdout
     # Notices and the summary stand around the data.
-    data = result.stdout[result.stdout.index("\n[") : result.stdout.rindex("]") + 1]
-    return {item["pod"].removeprefix("default/"): item for item in json.loads(data)}
+    data = result.stdout[result.stdout.index("\n{") : result.stdout.rindex("}") + 1]
+    return {item["pod"].removeprefix("default/"): item for item in json.loads(data)["items"]}
 
 
 def test_installed_packages_are_the_ones_in_use(environment: CleanEnvironment, tmp_path: Path) -> None:
@@ -38,7 +38,7 @@ def test_installed_packages_are_the_ones_in_use(environment: CleanEnvironment, t
 def test_plugins_of_the_example_are_installed(environment: CleanEnvironment, tmp_path: Path) -> None:
     result = environment.run("kframework", "plugins", "list", "-o", "json", cwd=tmp_path)
     assert result.returncode == 0, result.stdout
-    offered = {plugin["name"]: plugin["distribution"] for plugin in json.loads(result.stdout)}
+    offered = {plugin["name"]: plugin["distribution"] for plugin in json.loads(result.stdout)["items"]}
     assert offered["FewestPods"] == "kframework-fewest-pods 0.1.0"
     assert offered["Together"] == "kframework-together 0.1.0"
 

@@ -78,7 +78,7 @@ def test_tables_name_plugin_and_reason(case: Case, capsys: pytest.CaptureFixture
 def test_json_names_plugin_and_reason(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
     simulation, (rejector, reason, _) = case
     print_outcomes(simulation.result, Output.JSON)
-    (item,) = json.loads(capsys.readouterr().out)
+    (item,) = json.loads(capsys.readouterr().out)["items"]
     assert item["rejectedBy"] == [rejector]
     assert reason in item["message"]
 

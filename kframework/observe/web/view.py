@@ -21,6 +21,7 @@ from kframework.observe.web.sections import DetailView, Section
 from kframework.scheduler.scheduler import E
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod
+from kframework.values.answer import Answer
 
 #: The queue of pods that are reserved on a node but not bound yet; and of all other waiting pods, unless an engine
 #: distinguishes more.
@@ -53,7 +54,7 @@ class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str = ""
 
 
-class EngineExplanation(msgspec.Struct, frozen=True):
+class EngineExplanation(Answer, frozen=True):
     """An explanation by the installed `engine`, never the pod engine: its text, short and `wide`, and its data."""
 
     engine: str

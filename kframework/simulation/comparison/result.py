@@ -12,9 +12,7 @@ from kframework.explain.causes import DifferenceCause
 from kframework.observe.recording.diff import Unrepeated
 from kframework.simulation.measures import DIGITS
 from kframework.simulation.sweep.summary import SIGNIFICANT, Estimate, Summary
-
-#: The version of the JSON form of a result; it changes when a field is removed or gets another meaning.
-VERSION = 1
+from kframework.values.answer import Answer
 
 
 class PodChange(StrEnum):
@@ -111,11 +109,10 @@ class MeasureDifference(msgspec.Struct, frozen=True, kw_only=True, rename="camel
         return self.probability is not None and self.probability < SIGNIFICANT
 
 
-class ConfigurationComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ConfigurationComparison(Answer, frozen=True, kw_only=True, rename="camel"):
     """How two configurations decide on the same pods.
 
     Attributes:
-        version: The version of this form.
         baseline: The name of the baseline.
         new: The name of the configuration that is compared with it.
         source: What they decided on: the cluster files, or the recording.
@@ -131,7 +128,6 @@ class ConfigurationComparison(msgspec.Struct, frozen=True, kw_only=True, rename=
         cut_off: Whether the recording ends in the middle.
     """
 
-    version: int = VERSION
     baseline: str
     new: str
     source: tuple[str, ...] = ()

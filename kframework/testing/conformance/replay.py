@@ -11,7 +11,6 @@ import msgspec
 
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
-from kframework.objects.problem import format_path
 from kframework.testing.conformance import allocation, group, objects, sequence, single
 from kframework.testing.conformance.allocation import AllocationQuestion, RecordedAllocation
 from kframework.testing.conformance.cases import Case, Fact, Uncompared
@@ -90,9 +89,6 @@ _COMPARERS: Mapping[str, _Comparer] = {
 
 # -- many cases ------------------------------------------------------------------------------------------------------
 
-#: A field's path, its recorded value and the engine's, as plain data.
-Item = dict[str, object]
-
 
 class UncomparedCount(msgspec.Struct, frozen=True):
     """A part that was left uncompared, why, and in how many cases."""
@@ -132,17 +128,6 @@ class Suite:
             for uncompared, count in sorted(self.left_out.items(), key=lambda entry: (entry[0].reason, entry[0].part))
         ]
 
-    def as_item(self) -> Item:
-        """Return all of it as plain data."""
-        return {
-            "suite": self.name,
-            "emulatedVersion": self.minor,
-            "passed": self.passed,
-            "total": self.total,
-            "differences": [{"case": case, **item(fact)} for case, facts in self.differences.items() for fact in facts],
-            "uncompared": [msgspec.to_builtins(part) for part in self.uncompared],
-        }
-
 
 class ConformanceSummary:
     """The suites, in the order of their first cases, and `overall`, a suite of all their cases."""
@@ -159,12 +144,3 @@ class ConformanceSummary:
 
     def __iter__(self) -> Iterator[Suite]:
         return iter(self._suites.values())
-
-
-def item(fact: Fact) -> Item:
-    """Return a fact as plain data."""
-    return {
-        "field": format_path(fact.path),
-        "expected": msgspec.to_builtins(fact.expected),
-        "got": msgspec.to_builtins(fact.got),
-    }

@@ -47,7 +47,7 @@ def test_differences_are_counted_and_sorted_by_importance() -> None:
 def test_json_has_a_version_and_can_be_read_back() -> None:
     result = ConfigurationComparison.from_differences("old", "new", 1, [difference("a", PodChange.FITS_NOW, TAINT)])
     text = msgspec.json.encode(result)
-    assert json.loads(text)["version"] == 1
+    assert json.loads(text)["apiVersion"] == "kframework.dev/v1"
     assert msgspec.json.decode(text, type=ConfigurationComparison) == result
 
 

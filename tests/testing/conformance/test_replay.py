@@ -9,7 +9,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
 from kframework.testing.conformance.cases import Fact, Uncompared, unimplemented_plugin
 from kframework.testing.conformance.recorded import SUCCESS
-from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary, UncomparedCount, item
+from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary, UncomparedCount
 from tests.testing.conformance.planted import PLUGINS, replayed, single, with_plugins
 
 
@@ -92,19 +92,3 @@ def test_uncompared_part_is_counted_once_per_case() -> None:
         UncomparedCount("B is not implemented", "totals", 2),
         UncomparedCount("unknown", "mood", 1),
     ]
-
-
-def test_suite_is_converted_to_plain_data() -> None:
-    one, _ = summary()
-    assert one.as_item() == {
-        "suite": "one",
-        "emulatedVersion": "1.36",
-        "passed": 1,
-        "total": 2,
-        "differences": [{"case": "one-1", "field": "nodes.a", "expected": {"code": "Success"}, "got": None}],
-        "uncompared": [
-            {"reason": "B is not implemented", "part": "totals", "cases": 2},
-            {"reason": "unknown", "part": "mood", "cases": 1},
-        ],
-    }
-    assert item(SAME) == {"field": "best", "expected": ["a"], "got": ["a"]}

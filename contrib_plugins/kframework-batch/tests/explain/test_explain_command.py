@@ -51,7 +51,7 @@ def test_job_from_files_is_explained(capsys: pytest.CaptureFixture[str], jobs: P
     assert "Job:       Job default/train\n" in out
     assert "  - allocate: discarded; 2 of the 4 tasks that it needs had a place\n" in out
     assert "  - set minAvailable to 2, now 4\n" in out
-    data = json.loads(kframework(capsys, *asked, "-o", "json")[1])
+    data = json.loads(kframework(capsys, *asked, "-o", "json")[1])["explanation"]
     assert [turn["outcome"] for turn in data["turns"]] == ["discarded"]
 
 
