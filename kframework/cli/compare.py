@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -138,39 +139,57 @@ def command(
     Simulates the same arrivals under both, or decides every attempt of a recording by both. Prints the pods that
     differ with the plugin that decided, and the measures of both simulations.
     """
-    import msgspec
-
-    from kframework.observe.recording.reader import RecordingReader
-    from kframework.simulation.comparison.page import comparison_page
-
     if bool(filenames) == (recording is not None):
         raise typer.BadParameter("name cluster files with -f, or a --recording", param_hint="'-f'")
     if [*filenames, config, baseline].count(STDIN) > 1:
         raise typer.BadParameter("stdin can be read only once", param_hint="'-'")
     refuse_overwriting([*filenames, config, *filter(None, (baseline, recording, simulation.devices))], report=report)
     plugins = named_plugins(plugin)
-    if recording is None:
-        old, new = (version.override(load_simulation_configuration(each, plugins)) for each in (baseline, config))
-        result = _compare_files(filenames, old, new, simulation, plugins)
-        names = baseline or "the default profile", config, tuple(filenames)
-    else:
+    recorded = None
+    if recording is not None:
         simulation.refuse(version)
-        recorded = RecordingReader(Path(recording))
-        report_versions(recorded)
+        recorded = _open_recording(recording)
         if recorded.header.engine:
             pods_only = {"baseline": baseline, "fail_over": fail_over, "report": report, "plugin": plugin}
             _compare_engine_records(recorded, config, output, pods_only)
             return
-        result = _compare_recording(recorded.file, config, baseline, plugins)
-        names = baseline or "the recorded configuration", config, (recording,)
-    result = msgspec.structs.replace(result, **dict(zip(("baseline", "new", "source"), names, strict=True)))
-    if report is not None:
-        Path(report).write_text(comparison_page(result), encoding="utf-8")
+    with ExitStack() as closing:
+        # Opened first, so that nothing is compared whose report cannot be written.
+        page = closing.enter_context(open(report, "w", encoding="utf-8")) if report is not None else None
+        if recorded is None:
+            old, new = (version.override(load_simulation_configuration(each, plugins)) for each in (baseline, config))
+            result = _compare_files(filenames, old, new, simulation, plugins)
+        else:
+            result = _compare_recording(recorded.file, config, baseline, plugins)
+        default = "the default profile" if recorded is None else "the recorded configuration"
+        result = _with_names(result, baseline or default, config, filenames or [recording or ""])
+        if page is not None:
+            page.write(_page(result))
     _print(result, output)
     _summarise(result)
     if fail_over is not None and fail_over.is_exceeded(result):
         notify_user("error", f"{result.moved:,} of {result.pods:,} pods move, which is more than {fail_over.text}")
         raise typer.Exit(1)
+
+
+def _open_recording(file: str) -> RecordingReader:
+    from kframework.observe.recording.reader import RecordingReader
+
+    recorded = RecordingReader(Path(file))
+    report_versions(recorded)
+    return recorded
+
+
+def _with_names(result: ConfigurationComparison, baseline: str, new: str, source: list[str]) -> ConfigurationComparison:
+    import msgspec
+
+    return msgspec.structs.replace(result, baseline=baseline, new=new, source=tuple(source))
+
+
+def _page(result: ConfigurationComparison) -> str:
+    from kframework.simulation.comparison.page import comparison_page
+
+    return comparison_page(result)
 
 
 def _compare_files(

@@ -79,6 +79,8 @@ def test_report_is_written(run: Command, recorded: Path, packed: Path, tmp_path:
     assert run("compare", "--recording", recorded, "--config", packed, "--report", page).code == 0
     assert "This change moves 1 of 2 pods" in page.read_text() and "shop/web" in page.read_text()
     assert run("compare", "--recording", recorded, "--config", packed, "--report", recorded).code == 2
+    unwritable = run("compare", "--recording", recorded, "--config", packed, "--report", tmp_path / "none" / "page")
+    assert (unwritable.code, unwritable.out) == (1, "")
 
 
 def test_markdown_is_for_a_pull_request(run: Command, recorded: Path, packed: Path) -> None:
