@@ -71,7 +71,7 @@ class LiveCluster:
         from kframework.core.runtime.profiles import watched_kinds
         from kframework.objects import LimitRange, PriorityClass, RuntimeClass
 
-        watched = watched_kinds(compile_profiles(configuration, plugins))
+        watched = watched_kinds(compile_profiles(configuration.with_all_profiles, plugins))
         groups = (watch.kind for watch in group_watches(configuration.options.gates))
         kinds: list[type[ApiObject]] = [*watched, *groups, PriorityClass, RuntimeClass, LimitRange]
 

@@ -48,7 +48,7 @@ def command(
 
     plugins = named_plugins(plugin)
     configuration = load_simulation_configuration(config, plugins)
-    profiles = compile_profiles(configuration, plugins)
+    profiles = compile_profiles(configuration.with_all_profiles, plugins)
     election = configuration.settings.leader_election
     rules = review_rules() if reviews else []
     watches = group_watches(configuration.options.gates)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -52,6 +52,17 @@ class HookTimeouts(ApiModel):
     """Time limit of a plugin's `close`. With the rest of a stop it is within a pod's default grace period of 30 s."""
 
 
+class ProfileOptions(ApiModel):
+    """Options of a profile of the other document."""
+
+    scheduler_name: str = ""
+    """The profile's name."""
+    shadow: str = ""
+    """The profile that this one shadows: it decides that one's pods, too, which changes nothing; it has none itself."""
+    shadow_budget: Duration = Duration(0.1)
+    """How long a shadow may work in each second; of more pods than that suffices for, it takes a sample."""
+
+
 class Options(ApiModel):
     """Options that kube-scheduler's file has no field for."""
 
@@ -71,6 +82,8 @@ class Options(ApiModel):
     """Whether pods that a plugin gates get a condition and an event (KEP-5501)."""
     hook_timeouts: HookTimeouts = HookTimeouts()
     """Time limits of plugins."""
+    profiles: tuple[ProfileOptions, ...] = ()
+    """Options of single profiles, by name."""
     emulated_version: str = LATEST_MINOR
     """The minor of Kubernetes whose kube-scheduler is imitated: 1.36 or 1.37."""
     feature_gates: dict[str, Bool] = Field(default_factory=dict)
@@ -106,6 +119,10 @@ class Options(ApiModel):
         for name, timeout in self.hook_timeouts:
             if timeout <= 0:
                 yield invalid(("hookTimeouts", to_camel(name)), str(timeout), _NOT_POSITIVE)
+        for index, profile in enumerate(self.profiles):
+            if not 0 < profile.shadow_budget <= 1:
+                detail = "must be greater than zero, and at most 1s"
+                yield invalid(("profiles", index, "shadowBudget"), str(profile.shadow_budget), detail)
 
 
 _GROUP = API_VERSION.partition("/")[0]
@@ -140,17 +157,37 @@ class ProfileConfiguration:
 
 
 @dataclass(frozen=True)
+class ShadowConfiguration:
+    """A profile that decides the pods of the one named `shadowed` again, within a budget of seconds per second."""
+
+    profile: ProfileConfiguration
+    shadowed: str
+    budget: float
+
+
+@dataclass(frozen=True)
 class Configuration:
     """The content of a configuration file.
 
-    `settings` is the KubeSchedulerConfiguration without its profiles, `options` kframework's document. `warnings` are
-    lines for the user, each with its location.
+    `settings` is the KubeSchedulerConfiguration without its profiles, `options` kframework's document. The `shadows`
+    are not among the `profiles`. `warnings` are lines for the user, each with its location.
     """
 
     settings: Settings
     profiles: tuple[ProfileConfiguration, ...]
     options: Options
     warnings: tuple[str, ...] = field(default=(), compare=False)
+    shadows: tuple[ShadowConfiguration, ...] = ()
+
+    @property
+    def with_all_profiles(self) -> Configuration:
+        """The same with the shadows among the profiles, as they are written."""
+        return replace(self, profiles=(*self.profiles, *(shadow.profile for shadow in self.shadows)), shadows=())
+
+    def of_shadow(self, shadow: ShadowConfiguration) -> Configuration:
+        """Return the configuration of an engine with the profile of a shadow alone, under the shadowed name."""
+        profile = replace(shadow.profile, scheduler_name=shadow.shadowed)
+        return replace(self, profiles=(profile,), shadows=())
 
 
 def plugin_references(

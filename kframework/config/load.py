@@ -14,6 +14,7 @@ from kframework.config.configuration import (
     Options,
     ProfileConfiguration,
     RawArgs,
+    ShadowConfiguration,
 )
 from kframework.config.decode import M, decode
 from kframework.config.default_plugins import REMOVED_PLUGINS, REPLACEMENT, default_plugins
@@ -35,7 +36,7 @@ from kframework.config.models import (
 )
 from kframework.errors import ConfigError, collect_errors, nearest_name, raise_collected
 from kframework.objects.label_selectors import is_qualified_name
-from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, required
+from kframework.objects.problem import FieldPath, Problem, duplicate, invalid, not_supported, required
 from kframework.values.feature_gates import MISSING_FEATURES, FeatureGates
 
 #: Removed versions of the configuration, with the Kubernetes version that removed them.
@@ -111,8 +112,11 @@ def with_overrides(
     raise_collected([_NO_FILE.error(problem) for problem in problems])
     # A gate that the options turn on may add to the default plugins.
     defaults = default_plugins(own.gates)
-    profiles = [replace(each, plugins=merge_plugins(defaults, each.written)) for each in configuration.profiles]
-    return replace(configuration, settings=settings, options=own, profiles=tuple(profiles))
+    profiles = [
+        replace(each, plugins=merge_plugins(defaults, each.written))
+        for each in configuration.with_all_profiles.profiles
+    ]
+    return _with_shadows(replace(configuration, settings=settings, options=own, profiles=tuple(profiles)))
 
 
 def _with_fields(block: M, fields: Mapping[str, object]) -> M:
@@ -169,12 +173,43 @@ def _configuration(scheduler: YamlLocation, options: YamlLocation) -> Configurat
     profiles = [_profile(block, scheduler / "profiles" / index, own.gates) for index, block in enumerate(blocks)]
     errors += [scheduler.error(problem) for problem in settings_problems(written)]
     errors += [scheduler.error(problem) for problem in profile_problems(profiles, blocks)]
+    errors += [options.error(problem) for problem in shadow_problems(own, written)]
     raise_collected(errors)
 
     settings = Settings(**{name: getattr(written, name) for name in Settings.model_fields})
     profiles = [_without_managed_resources(profile, settings) for profile in profiles]
     warnings = [str(notice) for profile in profiles for notice in _warnings(profile, own.gates)]
-    return Configuration(settings, tuple(profiles), own, (*warnings, *gate_warnings(own)))
+    return _with_shadows(Configuration(settings, tuple(profiles), own, (*warnings, *gate_warnings(own))))
+
+
+def _with_shadows(configuration: Configuration) -> Configuration:
+    """Take the shadows out of the profiles."""
+    marked = {each.scheduler_name: each for each in configuration.options.profiles if each.shadow}
+    shadows = tuple(
+        ShadowConfiguration(each, marked[each.scheduler_name].shadow, marked[each.scheduler_name].shadow_budget)
+        for each in configuration.profiles
+        if each.scheduler_name in marked
+    )
+    profiles = tuple(each for each in configuration.profiles if each.scheduler_name not in marked)
+    return replace(configuration, profiles=profiles, shadows=shadows)
+
+
+def shadow_problems(options: Options, written: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    """Yield what is wrong with the options of single profiles: names, and shadows that cannot be."""
+    names = [block.scheduler_name or "" for block in _with_default_name(written.profiles)]
+    shadows = {each.scheduler_name for each in options.profiles if each.shadow}
+    for index, profile in enumerate(options.profiles):
+        path: FieldPath = ("profiles", index)
+        if profile.scheduler_name not in names:
+            yield not_supported((*path, "schedulerName"), profile.scheduler_name, names)
+        if profile.scheduler_name in [each.scheduler_name for each in options.profiles[:index]]:
+            yield duplicate((*path, "schedulerName"), profile.scheduler_name)
+        if profile.shadow and profile.shadow not in names:
+            yield not_supported((*path, "shadow"), profile.shadow, [name for name in names if name not in shadows])
+        elif profile.shadow in shadows:
+            yield invalid((*path, "shadow"), profile.shadow, "is a shadow itself")
+        elif profile.shadow and written.extenders:
+            yield invalid((*path, "shadow"), profile.shadow, "extenders cannot be called for shadows: remove either")
 
 
 def gate_warnings(options: Options) -> list[str]:

@@ -26,6 +26,7 @@ ApiArgsByPlugin = Mapping[str, type[ApiArgs]]
 
 def effective(configuration: Configuration, models: ApiArgsByPlugin) -> dict[str, Json]:
     """Return the KubeSchedulerConfiguration in v1 form with every default and merged plugin."""
+    configuration = configuration.with_all_profiles
     settings: _Block = configuration.settings.model_dump(mode="json", by_alias=True, exclude={"extenders"})
     if not configuration.settings.delay_cache_until_active:
         del settings["delayCacheUntilActive"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.scheduling_queue import SchedulingQueue
@@ -37,6 +37,8 @@ class EventHandlers:
         self.profiles = profiles
         self.pending: dict[str, PendingPod] = cluster.pending
         self.foreign: dict[str, Pod] = {}
+        #: The kinds that are stored for others, and requeue no pod.
+        self.silent_kinds: Collection[type[ApiObject]] = ()
         #: Whether a pod that is gated when it is added keeps its nomination (1.37) or not (1.36).
         self._gated_pods_are_nominated: bool = not cluster.feature_gates.is_1_36
         #: Whether the initial lists are complete: before that no pod was tried, so no event requeues one.
@@ -91,7 +93,8 @@ class EventHandlers:
         else:
             old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
             action = ActionType.ADD if old is None else ActionType.UPDATE
-            self.on_event(ObservedEvent(event_resource(kind_of(obj)), action, old, obj))
+            if type(obj) not in self.silent_kinds:
+                self.on_event(ObservedEvent(event_resource(kind_of(obj)), action, old, obj))
 
     def delete(self, obj: ApiObject) -> None:
         if isinstance(obj, Pod):
@@ -102,7 +105,8 @@ class EventHandlers:
             self.cluster.remove_node(obj.metadata.name)
         else:
             self.cluster.objects(type(obj)).remove(obj.metadata)
-            self.on_event(ObservedEvent(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
+            if type(obj) not in self.silent_kinds:
+                self.on_event(ObservedEvent(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         if self._listed:

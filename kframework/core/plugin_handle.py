@@ -40,9 +40,15 @@ A = TypeVar("A")
 ProfilesFactory = Callable[[Engine], Profiles]
 
 
-def profiles_factory(configuration: Configuration, registry: Registry, host: Host) -> ProfilesFactory:
+#: Creates the handle of a plugin in a profile.
+HandleFactory = Callable[[Engine, Host, str, str], "PluginHandle"]
+
+
+def profiles_factory(
+    configuration: Configuration, registry: Registry, host: Host, handle: HandleFactory | None = None
+) -> ProfilesFactory:
     """Return a function that compiles a configuration's profiles for an engine; it raises ConfigError."""
-    return lambda engine: _compile_for(engine, configuration, registry, host, {})
+    return lambda engine: _compile_for(engine, configuration, registry, host, {}, handle or PluginHandle)
 
 
 def recompile_profiles(engine: Engine, configuration: Configuration, registry: Registry, host: Host) -> Profiles:
@@ -50,16 +56,21 @@ def recompile_profiles(engine: Engine, configuration: Configuration, registry: R
 
     Profiles and plugins that would be the same stay as they are. Raises ConfigError; then nothing is different.
     """
-    return _compile_for(engine, configuration, registry, host, engine.profiles)
+    return _compile_for(engine, configuration, registry, host, engine.profiles, PluginHandle)
 
 
 def _compile_for(
-    engine: Engine, configuration: Configuration, registry: Registry, host: Host, running: Mapping[str, Profile]
+    engine: Engine,
+    configuration: Configuration,
+    registry: Registry,
+    host: Host,
+    running: Mapping[str, Profile],
+    new_handle: HandleFactory,
 ) -> Profiles:
     handles: list[PluginHandle] = []
 
     def create_handle(profile: str, plugin: str) -> PluginHandle:
-        handles.append(PluginHandle(engine, host, profile, plugin))
+        handles.append(new_handle(engine, host, profile, plugin))
         return handles[-1]
 
     try:

@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from random import Random
 from typing import Self
@@ -26,7 +25,7 @@ from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCaches
 from kframework.core.cycle.records import HookTracer
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
-from kframework.core.cycle.rotation import Rotation, SearchStart
+from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, ExtenderClient, Suspendable, run_sync
@@ -133,9 +132,6 @@ class PodEngine(PodOutcomes):
             verifying=self._verifying,
         )
         self._counts_evictions = count_down_disruption_budgets
-        self._deferred: list[Message] = []
-        #: Whether plugins are being called without side effects (`isolated`).
-        self._isolated = False
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
         backoff = backoff or Backoff()
@@ -199,6 +195,8 @@ class PodEngine(PodOutcomes):
         return True
 
     def apply_messages(self) -> None:
+        if self.follower is not None:
+            self.follower.look_back()
         for message in self.inbox.drain():
             self._apply(message)
         now = self.clock.now()
@@ -328,6 +326,8 @@ class PodEngine(PodOutcomes):
             while result is None and (following := self._next_of_run(run)) is not None:
                 queued = following
                 result = yield from self.decide(self._begin_cycle(queued), run)
+            if self.follower is not None:
+                self.follower.end(run, result)
             if run.attempts:
                 self._bind_run(run)
             if result is not None:
@@ -349,6 +349,8 @@ class PodEngine(PodOutcomes):
                 self.queue.put_back_group(queued, _SUCCESS)
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
+            if self.follower is not None:
+                self.follower.begin_group(queued, pods)
             status, outcomes = yield from self.decide_group(root, pods, partial(self._begin_cycle, group=trace), trace)
             self._bind_together(root, profile, outcomes)
             for number, (each, result) in enumerate((pair for outcome in outcomes for pair in outcome.results), 1):
@@ -359,6 +361,8 @@ class PodEngine(PodOutcomes):
             for outcome in outcomes:
                 self._report_group(outcome.group, outcome.status)
             decision = trace.decision(queued.key, profile.name, len(pods), queued.timestamp, status)
+            if self.follower is not None:
+                self.follower.end_group(decision, outcomes)
             self.host.report_group_decision(decision)
         finally:
             self._end_of_cycle()
@@ -427,6 +431,8 @@ class PodEngine(PodOutcomes):
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
         """Find a node and conclude the attempt; return None if the pod has joined the run."""
+        if self.follower is not None:
+            self.follower.begin(attempt)
         last = self.current_search if run is not None and run.attempts else None
         try:
             search, outcome = yield from self.find_node(attempt, last)
@@ -486,15 +492,3 @@ class PodEngine(PodOutcomes):
             with self.isolated():
                 log_scores(search)
         return outcome
-
-    @contextmanager
-    def isolated(self) -> Iterator[None]:
-        """Call plugins and search without side effects: messages and effects they request are dropped, draws undone."""
-        before = self.host, self._deferred, self._isolated, self.current_search
-        start = SearchStart(self.rotation, self.ties)
-        self.host, self._deferred, self._isolated = Host(), [], True
-        try:
-            yield
-        finally:
-            self.host, self._deferred, self._isolated, self.current_search = before
-            start.restore()

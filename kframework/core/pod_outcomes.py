@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from random import Random
 
 from msgspec import to_builtins
 from msgspec.structs import replace
 
 from kframework.clock import Clock, rfc3339
 from kframework.config.duration import Duration
+from kframework.core.attempt_follower import AttemptFollower
 from kframework.core.cycle.attempt import AttemptResult
 from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.results import Reservation
+from kframework.core.cycle.rotation import Rotation, SearchStart
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
@@ -30,7 +34,7 @@ from kframework.objects import GenericPodGroup, PodCondition, PodGroup
 from kframework.objects.pod_groups import INITIALLY_SCHEDULED, PodGroupCondition
 from kframework.state.cluster import ClusterState
 from kframework.state.group_trees import EntityKey, entity_key
-from kframework.state.inbox import BindingEnded, PreemptionEnded
+from kframework.state.inbox import BindingEnded, Message, PreemptionEnded
 from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod, bound_note
 from kframework.values.status import Code, Status
 
@@ -47,6 +51,9 @@ class PodOutcomes(Engine):
     queue: SchedulingQueue
     handlers: EventHandlers
     preempting: OngoingPreemptions
+    rotation: Rotation
+    #: Draws one of the best nodes.
+    ties: Random
     _evaluator: Evaluator
     #: Whether evictions count in PodDisruptionBudgets at once.
     _counts_evictions: bool
@@ -54,6 +61,12 @@ class PodOutcomes(Engine):
 
     def __init__(self, cluster: ClusterState, clock: Clock, host: Host, seed: int) -> None:
         super().__init__(cluster, clock, host, seed)
+        #: Decides attempts again by shadow profiles; None without any.
+        self.follower: AttemptFollower | None = None
+        #: The requests of plugins that wait for the end of the cycle.
+        self._deferred: list[Message] = []
+        #: Whether plugins are being called without side effects (`isolated`).
+        self._isolated = False
         self._binding: dict[str, Reservation] = {}
         self._group_bindings: dict[EntityKey, GroupBindings] = {}
         self._running = 0  # runs whose pods are being bound
@@ -64,6 +77,18 @@ class PodOutcomes(Engine):
     def oldest_configuration(self) -> int:
         """The lowest number of a configuration that still decides, or reserved a pod that is being bound."""
         return min((each.trace.configuration for each in self._binding.values()), default=self.configuration_number)
+
+    @contextmanager
+    def isolated(self) -> Iterator[None]:
+        """Call plugins and search without side effects: messages and effects they request are dropped, draws undone."""
+        before = self.host, self._deferred, self._isolated, self.current_search
+        start = SearchStart(self.rotation, self.ties)
+        self.host, self._deferred, self._isolated = Host(), [], True
+        try:
+            yield
+        finally:
+            self.host, self._deferred, self._isolated, self.current_search = before
+            start.restore()
 
     def _bind_run(self, run: Run) -> None:
         for attempt in run.attempts:

@@ -52,6 +52,7 @@ from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.running_plugins import RunningPlugins
+from kframework.scheduler.shadows import RunningShadows
 from kframework.scheduler.timeouts import guard_cancellation
 from kframework.state.inbox import Deleted, Message
 from kframework.state.pods import PodInfo
@@ -113,7 +114,8 @@ class Scheduler(Host, Generic[E]):
         self.cluster = cluster
         self._create_extender = extender
         self.extenders: Extenders = self.create_extenders(configuration)
-        compiled = profiles_factory(configuration, registry or Registry.from_installed(), self)
+        registry = registry or Registry.from_installed()
+        compiled = profiles_factory(configuration, registry, self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
         self._observers = tuple(observers)
         #: Each observer, and itself again if it accepts whole runs: that check takes a microsecond.
@@ -130,6 +132,9 @@ class Scheduler(Host, Generic[E]):
         self.kinds: list[type[ApiObject]] = list(
             dict.fromkeys([*watched_kinds(self.profiles), *(watch.kind for watch in self.engine.watches)])
         )
+        self.shadows: RunningShadows = RunningShadows(configuration, registry, self.engine, self)
+        self.shadows.attach()
+        self.kinds += [kind for kind in self.shadows.kinds if kind not in self.kinds]
         #: Whether the kinds are listed that only a later configuration watches.
         self.listed: dict[type[ApiObject], asyncio.Event] = {}
         self._woken = asyncio.Event()
@@ -147,7 +152,8 @@ class Scheduler(Host, Generic[E]):
         self.is_stepping: bool = False
         #: Set once its plugins are started.
         self.started: asyncio.Event = asyncio.Event()
-        self._slice = slice
+        self._whole_slice = slice
+        self._slice = 0.0 if configuration.shadows else slice  # bindings begin before a shadow's turn
         self._tasks: TaskGroup | None = None
         self._workers: Workers | None = None
         #: Reserved pods whose binding cycles begin after the engine's current step.
@@ -200,6 +206,7 @@ class Scheduler(Host, Generic[E]):
                     tasks.cancel_scope.cancel()
                     return
                 self.started.set()
+                self.shadows.start(tasks)
                 tasks.start_soon(self.outbox.run)
                 tasks.start_soon(self.recorder.run)
                 self.watch(tuple(self.kinds), self.on_message)
@@ -231,6 +238,7 @@ class Scheduler(Host, Generic[E]):
         with anyio.move_on_after(self.plugins.timeouts.close):
             await self.extenders.close()
             await self.plugins.close_retired_extenders()
+        await self.shadows.close()
         if faults:
             raise ExceptionGroup("plugins could not be closed", faults)
 
@@ -244,6 +252,15 @@ class Scheduler(Host, Generic[E]):
         """Go on with another configuration, as the engine does from now on."""
         self.configuration, self.extenders = configuration, extenders
         self.plugins.timeouts = configuration.options.hook_timeouts
+
+    def follow_shadows(self, shadows: RunningShadows) -> None:
+        """Let these shadows decide instead of those before."""
+        assert self._tasks is not None
+        self._tasks.start_soon(self.shadows.close)
+        self.shadows = shadows
+        shadows.attach()
+        shadows.start(self._tasks)
+        self._slice = 0.0 if self.configuration.shadows else self._whole_slice
 
     def watch(self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None]) -> None:
         """Watch these kinds until the scheduler ends."""

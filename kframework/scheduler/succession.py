@@ -18,6 +18,7 @@ from kframework.errors import ConfigError
 from kframework.objects import ApiObject, kind_of
 from kframework.scheduler.running_plugins import Retired
 from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.shadows import RunningShadows
 from kframework.scheduler.sources import SourceFeed
 from kframework.state.inbox import Message, Synced
 
@@ -41,6 +42,8 @@ class Succession:
         self._scheduler = scheduler
         self._configuration = configuration
         self._profiles = profiles
+        #: They begin again: what they are compared with may be different.
+        self._shadows = RunningShadows(configuration, registry, scheduler.engine, scheduler)
         self._extenders = scheduler.extenders
         if configuration.settings.extenders != scheduler.configuration.settings.extenders:
             self._extenders = scheduler.create_extenders(configuration)
@@ -67,6 +70,7 @@ class Succession:
         def switch() -> None:
             scheduler.plugins.retired.append(self._retired())
             scheduler.follow_configuration(self._configuration, self._extenders)
+            scheduler.follow_shadows(self._shadows)
             taken.set()
 
         try:
@@ -87,7 +91,7 @@ class Succession:
     async def _prepare(self) -> None:
         scheduler, plugins = self._scheduler, self._scheduler.plugins
         refuse_other_order(scheduler.profiles, self._profiles, self._configuration)
-        kinds = watched_kinds(self._profiles)
+        kinds = list(dict.fromkeys([*watched_kinds(self._profiles), *self._shadows.kinds]))
         with anyio.move_on_after(LIST_TIMEOUT) as limit:
             await self._watch(kinds)
         if limit.cancelled_caught:
@@ -131,5 +135,6 @@ class Succession:
         for fault in await scheduler.plugins.close(list(self._new)):
             _log.error("%s", fault)
         release_plugins(self._new)
+        await self._shadows.close()
         if self._extenders is not scheduler.extenders:
             await self._extenders.close()

@@ -102,7 +102,7 @@ def read_admitted(
         from kframework.core.runtime.profiles import load_plugins
         from kframework.core.runtime.registry import Registry
 
-        load_plugins(configuration, Registry.with_plugins(*plugins))
+        load_plugins(configuration.with_all_profiles, Registry.with_plugins(*plugins))
     for problem in declare_installed_kinds():
         notify_user("warning", str(problem))
     with gc_paused():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import TypeVar, cast
 
 from kframework.errors import KFrameworkError
@@ -19,6 +20,7 @@ from kframework.state.objects import ObjectStore
 from kframework.state.pod_groups import PodGroups
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 from kframework.state.statement import Statement
+from kframework.state.undo_log import UndoLog
 from kframework.state.waiting import WaitingPods
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
@@ -40,6 +42,8 @@ class ClusterState:
 
     def __init__(self, feature_gates: FeatureGates = DEFAULT_GATES) -> None:
         self.feature_gates: FeatureGates = feature_gates
+        #: What attempts change in these tables; closed unless somebody looks back.
+        self.undo_log: UndoLog = UndoLog()
         self.nodes: NodeTable = NodeTable()
         self.interner: TemplateInterner = TemplateInterner(sum_of_maxima if feature_gates.is_1_36 else max_of_totals)
         #: The pods that are assigned to a node or assumed on one, by uid.
@@ -48,9 +52,9 @@ class ClusterState:
         self.pending: dict[str, PendingPod] = {}
         #: The uids of pods that are assumed and not yet confirmed.
         self.assumed: set[str] = set()
-        self.nominator: Nominator = Nominator()
+        self.nominator: Nominator = Nominator(self.undo_log)
         self.groups: PodGroups = PodGroups(GroupTrees(feature_gates.has_group_trees))
-        self.waiting: WaitingPods = WaitingPods()
+        self.waiting: WaitingPods = WaitingPods(self.undo_log)
         #: Open statements, oldest first.
         self.statements: list[Statement] = []
         self._stores: dict[type, ObjectStore[object]] = {}
@@ -67,7 +71,7 @@ class ClusterState:
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         """Return the store of a kind."""
         if kind not in self._stores:
-            self._stores[kind] = ObjectStore()
+            self._stores[kind] = ObjectStore(self.undo_log)
         return cast("ObjectStore[T]", self._stores[kind])
 
     @property
@@ -146,6 +150,8 @@ class ClusterState:
         self._add_to_node(pod)
         if pod.group:
             self.groups.assume(pod.uid)
+        if self.undo_log.is_open:
+            self.undo_log.record(partial(self._take_back, pod), partial(self.assume, pod, node_name))
 
     def forget(self, uid: str) -> PodInfo | None:
         """Undo the assumption of a pod; return None if it is not assumed (any more).
@@ -154,13 +160,20 @@ class ClusterState:
         """
         if uid not in self.assumed:
             return None
-        pod = self.remove_pod(uid)
-        assert pod is not None
+        pod = self.pods[uid]
         was = copy.copy(pod)
+        was.row = -1
+        self._take_back(pod)
+        if self.undo_log.is_open:
+            self.undo_log.record(partial(self.assume, pod, was.node_name), partial(self._take_back, pod))
+        return was
+
+    def _take_back(self, pod: PodInfo) -> None:
+        """Take an assumed pod off its node."""
+        self.remove_pod(pod.uid)
         pod.node_name = ""
         if pod.group:
-            self.groups.forget(uid)
-        return was
+            self.groups.forget(pod.uid)
 
     def put_pod(self, pod: Pod) -> PodInfo | None:
         """Apply an assigned pod from the API; return the PodInfo before, the assumed one if this confirms it."""
@@ -253,7 +266,8 @@ class Nominator:
     `log` has the names of the nodes whose nominated pods changed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, undo_log: UndoLog | None = None) -> None:
+        self._undo_log = UndoLog() if undo_log is None else undo_log
         #: The nodes by the uid of the pod that is nominated to them.
         self.nodes: dict[str, str] = {}
         self._pods_on: dict[str, dict[str, PodInfo]] = {}
@@ -266,16 +280,25 @@ class Nominator:
             self.nodes[pod.uid] = node_name
             self._pods_on.setdefault(node_name, {})[pod.uid] = pod
             self.log.append(node_name)
+            if self._undo_log.is_open:
+                self._undo_log.record(partial(self.remove, pod.uid), partial(self.nominate, pod, node_name))
 
     def remove(self, uid: str) -> None:
         """Forget the pod's nomination, if it has one."""
         node_name = self.nodes.pop(uid, None)
         if node_name is not None:
             pods = self._pods_on[node_name]
+            if self._undo_log.is_open:
+                self._undo_log.record(partial(self._restore, uid, node_name, dict(pods)), partial(self.remove, uid))
             del pods[uid]
             if not pods:
                 del self._pods_on[node_name]
             self.log.append(node_name)
+
+    def _restore(self, uid: str, node_name: str, pods: dict[str, PodInfo]) -> None:
+        """Undo `remove`: `pods` were nominated to the node before."""
+        self.nodes[uid], self._pods_on[node_name] = node_name, pods
+        self.log.append(node_name)
 
     def nominated_node(self, uid: str) -> str:
         """Return the node to which the pod is nominated, "" if there is none."""

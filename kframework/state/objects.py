@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
+from functools import partial
 from typing import Generic, Protocol, TypeVar, cast
 
 from kframework.errors import KFrameworkError
 from kframework.objects import ApiObject, ObjectMeta
+from kframework.state.undo_log import UndoLog
 
 T = TypeVar("T")
 Index = TypeVar("Index")
@@ -24,7 +26,9 @@ class ObjectStore(Generic[T]):
     Reads return the assumed version; use `latest` for the API server's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, undo_log: UndoLog | None = None) -> None:
+        #: What attempts change; indexes record there what they are told besides.
+        self.undo_log: UndoLog = UndoLog() if undo_log is None else undo_log
         self._objects: dict[tuple[str, str], T] = {}
         #: The assumed objects, with the resource version they were derived from.
         self._assumed: dict[tuple[str, str], tuple[str, T]] = {}
@@ -88,17 +92,24 @@ class ObjectStore(Generic[T]):
             name = "/".join(filter(None, key))
             version = metadata.resource_version
             raise AssumptionError(f'"{name}" is out of sync (stored: {stored}, assume: {version})')
-        before = self._current(key)
-        self._assumed[key] = (metadata.resource_version, obj)
-        self._notify(before, obj)
+        self._replace_assumed(key, (metadata.resource_version, obj))
 
     def restore(self, metadata: ObjectMeta) -> None:
         """Drop the assumed version, unless it was derived from another version than this one."""
         key = (metadata.namespace, metadata.name)
-        version, before = self._assumed.get(key, (None, None))
-        if version == metadata.resource_version:
+        assumed = self._assumed.get(key)
+        if assumed is not None and assumed[0] == metadata.resource_version:
+            self._replace_assumed(key, None)
+
+    def _replace_assumed(self, key: tuple[str, str], new: tuple[str, T] | None) -> None:
+        old, before = self._assumed.get(key), self._current(key)
+        if new is None:
             del self._assumed[key]
-            self._notify(before, self._objects[key])
+        else:
+            self._assumed[key] = new
+        self._notify(before, self._current(key))
+        if self.undo_log.is_open:
+            self.undo_log.record(partial(self._replace_assumed, key, old), partial(self._replace_assumed, key, new))
 
     # -- callbacks -----------------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from kframework.state.host_ports import HostPort, host_ports
 from kframework.state.pod_counts import LabelClass
 
 T = TypeVar("T")
+P = TypeVar("P", bound="PodInfo")
 
 #: Pairs of resource name and amount: milli-CPU for `cpu`, whole units (bytes) for all else.
 Requests = tuple[tuple[str, int], ...]
@@ -141,12 +142,11 @@ class PodInfo:
         )
         if facts == (self.start_time, self.disrupted, self.nominated_node_name, self.claim_statuses):
             return self
-        pod = self._copy()
+        pod = self._copy_to(PodInfo.__new__(PodInfo))
         pod.start_time, pod.disrupted, pod.nominated_node_name, pod.claim_statuses = facts
         return pod
 
-    def _copy(self) -> PodInfo:
-        pod = PodInfo.__new__(PodInfo)
+    def _copy_to(self, pod: P) -> P:
         pod.uid, pod.name, pod.generation = self.uid, self.name, self.generation
         pod.template, pod.label_class, pod.terminating = self.template, self.label_class, self.terminating
         pod.node_name, pod.row, pod.priority = self.node_name, self.row, self.priority
@@ -243,8 +243,14 @@ class PendingPod(PodInfo):
 
     def to_bound(self, label_class: LabelClass) -> PodInfo:
         """Return the PodInfo of the pod on its node, which may have added labels."""
-        pod = self._copy()
+        pod = self._copy_to(PodInfo.__new__(PodInfo))
         pod.label_class, pod.nominated_node_name = label_class, ""
+        return pod
+
+    def twin(self, kind: PodKind) -> PendingPod:
+        """Return the pod for another engine on the same tables, where it is of this kind, and on no node."""
+        pod = self._copy_to(PendingPod.__new__(PendingPod))
+        pod.node_name, pod.row, pod.object, pod.kind = "", -1, self.object, kind
         return pod
 
     @property

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Protocol
 
 from kframework.state.pods import PendingPod
+from kframework.state.undo_log import UndoLog
 from kframework.values.status import Code, Status
 
 _ALLOWED = Status(Code.SUCCESS)
@@ -152,7 +154,8 @@ class ReservedPod(WaitingPod):
 class WaitingPods:
     """The reserved pods that are not yet bound, by uid, oldest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, undo_log: UndoLog | None = None) -> None:
+        self._undo_log = UndoLog() if undo_log is None else undo_log
         self._pods: dict[str, ReservedPod] = {}
         self._waiting: dict[str, ReservedPod] = {}  # those that had to wait: few of many
 
@@ -160,6 +163,8 @@ class WaitingPods:
         self._pods[reserved.pod.uid] = reserved
         if reserved.verdict is None:
             self._waiting[reserved.pod.uid] = reserved
+        if self._undo_log.is_open:
+            self._undo_log.record(partial(self.remove, reserved.pod.uid), partial(self.add, reserved))
 
     def remove(self, uid: str) -> None:
         self._pods.pop(uid, None)

@@ -59,7 +59,7 @@ def test_given_values_are_loaded() -> None:
             'c.yaml:3: hookTimeouts.start: Invalid value: "0s": must be greater than zero',
         ),
         ("hookTimeouts:\n  prebind: 1h\n", 'c.yaml:4: hookTimeouts.prebind: unknown field "prebind"'),
-        ("profiles: []\n", 'c.yaml:3: profiles: unknown field "profiles"'),
+        ("extenders: []\n", 'c.yaml:3: extenders: unknown field "extenders"'),
     ],
 )
 def test_invalid_values_are_refused_with_the_rule(body: str, message: str) -> None:

@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+from kframework.config.configuration import Configuration
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.registry import Registry
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.disruptions import DisruptionController
 from kframework.in_memory.volume_controller import VolumeController
@@ -57,14 +59,23 @@ class PodRun(FaultyRun[PodEngine]):
         books = [self._device_books] if math.isinf(self.shape.lifetime) else []
         return [VolumeController(self.store), *budgets, *claims, *books]
 
+    @property
+    def registry(self) -> Registry:
+        """The plugins of all schedulers."""
+        return PLUGINS
+
+    def configuration(self, number: int) -> Configuration:
+        """Make the configuration of the scheduler of this number."""
+        return configuration(self.seed, self.shape, number)
+
     def scheduler_run(self, number: int) -> SchedulerRun[PodEngine]:
         recorder = None if self.shape.extender else Recorder(self._recording(number), limit=self._limit)
         life = SchedulerRun(
-            configuration(self.seed, self.shape, number),
+            self.configuration(number),
             self.faulty,
             self.clock,
             self.random(f"client {number}" if number else "client"),
-            registry=PLUGINS,
+            registry=self.registry,
             engine=PodEngine.from_configuration if recorder is None else recording_pod_engine_factory(recorder),
             recorder=recorder,
             extender=self._extender,

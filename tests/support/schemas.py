@@ -26,6 +26,8 @@ BEYOND_A_SCHEMA = {
     "only one extender can implement bind": "between several extenders",
     "only one queue sort plugin can be enabled": "names are compared with other profiles'",
     "must be the same for all profiles": "between profiles",
+    "profiles[0].schedulerName: Unsupported value": "names of the other document",
+    "profiles[0].shadow: ": "names of the other document",
     "schedulerName: Required value": "only where there are several profiles",
     "must be greater than or equal to PodInitialBackoffSeconds": "between two fields",
     "must be greater than `RenewDeadline`": "between two fields, which are texts",

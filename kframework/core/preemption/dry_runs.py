@@ -7,6 +7,7 @@ plugins, and adds pods back one by one, the most important first, as long as the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -286,7 +287,10 @@ class Budgets:
             budgets = (each for each in self._covering(pod.label_class).budgets if pod.name not in each.disrupted)
             evicted = [EvictedPod(each.namespace, each.name, pod.name, pod.uid, preemptor) for each in budgets]
             if evicted:
-                self.restore((*self.evicted, *evicted))
+                before, after = self.evicted, (*self.evicted, *evicted)
+                self.restore(after)
+                if self._store.undo_log.is_open:
+                    self._store.undo_log.record(partial(self.restore, before), partial(self.restore, after))
 
     def discount_failed_evictions(self, preemptor: str) -> None:
         """Count the victims of a failed preemption no more if they are still running."""

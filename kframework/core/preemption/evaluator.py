@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from random import Random
 from time import perf_counter_ns
 
@@ -30,6 +31,7 @@ from kframework.state.columns import Column, count_values
 from kframework.state.group_trees import entity_key
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import PendingPod, PodInfo
+from kframework.state.undo_log import UndoLog
 from kframework.values.status import Code, Status
 
 _POLICY_NEVER = Status(Code.UNSCHEDULABLE, ("not eligible due to preemptionPolicy=Never.",))
@@ -86,13 +88,20 @@ class Evaluator(Preemption):
         self.budgets: Budgets = Budgets(cluster.objects(PodDisruptionBudget), cluster.pods)
         self._budget = budget
         self._cache = DryRunCache(cluster, budget)
-        self.chosen: ChosenVictims = ChosenVictims(cluster.pods)
+        self.chosen: ChosenVictims = ChosenVictims(cluster.pods, cluster.undo_log)
+        #: Where the last dry runs started among the nodes with candidates; and whose start is used instead of drawing.
+        self._offset: int | None = None
+        self._leader: Evaluator | None = None
         self.observer: PreemptionObserver = PreemptionObserver()
 
     def spare(self, exempt: Callable[[PodInfo], bool] | None) -> None:
         """Let no pod be a victim from now on that `exempt` accepts; None exempts none."""
         self._units.exempt = exempt
         self._cache = DryRunCache(self._cluster, self._budget)
+
+    def follow(self, leader: Evaluator) -> None:
+        """Look for victims among the same pods, with the same budgets, and where the other one has just looked."""
+        self._units, self.budgets, self.chosen, self._leader = leader._units, leader.budgets, leader.chosen, leader
 
     def in_progress(self, pod: PendingPod) -> bool:
         uid = self._units.preemptor(pod) if pod.group else pod.uid
@@ -148,10 +157,13 @@ class Evaluator(Preemption):
         cached = self._cached_results(search, state) if rules is None else CachedDryRuns(search.cluster)
         potential = diagnosis.rows(Code.UNSCHEDULABLE)
         enough = min(len(potential), max(len(potential) * percentage // 100, absolute))
-        if len(potential) and cached.offset is None:
+        if self._leader is not None:
+            cached.offset = self._leader._offset
+        elif len(potential) and cached.offset is None:
             cached.offset = self._offsets.randrange(len(potential))
         elif cached.offset is not None:
             cached.offset += 1  # preemptors of one kind start one node further each time, and reuse cached results
+        self._offset = cached.offset
         first = (cached.offset or 0) % max(len(potential), 1)
         node_order = np.concatenate((potential[first:], potential[:first]))
         if self._verifying:
@@ -351,13 +363,19 @@ class DryRunCache:
 class ChosenVictims:
     """The victims whose eviction is decided, until they are seen terminating; `pods` are those on nodes, by uid."""
 
-    def __init__(self, pods: Mapping[str, PodInfo]) -> None:
+    def __init__(self, pods: Mapping[str, PodInfo], undo_log: UndoLog | None = None) -> None:
         self._pods = pods
+        self._undo_log = UndoLog() if undo_log is None else undo_log
         #: The uids of the preemptors by those of their victims.
         self.by_victim: dict[str, str] = {}
 
     def add(self, preemptor: str, victims: Iterable[PodInfo]) -> None:
-        self.by_victim |= {victim.uid: preemptor for victim in victims}
+        before, after = self.by_victim, self.by_victim | {victim.uid: preemptor for victim in victims}
+        self.by_victim = after
+        if self._undo_log.is_open:
+            self._undo_log.record(
+                partial(setattr, self, "by_victim", before), partial(setattr, self, "by_victim", after)
+            )
 
     def forget_victims_of(self, preemptor: str) -> None:
         """Keep no victim of a failed preemption."""

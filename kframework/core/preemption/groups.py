@@ -119,7 +119,8 @@ class _Trial:
             for each in placed:
                 if each.rejection() is not None:
                     return False
-                taken.assume(each.pod, each.node.name)
+                # A copy: plugins have the pod itself, and what they do to it must not confuse the tables.
+                taken.assume(each.pod.twin(each.pod.kind), each.node.name)
                 each.reserve()
                 reserved.callback(each.unreserve)
         return True

@@ -29,7 +29,8 @@ def configuration_with_plugins(source: ConfigurationSource | None, plugins: Sequ
         profile = {"plugins": plugin_sets(plugins)}
         return load_configuration({"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]})
     configuration = source if isinstance(source, Configuration) else load_configuration(source)
-    enabled = {name for profile in configuration.profiles for name in profile.plugins.enabled_names()}
+    profiles = configuration.with_all_profiles.profiles
+    enabled = {name for profile in profiles for name in profile.plugins.enabled_names()}
     warnings = list(configuration.warnings)
     for plugin in plugins:
         if plugin.name not in enabled:

@@ -143,7 +143,8 @@ class Registry(Offers[Plugin]):
 def load_in_tree_args(configuration: Configuration) -> Mapping[str, type[ApiArgs]]:
     """Import the configured plugins of kube-scheduler; return their Args models, by plugin."""
     registry = Registry.from_installed()
-    names = {name for each in configuration.profiles for name in (*each.plugins.enabled_names(), *each.args)}
+    profiles = configuration.with_all_profiles.profiles
+    names = {name for each in profiles for name in (*each.plugins.enabled_names(), *each.args)}
     models = {name: registry.load(name).Args for name in names & IN_TREE_PLUGINS if name in registry}
     return {name: model for name, model in models.items() if issubclass(model, ApiArgs)}
 

@@ -1,10 +1,6 @@
 """Decide recorded attempts again with another configuration, on the recorded state and without changing it.
 
-Only the choice of a node is made again: PreFilter to Score, and PostFilter where nothing fits. Reserve and Permit act
-on the state, so they are not called, and neither are PreEnqueue and QueueSort: the order of the pods is as recorded.
-Random ties make no difference: where the recorded choice is among the best, it is the choice.
-
-A group is decided again as a whole: its pods are assumed and reserved one after the other, and taken back in the end.
+What is decided again, and what is not, says `kframework.core.dry_engine`.
 """
 
 from __future__ import annotations
@@ -12,38 +8,29 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from random import Random
 
 import msgspec
 
 from kframework.config.configuration import Configuration
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.config.load import parse
-from kframework.core.cycle.attempt import Attempt, AttemptResult
-from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.records import Decision, GroupDecision
-from kframework.core.cycle.results import Failure, Outcome, ScheduleResult
-from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable, run_sync
+from kframework.core.dry_engine import (
+    UNCALLED_POINTS,
+    DryEngine,
+    differs_in,
+    is_late_rejection,
+    member_differs_in,
+)
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.group_queue import QueuedGroup
-from kframework.core.runtime.points import PostFilterAnswer
-from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.registry import Registry
-from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import ConfigError
-from kframework.framework.answers import Preempt
-from kframework.framework.cycle_state import CycleState
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated
 from kframework.observe.recording.pod_engine import FollowingEngine
 from kframework.observe.recording.replay import follow
-from kframework.state.pods import QueuedPod
-from kframework.values.status import Code, Status
-
-#: The points that decide but are not repeated.
-_UNCALLED_POINTS = ("pre_enqueue", "queue_sort", "reserve", "permit")
 
 
 def reconsider(
@@ -139,8 +126,8 @@ class Reconsideration:
         if baseline is None or now is None:
             absent = baseline is None and now is None
             return [] if absent else [DecisionDiff.from_attempt("no profile", baseline, now)]
-        kind = _kind(baseline, now)
-        if not kind and _is_late_rejection(recorded):
+        kind = differs_in(baseline, now)
+        if not kind and is_late_rejection(recorded):
             self._late_rejections.append(recorded.attempt)
         return [DecisionDiff.from_attempt(kind, baseline, now)] if kind else []
 
@@ -149,7 +136,7 @@ class Reconsideration:
 
         There are none if Reserve or Permit rejected a pod: what became of the others depended on it.
         """
-        if any(map(_is_late_rejection, recorded)):
+        if any(map(is_late_rejection, recorded)):
             self.nodes.update(dict.fromkeys((member.uid for member in recorded), ""))
             self._late_rejections += [member.attempt for member in recorded]
             return []
@@ -160,7 +147,7 @@ class Reconsideration:
             return [DecisionDiff.from_attempt("no profile", None, each) for each in now.values()]
         if not now:
             return [DecisionDiff.from_attempt("no profile", each, None) for each in baseline]
-        kinds = [(_member_kind(each, now[each.uid]), each) for each in baseline]
+        kinds = [(member_differs_in(each, now[each.uid]), each) for each in baseline]
         # Where a rejected pod would have gone is not recorded: if that was drawn, the reasons of others depend on it.
         drawn = any(each.ties > 1 and not each.node for each in baseline)
         ignored = ("", "other reasons") if drawn else ("",)
@@ -179,7 +166,7 @@ class Reconsiderer:
             remedy = f"set them to {recorded.minor!r} and {dict(recorded.settings)} in the configuration"
             raise ConfigError(f"emulatedVersion and featureGates must be those of the recording: {remedy}")
         host = Host()
-        engine = self.engine = _DryEngine(
+        engine = self.engine = DryEngine(
             followed.cluster,
             followed.clock,
             host,
@@ -199,14 +186,16 @@ class Reconsiderer:
         queued = self._followed.queue.get(preferred.uid)
         assert queued is not None
         profile = self.engine.profiles.get(queued.pod.scheduler_name)
-        return None if profile is None else self._decide(profile, queued, preferred)
+        return None if profile is None else self.catch_up().decide_again(profile, queued, preferred)
 
     def decide_group(self, group: GroupDecision, preferred: Sequence[Decision]) -> list[Decision]:
         """Decide the next cycle of a group, whose pods are queued, likewise; return the decisions in the same order."""
         profile = self.engine.profiles.get(preferred[0].profile) if preferred else None
         if profile is None:
             return []
-        now = self._decide_group(profile, group, preferred)
+        queued = self._followed.queue.get(preferred[0].uid)
+        assert isinstance(queued, QueuedGroup)
+        now = self.catch_up().decide_group_again(profile, queued.root, queued.members, group, preferred)
         return [now[each.uid] for each in preferred]
 
     def uncalled_hooks(self) -> tuple[str, ...]:
@@ -216,165 +205,17 @@ class Reconsiderer:
                 {
                     f"{plugin}.{point}"
                     for profile in self.engine.profiles.values()
-                    for point in _UNCALLED_POINTS
+                    for point in UNCALLED_POINTS
                     for plugin in profile.points.get(point, ())
                     if plugin not in IN_TREE_PLUGINS
                 }
             )
         )
 
-    def catch_up(self) -> PodEngine:
+    def catch_up(self) -> DryEngine:
         """Return the engine in the state of the one that is followed."""
         engine = self.engine
         for update in engine.sources.copy_from(self._followed.sources):
             engine.on_source_update(update)
         engine.rotation.next_start_index = self._followed.rotation.next_start_index
         return engine
-
-    def _begin(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> _DryAttempt:
-        copy = QueuedPod(queued.pod, queued.timestamp)
-        copy.attempts, copy.initial_attempt = recorded.pod_attempts, queued.initial_attempt
-        clock, trace = self.engine.clock, AttemptTrace(copy.pod, recorded.attempt, recorded.sample_value)
-        return _DryAttempt(self.engine.cluster, profile, copy, clock, clock.now(), trace, recorded=recorded)
-
-    def _decide_group(
-        self, profile: Profile, group: GroupDecision, recorded: Sequence[Decision]
-    ) -> dict[str, Decision]:
-        """Decide on a group again, and take its pods back; return the decisions by the pod's uid."""
-        engine, queued = self.catch_up(), self._followed.queue.get(recorded[0].uid)
-        assert isinstance(queued, QueuedGroup)
-        by_uid = {each.uid: each for each in recorded}
-        pods = [queued.members[each.uid] for each in sorted(recorded, key=lambda each: each.attempt)]
-        nominator = engine.cluster.nominator
-        nominations = [(each.pod, nominator.nominated_node(each.pod.uid)) for each in pods]
-        attempts: list[_DryAttempt] = []
-
-        def begin(member: QueuedPod) -> Attempt:
-            attempts.append(self._begin(profile, member, by_uid[member.pod.uid]))
-            return attempts[-1]
-
-        with engine.isolated():
-            trace = GroupTrace(group.attempt)
-            _, outcomes = run_sync(engine.decide_group(queued.root, pods, begin, trace, group.placement))
-            for attempt in reversed(attempts):
-                attempt.take_back()
-        for pod, node in nominations:
-            if node:
-                nominator.nominate(pod, node)
-        return {decision.uid: decision for outcome in outcomes for _, (decision, _) in outcome.results}
-
-    def _decide(self, profile: Profile, queued: QueuedPod, recorded: Decision) -> Decision:
-        engine, attempt = self.catch_up(), self._begin(profile, queued, recorded)
-        with engine.isolated():
-            result = run_sync(engine.decide(attempt))
-        assert result is not None  # there is no run to join
-        return result[0]
-
-
-class _DryAttempt(Attempt, kw_only=True):
-    """An attempt that ends where it would begin to change something; the pod of a group may take its node for a while.
-
-    Of Reserve only built-in plugins are called then, so that the pods of a group do not share their devices.
-    """
-
-    recorded: Decision
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._taken: tuple[CycleState, ScheduleResult] | None = None
-
-    def take_node(self, search: Search, result: ScheduleResult) -> AttemptResult:
-        return self.permit(search.state, result)
-
-    def reserve(self, state: CycleState, result: ScheduleResult) -> AttemptResult | None:
-        self._taken = state, result
-        for step in self.timed_profile.reserve:
-            status = step.call(state, self.pod, result.node) if step.name in IN_TREE_PLUGINS else None
-            if status is not None:
-                return self._roll_back(state, result, status)
-        return None
-
-    def permit(self, state: CycleState, result: ScheduleResult) -> AttemptResult:
-        return self.decision(result), Failure(Status(Code.SUCCESS))
-
-    def give_back(self, state: CycleState, result: ScheduleResult) -> None:
-        self._taken = None
-        for step in self.timed_profile.unreserve:
-            if step.name in IN_TREE_PLUGINS:
-                step.call(state, self.pod, result.node)
-        self.cluster.forget(self.pod.uid)
-
-    def take_back(self) -> None:
-        """Undo Reserve and the assumption, if the pod has its node."""
-        if self._taken is not None:
-            self.give_back(*self._taken)
-
-    def choose_preemption(self, answer: PostFilterAnswer) -> Failure:
-        """Choose the victims that were chosen before, if they are among the best."""
-        result = answer.result
-        if isinstance(result, Preempt):
-            # The first of those that cost least is chosen.
-            others_last = sorted(result.candidates, key=lambda one: one.node != self.recorded.nominated)
-            result = msgspec.structs.replace(result, candidates=tuple(others_last))
-            answer = msgspec.structs.replace(answer, result=result)
-        return super().choose_preemption(answer)
-
-
-class _DryEngine(PodEngine):
-    """An engine that chooses the recorded node if it is among the best."""
-
-    def find_node(self, attempt: Attempt, last: Search | None) -> Suspendable[tuple[Search, Outcome]]:
-        return super().find_node(attempt, None)  # the search before prefers the node of another pod
-
-    def _new_search(self, attempt: Attempt, signature: Signature) -> Search:
-        search = super()._new_search(attempt, signature)
-        if isinstance(attempt, _DryAttempt):
-            search.random = _RecordedChoice(search, attempt.recorded.node or attempt.recorded.nominated or "")
-        return search
-
-
-class _RecordedChoice(Random):
-    """A generator for one search that draws this node if it is among the best, and else the first one."""
-
-    def __init__(self, search: Search, node: str) -> None:
-        super().__init__(0)
-        self._search = search
-        self._node = node
-
-    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        search = self._search
-        best = search.feasible[(search.totals == search.totals.max()).nonzero()[0]]
-        names = [search.nodes.by_row[row].name for row in best.tolist()]
-        return names.index(self._node) if self._node in names else 0
-
-
-def _is_late_rejection(recorded: Decision) -> bool:
-    """Return whether Reserve or Permit rejected the pod, or another uncalled point did."""
-    return not recorded.node and any(
-        point in _UNCALLED_POINTS and code is not Code.SUCCESS for point, _, code in recorded.timings
-    )
-
-
-def _member_kind(recorded: Decision, now: Decision) -> str:
-    """Return how the outcome for a pod of a group differs; its search may find a node that its group does not get."""
-    if recorded.node and now.node:
-        return "other node" if recorded.node != now.node else ""
-    if recorded.node or now.node:
-        return "fits no more" if recorded.node else "fits now"
-    return _failure_kind(recorded, now)
-
-
-def _kind(recorded: Decision, now: Decision) -> str:
-    # Where a node was found but not used, Reserve or Permit rejected it: they are not called again.
-    before, after = recorded.feasible > 0, now.feasible > 0
-    if before and after:
-        return "other node" if recorded.node not in ("", now.node) else ""
-    if before or after:
-        return "fits no more" if before else "fits now"
-    return _failure_kind(recorded, now)
-
-
-def _failure_kind(recorded: Decision, now: Decision) -> str:
-    if (recorded.nominated or "", recorded.victims) != (now.nominated or "", now.victims):
-        return "other victims"
-    return "other reasons" if recorded.message != now.message else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import AllocationResult, DeviceRequestAllocationResult, ResourceClaim
@@ -47,6 +48,7 @@ class AllocatedDevices(Allocations):
         #: The counted devices of the claims.
         self._devices: dict[ClaimId, Results] = {}
         self._counts = _Counts()
+        self._undo_log = claims.undo_log
         claims.follow(self._on_change)
 
     def is_dedicated(self, device: DeviceId) -> bool:
@@ -82,10 +84,9 @@ class AllocatedDevices(Allocations):
     def reserve(self, claim: ResourceClaim, group_state: CycleState | None = None) -> None:
         """Record a claim's devices until the watch shows them; a claim without a uid is not created yet."""
         if self.is_unconfirmed(claim):
-            self._pending[_claim_id(claim)].pods += 1
+            self._add_holder(_claim_id(claim), 1)
         elif claim.status.allocation is not None:
-            self._pending[_claim_id(claim)] = _PendingAllocation(claim.status.allocation, group_state)
-            self._set_devices(_claim_id(claim), results_of(claim))
+            self._set_pending(_claim_id(claim), _PendingAllocation(claim.status.allocation, group_state))
 
     def is_unconfirmed(self, claim: ResourceClaim) -> bool:
         """Return whether the watch has not shown this reservation yet."""
@@ -95,10 +96,30 @@ class AllocatedDevices(Allocations):
     def release(self, claim: ResourceClaim) -> None:
         """Undo a pod's reservation; no effect if the watch has shown it, or another one replaced it."""
         if self.is_unconfirmed(claim):
-            pending = self._pending[_claim_id(claim)]
-            pending.pods -= 1
-            if not pending.pods:
-                self._forget(_claim_id(claim))
+            self._add_holder(_claim_id(claim), -1)
+            if not self._pending[_claim_id(claim)].pods:
+                self._set_pending(_claim_id(claim), None)
+
+    def _add_holder(self, claim: ClaimId, pods: int) -> None:
+        self._pending[claim].pods += pods
+        if self._undo_log.is_open:
+            self._undo_log.record(partial(self._add_holder, claim, -pods), partial(self._add_holder, claim, pods))
+
+    def _set_pending(self, claim: ClaimId, pending: _PendingAllocation | None) -> None:
+        """Begin or end a pending allocation."""
+        before = self._pending.get(claim), self._devices.get(claim, ())
+        after = pending, () if pending is None else pending.allocation.devices.results
+        self._replace_pending(claim, *after)
+        if self._undo_log.is_open:
+            replace = partial(self._replace_pending, claim)
+            self._undo_log.record(partial(replace, *before), partial(replace, *after))
+
+    def _replace_pending(self, claim: ClaimId, pending: _PendingAllocation | None, results: Results) -> None:
+        if pending is None:
+            del self._pending[claim]
+        else:
+            self._pending[claim] = pending
+        self._set_devices(claim, results)
 
     def _forget(self, claim: ClaimId) -> None:
         if self._pending.pop(claim, None) is not None:
