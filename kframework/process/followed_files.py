@@ -57,7 +57,7 @@ class FollowedFile(Followed[bytes | str]):
 
     def __init__(self, path: Path) -> None:
         self.path: Path = path
-        self.known = self.read()
+        self.known: bytes | str = self.read()
 
     def read(self) -> bytes | str:
         """Return the content, or why there is none."""

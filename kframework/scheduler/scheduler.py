@@ -109,7 +109,7 @@ class Scheduler(Host, Generic[E]):
         fence: WriteFence | None = None,
         timed_share: float = 0.0,
     ) -> None:
-        self.configuration = configuration
+        self.configuration: Configuration = configuration
         self.clock = clock
         self.cluster = cluster
         self._create_extender = extender

@@ -73,11 +73,11 @@ class Profiles(dict[str, Profile]):
 
     def __init__(self, profiles: Mapping[str, Profile], warnings: tuple[str, ...] = ()) -> None:
         super().__init__(profiles)
-        self._first_profile = next(iter(self.values()))
+        self._first_profile: Profile = next(iter(self.values()))
         #: The registrations of an event with their hints (None for none), by the event's resource and action: computed
         #: when such an event first happens.
         self._registered: dict[tuple[str, ActionType], _Registrations] = {}
-        self.warnings = warnings
+        self.warnings: tuple[str, ...] = warnings
 
     def changes_to(self, others: Profiles) -> ProfileChanges:
         """Return how other profiles, compiled beside these, differ from them."""
