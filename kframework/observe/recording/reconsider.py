@@ -166,7 +166,7 @@ class Reconsiderer:
             remedy = f"set them to {recorded.minor!r} and {dict(recorded.settings)} in the configuration"
             raise ConfigError(f"emulatedVersion and featureGates must be those of the recording: {remedy}")
         host = Host()
-        engine: PodEngine = DryEngine(
+        engine = DryEngine(
             followed.cluster,
             followed.clock,
             host,
@@ -175,7 +175,7 @@ class Reconsiderer:
             layer_memory=options.layer_memory_bytes,
             preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
         )
-        self.engine: PodEngine = engine
+        self.engine: DryEngine = engine
         engine.preemption.budgets = followed.preemption.budgets
         engine.handlers.pending = followed.handlers.pending
 
