@@ -33,7 +33,7 @@ class Panel:
 
 def line_chart(title: str, subtitle: str, panels: Sequence[Panel]) -> str:
     """Draw panels under a title, up to two in a row."""
-    highest = _round_up(max(y for panel in panels for points in panel.lines.values() for _, y in points))
+    highest = _round_up(max(y for panel in panels for points in panel.lines.values() for _, y in points) or 1.0)
     width, height = min(len(panels), _COLUMNS) * _CELL_WIDTH, _HEAD + math.ceil(len(panels) / _COLUMNS) * _CELL_HEIGHT
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" {_STYLE}>',

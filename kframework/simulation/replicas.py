@@ -4,7 +4,7 @@
     first, *others = replicas.engines
     controllers = [*STANDARD_CONTROLLERS, replicas.create_controller]
     Simulation("cluster.yaml", engine=first, replicas=others, controllers=controllers).run()
-    print(replicas.admission.rejected)
+    print(replicas.describe_conflicts())
 
 The schedulers share nothing but the cluster. What one binds, the others see `watch_delay` later, so two may choose the
 last room on a node; `BindingAdmission` decides.
@@ -174,7 +174,9 @@ class Replicas:
     """The replicas of a scheduler; a controller of the simulation that delivers what they watch.
 
     Attributes:
-        engines: Creates the engine of each replica.
+        shards: Who gets what.
+        engines: Create the engine of each replica.
+        admission: What decides conflicts, and counts them; None for a single replica, which has none.
         decision_time: The seconds that a replica takes for each attempt to schedule a pod. What the replica decides by
             is as old as the beginning of the attempt, and what it decides is bound at the end.
         watch_delay: The seconds until a replica hears of a change of the cluster.
@@ -192,14 +194,9 @@ class Replicas:
         self.engines: Sequence[EngineFactory[PodEngine]] = [self._engine_factory(each) for each in range(count)]
         self._running: dict[int, ReplicaEngine] = {}
         self._under_way: deque[Delivery] = deque()
-        self._admission: BindingAdmission | None = None
+        self.admission: BindingAdmission | None = None
         self._clock: Clock | None = None
         self._wake = asyncio.Event()
-
-    @property
-    def admission(self) -> BindingAdmission | None:
-        """What decides who loses, with the number of conflicts; None for a single replica, which has none."""
-        return self._admission
 
     @property
     def idle(self) -> bool:
@@ -218,7 +215,7 @@ class Replicas:
         """Begin to follow a cluster; return itself, the controller."""
         self._clock = clock
         if self.shards.count > 1:
-            self._admission = BindingAdmission(cluster)
+            self.admission = BindingAdmission(cluster)
         return self
 
     async def run(self) -> None:
