@@ -42,13 +42,17 @@ class Succession:
         self._scheduler = scheduler
         self._configuration = configuration
         self._profiles = profiles
-        #: They begin again: what they are compared with may be different.
-        self._shadows = RunningShadows(configuration, registry, scheduler.engine, scheduler)
-        self._extenders = scheduler.extenders
-        if configuration.settings.extenders != scheduler.configuration.settings.extenders:
-            self._extenders = scheduler.create_extenders(configuration)
         before, after = ({plugin: profile for profile, plugin in each.plugins()} for each in (running, profiles))
         self._new = {plugin: profile for plugin, profile in after.items() if plugin not in before}
+        self._extenders = scheduler.extenders
+        try:
+            if configuration.settings.extenders != scheduler.configuration.settings.extenders:
+                self._extenders = scheduler.create_extenders(configuration)
+            #: They begin again: what they are compared with may be different.
+            self._shadows = RunningShadows(configuration, registry, scheduler.engine, scheduler)
+        except ConfigError:
+            release_plugins(self._new)
+            raise
         self._old = [plugin for plugin in before if plugin not in after]
         known, used = (dict.fromkeys(each.sources()) for each in (running, profiles))
         self._new_sources = [source for source in used if source not in known]

@@ -19,6 +19,13 @@ from tests.support.extenders import ScriptedExtender
 from tests.support.reloads import JOURNAL, Stage, document, profile
 
 
+#: An extender whose certificate is not there.
+TLS = "enableHTTPS: true, tlsConfig: {caFile: /missing/ca.crt}"
+UNREADABLE = f"extenders: [{{urlPrefix: 'https://x', filterVerb: f, {TLS}}}]"
+    "extenders: [{urlPrefix: 'https://x', filterVerb: f, enableHTTPS: true, tlsConfig: {caFile: /missing/ca.crt}}]"
+)
+
+
 def running(text: str, work: Callable[[Stage], Awaitable[None]]) -> None:
     """Run a scheduler of a configuration while `work` goes on."""
 
@@ -257,6 +264,7 @@ def test_pods_are_retried_at_the_new_times() -> None:
         (document(profile(), options="seed: 7"), "seed: cannot change while the scheduler runs, from 0 to 7"),
         (document(profile(), options="featureGates: {GenericWorkload: true}"), "featureGates: cannot change"),
         (document(profile(plugin="Missing")), "Missing"),
+        (document(profile(), settings=UNREADABLE), "/missing/ca.crt"),
         (document(profile(unknown=1)), "unknown"),
         (document(profile(fails=True)), "plugin 'Rule', hook start: ConnectionError: no licence"),
     ],
@@ -264,9 +272,12 @@ def test_pods_are_retried_at_the_new_times() -> None:
 def test_configuration_that_cannot_be_taken_changes_nothing(text: str, refusal: str) -> None:
     async def work(stage: Stage) -> None:
         before, rule = dict(stage.scheduler.profiles), stage.rule
+        known = len(stage.scheduler.engine.cluster.objects(Namespace)._callbacks)
         with pytest.raises((ConfigError, PluginError), match=re.escape(refusal)):
             await stage.take(text)
         assert dict(stage.scheduler.profiles) == before and stage.scheduler.engine.configuration_number == 1
+        callbacks = len(stage.scheduler.engine.cluster.objects(Namespace)._callbacks)
+        assert callbacks == known, "what the new plugins subscribed to is ended"
         stage.cluster.add(Namespace(metadata=ObjectMeta(name="new")))
         await stage.add("pod")
         assert stage.node_of("pod") == "a" and "new" in rule.seen
