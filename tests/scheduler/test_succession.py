@@ -18,12 +18,9 @@ from kframework.scheduler.extender import Extender
 from tests.support.extenders import ScriptedExtender
 from tests.support.reloads import JOURNAL, Stage, document, profile
 
-
 #: An extender whose certificate is not there.
 TLS = "enableHTTPS: true, tlsConfig: {caFile: /missing/ca.crt}"
 UNREADABLE = f"extenders: [{{urlPrefix: 'https://x', filterVerb: f, {TLS}}}]"
-    "extenders: [{urlPrefix: 'https://x', filterVerb: f, enableHTTPS: true, tlsConfig: {caFile: /missing/ca.crt}}]"
-)
 
 
 def running(text: str, work: Callable[[Stage], Awaitable[None]]) -> None:
