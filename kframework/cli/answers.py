@@ -10,6 +10,7 @@ from kframework.capacity.fit_result import FitResult
 from kframework.capacity.nodes import NodePlan, RemovalPlan
 from kframework.explain.explanation import Explanation
 from kframework.observe.recording.diff import Unrepeated
+from kframework.observe.web.shadows import ShadowList
 from kframework.observe.web.view import EngineExplanation
 from kframework.simulation.comparison.result import ConfigurationComparison
 from kframework.simulation.records import PodOutcome
@@ -135,6 +136,7 @@ ANSWERS: Mapping[type[Answer], str] = {
     NodePlan: "nodes",
     RemovalPlan: "nodes --remove",
     ConfigurationComparison: "compare",
+    ShadowList: "compare --live",
     ReplayDifferences: "replay",
     PluginList: "plugins list",
     ConfigurationCheck: "config check",

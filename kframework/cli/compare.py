@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
+from kframework.cli.ask_scheduler import DEFAULT_SCHEDULER, CertificateAuthority
+from kframework.cli.live_shadows import print_shadows
 from kframework.cli.named_plugins import PluginOption, named_plugins
 from kframework.cli.options import (
     STDIN,
@@ -105,7 +107,7 @@ def command(
     filenames: Objects,
     plugin: PluginOption,
     *,
-    config: Annotated[str, typer.Option(metavar="FILE", help="The new configuration.")],
+    config: Annotated[str | None, typer.Option(metavar="FILE", help="The new configuration.")] = None,
     baseline: Annotated[
         str | None,
         typer.Option(
@@ -117,6 +119,11 @@ def command(
         str | None,
         typer.Option(metavar="FILE", help="Decide every attempt of this recording again, instead of simulating."),
     ] = None,
+    live: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help=f"Ask a running scheduler for its shadows' differences: {DEFAULT_SCHEDULER}."),
+    ] = None,
+    certificate_authority: CertificateAuthority = None,
     simulation: SimulationOptions,
     version: VersionOptions,
     output: Annotated[
@@ -137,8 +144,16 @@ def command(
     """Compare two configurations: which pods go elsewhere, and why.
 
     Simulates the same arrivals under both, or decides every attempt of a recording by both. Prints the pods that
-    differ with the plugin that decided, and the measures of both simulations.
+    differ with the plugin that decided, and the measures of both simulations. With --live, prints what the shadow
+    profiles of a running scheduler have decided otherwise.
     """
+    if live is not None:
+        print_shadows(live, certificate_authority, as_json=output is ComparisonForm.JSON)
+        return
+    if config is None:
+        raise typer.BadParameter(
+            "name the new configuration, or a running scheduler with --live", param_hint="'--config'"
+        )
     if bool(filenames) == (recording is not None):
         raise typer.BadParameter("name cluster files with -f, or a --recording", param_hint="'-f'")
     if [*filenames, config, baseline].count(STDIN) > 1:

@@ -10,6 +10,7 @@ A group is decided again as a whole: its pods are assumed and reserved one after
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from random import Random
 
 import msgspec
@@ -96,6 +97,11 @@ class DryAttempt(Attempt, kw_only=True):
 class DryEngine(PodEngine):
     """An engine that decides attempts again, and chooses the earlier node if it is among the best."""
 
+    @cached_property
+    def _choice(self) -> _EarlierChoice:
+        """What draws for the current search: to create a generator takes as long as half a search."""
+        return _EarlierChoice()
+
     def dry_attempt(self, profile: Profile, queued: QueuedPod, trace: AttemptTrace, preferred: str) -> DryAttempt:
         """Begin the attempt of a pod again."""
         return DryAttempt(self.cluster, profile, queued, self.clock, self.clock.now(), trace, preferred=preferred)
@@ -149,29 +155,28 @@ class DryEngine(PodEngine):
 
     def find_node(self, attempt: Attempt, last: Search | None) -> Suspendable[tuple[Search, Outcome]]:
         if last is not None and isinstance(attempt, DryAttempt):
-            last.random = _EarlierChoice(last, attempt.preferred)
+            self._choice.search, self._choice.node = last, attempt.preferred
         return super().find_node(attempt, last)
 
     def _new_search(self, attempt: Attempt, signature: Signature) -> Search:
         search = super()._new_search(attempt, signature)
         if isinstance(attempt, DryAttempt):
-            search.random = _EarlierChoice(search, attempt.preferred)
+            search.random = self._choice
+            self._choice.search, self._choice.node = search, attempt.preferred
         return search
 
 
 class _EarlierChoice(Random):
-    """A generator for one search that draws this node if it is among the best, and else the first one."""
+    """A generator for the search at hand that draws this node if it is among the best, and else the first one."""
 
-    def __init__(self, search: Search, node: str) -> None:
-        super().__init__(0)
-        self._search = search
-        self._node = node
+    search: Search
+    node: str
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
-        search = self._search
+        search = self.search
         best = search.feasible[(search.totals == search.totals.max()).nonzero()[0]]
         names = [search.nodes.by_row[row].name for row in best.tolist()]
-        return names.index(self._node) if self._node in names else 0
+        return names.index(self.node) if self.node in names else 0
 
 
 def differs_in(earlier: Decision, now: Decision) -> str:

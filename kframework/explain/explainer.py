@@ -35,7 +35,8 @@ from kframework.framework.events import ActionType, ClusterEvent
 from kframework.framework.suggestions import Proposal, format_amount
 from kframework.objects import Pod
 from kframework.observe.history import History
-from kframework.observe.web.sections import DetailView
+from kframework.observe.web.sections import DetailView, Section
+from kframework.observe.web.shadows import shadow_sections
 from kframework.observe.web.view import BINDING, EngineView, PodView, creation_time
 from kframework.scheduler.cooperative import run_to_end, time_sliced
 from kframework.state.pods import PodInfo, QueuedPod
@@ -346,6 +347,9 @@ class PodEngineView(EngineView[PodEngine]):
 
     def pods_held_by(self, holder: PluginKey) -> Iterable[PodView]:
         return map(self._queued, self.engine.queue.held_by(holder))
+
+    def sections(self) -> tuple[Section, ...]:
+        return shadow_sections(self.engine)
 
     def details(self, kind: str, name: str) -> DetailView:
         return DetailView(has_explanation=kind == "pod")

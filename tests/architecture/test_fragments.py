@@ -14,6 +14,7 @@ SHORT = 60
 
 #: Short modules with one importer, each with the reason.
 REASONS: dict[str, str] = {
+    "kframework.cli.live_shadows": "what a running scheduler answers, beside the comparisons that cli.compare makes",
     "kframework.plugins.dynamic_resources.args": "the plugin is close to 500 lines",
     "kframework_selector_spread.rows": "tests/contract asks that each line of the plugin's own file is come by",
     "kframework.objects.sigs_pod_groups": "it declares a kind once it is imported, which plugins decide",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from benchmarks import targets
-from benchmarks.counts import GROWTH, HEADROOM, ROWS, VERSION, compare_growth, read_figures
+from benchmarks.counts import GROWTH, HEADROOM, ROWS, VERSION, compare_growth, count_shadow, read_figures
 from benchmarks.hostile import compare_calls
 from benchmarks.hostile_inputs import MANY, HostileInput, own_label_rows
 from kframework.state import pod_conditions
@@ -22,6 +22,11 @@ FIGURES = read_figures()
 @pytest.mark.parametrize(("row", "figure"), FIGURES.get(VERSION, {}).items())
 def test_calls_per_pod_stay_near_their_figure(row: str, figure: float) -> None:
     assert ROWS[row]() <= figure * HEADROOM
+
+
+def test_shadow_costs_at_most_a_fifth_more_than_the_cycles_that_it_shadows() -> None:
+    shadow, cycle = count_shadow()
+    assert shadow <= 1.2 * cycle
 
 
 def test_calls_per_pod_do_not_grow_with_nodes() -> None:

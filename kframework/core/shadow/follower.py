@@ -15,6 +15,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult
 from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.run import Run
+from kframework.core.engine import Engine
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.group_queue import QueuedGroup
 from kframework.core.shadow.shadow import GroupAttempt, NotedAttempt, PodAttempt, Shadow
@@ -99,3 +100,9 @@ class ShadowFollower(AttemptFollower):
 
 def _first(result: AttemptResult) -> Decision:
     return result[0]
+
+
+def shadows_of(engine: Engine) -> tuple[Shadow, ...]:
+    """Return the shadows of an engine, none for one that supports none."""
+    follower = engine.follower if isinstance(engine, PodEngine) else None
+    return tuple(follower) if isinstance(follower, ShadowFollower) else ()

@@ -8,6 +8,7 @@ from kframework.core.engine import Engine
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
+from kframework.core.shadow.follower import shadows_of
 from kframework.framework.source import Source
 from kframework.objects import PodSpec
 from kframework.objects.requests import fit_requests, limits
@@ -61,7 +62,20 @@ def engine_series(engine: PodEngine) -> tuple[Series, ...]:
     def binding_longest_wait() -> Mapping[tuple[str, ...], float]:
         return {labels: engine.clock.now() - min(since) for labels, since in binding_since().items()}
 
+    def shadow_decisions() -> Mapping[tuple[str, ...], int]:
+        counts = ((shadow, outcome, count) for shadow in shadows_of(engine) for outcome, count in shadow.counts.items())
+        return {(shadow.profile, shadow.name, outcome.replace(" ", "_")): count for shadow, outcome, count in counts}
+
     return (
+        ScrapedSeries(families.SHADOW_DECISIONS, shadow_decisions),
+        ScrapedSeries(
+            families.SHADOW_SKIPPED_PODS,
+            lambda: {(shadow.profile, shadow.name): shadow.skipped for shadow in shadows_of(engine)},
+        ),
+        ScrapedSeries(
+            families.SHADOW_SHARE,
+            lambda: {(shadow.profile, shadow.name): shadow.budget.share for shadow in shadows_of(engine)},
+        ),
         ScrapedSeries(
             families.PENDING_PODS, lambda: {(name,): count for name, count in queue.count_by_queue().items()}
         ),

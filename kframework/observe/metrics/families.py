@@ -311,6 +311,18 @@ LAST_RELOAD_TIME = _gauge(
     "kframework_configuration_last_reload_success_timestamp_seconds",
     "[ALPHA] When the scheduler last took a configuration from its file, in seconds since 1970.",
 )
+_SHADOW = ("profile", "shadow")
+SHADOW_DECISIONS = _counter(
+    "kframework_shadow_decisions_total",
+    "[ALPHA] Decisions of shadow profiles, by how they compare with the profile's.",
+    (*_SHADOW, "outcome"),
+)
+SHADOW_SKIPPED_PODS = _counter(
+    "kframework_shadow_skipped_pods_total", "[ALPHA] Pods that a shadow profile did not decide.", _SHADOW
+)
+SHADOW_SHARE = _gauge(
+    "kframework_shadow_sampled_share", "[ALPHA] The share of the pods that a shadow profile decides.", _SHADOW
+)
 SLOW_HOOKS = _counter(
     "kframework_slow_hooks_total", "[ALPHA] Hooks that blocked the event loop for more than 50 ms.", ("plugin", "hook")
 )

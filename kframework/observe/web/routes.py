@@ -13,6 +13,7 @@ import msgspec
 from kframework.observe.web.nodes import describe_node, list_nodes
 from kframework.observe.web.pods import find_pods, list_queues
 from kframework.observe.web.profiles import profile_views
+from kframework.observe.web.shadows import list_shadows
 from kframework.observe.web.summary import list_attempts, summarise_scheduler
 from kframework.observe.web.view import EngineView, live_page
 from kframework.scheduler.cooperative import run_cooperatively, wait_until_idle
@@ -72,6 +73,7 @@ def web_routes(view: EngineView[E]) -> list[web.RouteDef]:
         "nodes": lambda query: list_nodes(engine.cluster.nodes),
         "node": node_view,
         "profiles": lambda query: profile_views(engine.profiles, history, engine.clock.now()),
+        "shadows": lambda query: list_shadows(engine),
         "find": lambda query: run_cooperatively(engine.cluster, find_pods(view, query.get("text", ""))),
     }
     return [
