@@ -29,7 +29,7 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Preempt
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import GenericPodGroup
-from kframework.state.pods import QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
 #: The points that decide but are not repeated.
@@ -51,7 +51,8 @@ class DryAttempt(Attempt, kw_only=True):
 
     def assume(self, result: ScheduleResult) -> AttemptResult | None:
         """Assume a copy of the pod: plugins have the pod itself, and what they do to it must not confuse the tables."""
-        pod, self.pod = self.pod, self.pod.twin(self.pod.kind)
+        pod = self.pod
+        self.pod: PendingPod = pod.twin(pod.kind)
         try:
             return super().assume(result)
         finally:

@@ -20,6 +20,7 @@ from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.rotation import Rotation, SearchStart
 from kframework.core.cycle.run import Run, RunBinding
+from kframework.core.cycle.search import Search
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.host import Host, PodEvent
@@ -48,6 +49,8 @@ _log = logging.getLogger(__name__)
 class PodOutcomes(Engine):
     """The half of the pod engine that an attempt hands over to."""
 
+    host: Host
+    current_search: Search | None
     queue: SchedulingQueue
     handlers: EventHandlers
     preempting: OngoingPreemptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +20,14 @@ from kframework.values.scores import Scores
 try:
     import gymnasium
     from gymnasium import spaces
-except ImportError as error:
-    raise ImportError("environments need Gymnasium: pip install 'kframework-sdk[gym]'") from error
+except ImportError as _missing:
+    raise ImportError("environments need Gymnasium: pip install 'kframework-sdk[gym]'") from _missing
 
 A = TypeVar("A")
 
 #: `nodes` has a line for each row of the node table and the columns of `Features.encode_nodes`, `pod` those of
 #: `Features.encode_pod`. Rows without a node are zeros, as is the pod once the episode is over.
-Observation = dict[str, NDArray[np.float32]]
+Observation: TypeAlias = dict[str, NDArray[np.float32]]
 
 #: What an action's weight 1 is as an integer.
 _WEIGHT_ONE = 1000
@@ -47,7 +47,7 @@ class SchedulingEnv(gymnasium.Env[Observation, A]):
         self._reward = reward
         self._episode: Episode | None = None
         columns = len(features.resources)
-        self.observation_space = spaces.Dict(  # type: ignore[assignment]  # Gymnasium does not type its parts
+        self.observation_space: spaces.Space[Observation] = spaces.Dict(  # type: ignore[assignment]  # Gymnasium does not type its parts
             {
                 "nodes": spaces.Box(0.0, 1.0, (nodes, 2 * columns), np.float32),
                 "pod": spaces.Box(0.0, 1.0, (columns,), np.float32),
@@ -120,7 +120,7 @@ class NodeSelectionEnv(SchedulingEnv[np.int64]):
         self, episodes: Episodes, features: Features, *, nodes: int, reward: Reward = reward_usable_room
     ) -> None:
         super().__init__(episodes, features, nodes, reward)
-        self.action_space = spaces.Discrete(nodes)
+        self.action_space: spaces.Space[np.int64] = spaces.Discrete(nodes)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """Return which nodes Filter accepts, as algorithms with masks call it; none once the episode is over."""
@@ -155,7 +155,9 @@ class ScoreWeightsEnv(SchedulingEnv[NDArray[np.float32]]):
     ) -> None:
         super().__init__(episodes, features, nodes, reward)
         self._score_plugins = tuple(score_plugins)
-        self.action_space = spaces.Box(0.0, 1.0, (len(self._score_plugins),), np.float32)
+        self.action_space: spaces.Space[NDArray[np.float32]] = spaces.Box(
+            0.0, 1.0, (len(self._score_plugins),), np.float32
+        )
 
     def _scores(self, action: NDArray[np.float32], search: Search) -> Scores:
         weights = np.round(np.asarray(action, np.float64) * _WEIGHT_ONE).astype(int).tolist()

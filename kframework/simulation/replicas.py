@@ -280,6 +280,7 @@ class ReplicaEngine(PodEngine):
         is_listed: Whether it has the first list of every kind.
     """
 
+    pending_cycle: Suspendable[None] | None
     replicas: Replicas
     number: int = 0
     is_listed: bool = False

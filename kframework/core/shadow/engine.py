@@ -30,6 +30,8 @@ class ShadowEngine(DryEngine):
     the other engine remembers.
     """
 
+    current_search: Search | None
+
     def __init__(self, followed: PodEngine, configuration: Configuration, registry: Registry, host: ShadowHost) -> None:
         self._plugin_host = host
         self._kinds: WeakKeyDictionary[PodKind, PodKind] = WeakKeyDictionary()
