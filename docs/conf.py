@@ -15,10 +15,11 @@ from sphinx.transforms import SphinxTransform
 
 import kframework
 from kframework.core.runtime import timing
-from kframework.framework import answers, plugin
+from kframework.framework import answers, handle, plugin
 
 # For the signature of a struct its annotations are evaluated; these name what only type checkers import there.
-vars(answers)["PodInfo"] = vars(timing)["PodInfo"] = kframework.PodInfo
+vars(answers)["PodInfo"] = vars(timing)["PodInfo"] = vars(handle)["PodInfo"] = kframework.PodInfo
+vars(handle)["Status"] = kframework.Status
 vars(plugin)["ApiObject"] = kframework.ApiObject
 
 #: The doors that have a page in reference/api.
