@@ -23,7 +23,7 @@ profiles:
   - schedulerName: default-scheduler
     plugins:
       score: {{enabled: [{{name: GpuPacking, weight: 1}}], disabled: [{{name: "*"}}]}}
-      preScore: {{enabled: [{{name: GpuPacking}}], disabled: [{{name: "*"}}]}}
+      preScore: {{disabled: [{{name: "*"}}]}}
     pluginConfig:
       - name: GpuPacking
         args: {args}

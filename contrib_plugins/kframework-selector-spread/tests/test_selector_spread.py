@@ -49,6 +49,9 @@ profiles:
       preScore: {enabled: [{name: SelectorSpread}], disabled: [{name: "*"}]}
 """
 
+#: As configurations of older schedulers enable it.
+AT_SCORE = ALONE.replace("enabled: [{name: SelectorSpread}], ", "")
+
 
 def running(counts: Mapping[str, int], **pod: object) -> list[Pod]:
     """Create this number of pods on each node."""
@@ -59,10 +62,12 @@ def running(counts: Mapping[str, int], **pod: object) -> list[Pod]:
     ]
 
 
-def totals(nodes: Sequence[Node], pods: Sequence[Pod], objects: Sequence[ApiObject], pod: Pod) -> dict[str, int]:
+def totals(
+    nodes: Sequence[Node], pods: Sequence[Pod], objects: Sequence[ApiObject], pod: Pod, config: str = ALONE
+) -> dict[str, int]:
     """Return the score of each node for the pod; the scheduler tells of the best three."""
     assert len(nodes) <= 3
-    result = Scenario(nodes=nodes, pods=[*pods, pod], objects=objects, plugins=[SelectorSpread], config=ALONE).run()
+    result = Scenario(nodes=nodes, pods=[*pods, pod], objects=objects, plugins=[SelectorSpread], config=config).run()
     (decision,) = result.decisions_on(pod.metadata.name)
     return dict(decision.best_nodes)
 
@@ -166,12 +171,13 @@ def test_deleted_controller_adds_nothing() -> None:
     assert set(totals(NODES, running({"a": 3}), [], pod).values()) == {100}
 
 
-def test_pod_with_topology_spread_constraints_is_skipped() -> None:
+@pytest.mark.parametrize("config", [ALONE, AT_SCORE])
+def test_pod_with_topology_spread_constraints_is_skipped(config: str) -> None:
     spread = TopologySpreadConstraint(
         max_skew=1, topology_key="kubernetes.io/hostname", when_unsatisfiable="ScheduleAnyway"
     )
     pod = make_pod("new", labels=WEB, topology_spread=[spread])
-    assert set(totals(NODES, running({"a": 3}), [service(WEB)], pod).values()) == {0}
+    assert set(totals(NODES, running({"a": 3}), [service(WEB)], pod, config).values()) == {0}
 
 
 def test_zones_weigh_two_thirds() -> None:
@@ -261,12 +267,14 @@ ZONES = st.sampled_from(["", "x", "y", "z"])
     pods=st.lists(st.tuples(st.integers(0, 13), LABELS, st.sampled_from(["default", "other"])), max_size=40),
     labels=LABELS,
     services=st.lists(LABELS, max_size=3),
+    config=st.sampled_from([ALONE, AT_SCORE]),
 )
 def test_scores_equal_those_of_the_slow_rules(
     zones: list[str],
     pods: list[tuple[int, dict[str, str], str]],
     labels: dict[str, str],
     services: list[dict[str, str]],
+    config: str,
 ) -> None:
     nodes = [make_node(f"n{place}", zone=zone) for place, zone in enumerate(zones)]
     there = [
@@ -278,7 +286,7 @@ def test_scores_equal_those_of_the_slow_rules(
         for number, selector in enumerate(services)
     ]
     new = make_pod("new", labels=labels)
-    result = Scenario(nodes=nodes, pods=[*there, new], objects=objects, plugins=[SelectorSpread], config=ALONE).run()
+    result = Scenario(nodes=nodes, pods=[*there, new], objects=objects, plugins=[SelectorSpread], config=config).run()
     (decision,) = result.decisions_on("new")
     expected = slowly(nodes, there, objects, new)
     assert decision.score == max(expected.values())

@@ -19,12 +19,8 @@ from kframework import (
     PluginArgs,
     Rows,
     Scores,
-    StateKey,
     hookimpl,
 )
-
-#: The number of GPUs that the pod asks for.
-_REQUESTED_GPUS = StateKey[int]("GpuPacking.wanted")
 
 #: The score of a node without room; Filter has rejected it, but Score may still be called.
 _NO_ROOM = -(1 << 62)
@@ -74,12 +70,8 @@ class GpuPacking(Plugin[GpuPackingArgs]):
         return self._requested_gpus(pod)
 
     @hookimpl
-    def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
-        state[_REQUESTED_GPUS] = self._requested_gpus(pod)
-
-    @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        requested, offered = state[_REQUESTED_GPUS], node.allocatable(self.args.resource)
+        requested, offered = self._requested_gpus(pod), node.allocatable(self.args.resource)
         if not requested:
             return int(offered == 0)
         free = offered - node.requested(self.args.resource)
@@ -91,7 +83,7 @@ class GpuPacking(Plugin[GpuPackingArgs]):
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        requested, offered = state[_REQUESTED_GPUS], nodes.allocatable(self.args.resource)[rows]
+        requested, offered = self._requested_gpus(pod), nodes.allocatable(self.args.resource)[rows]
         if not requested:
             without: Scores = np.equal(offered, 0).astype(np.int64)
             return without

@@ -49,7 +49,9 @@ class _Spread(NamedTuple):
     zones: Scores
 
 
-_SPREAD = StateKey[_Spread]("SelectorSpread")
+_PRE_SCORED = StateKey[_Spread]("SelectorSpread")
+#: The same for the rows that were scored up to now, if the configuration enables the plugin at Score alone.
+_SCORED = StateKey[_Spread]("SelectorSpread/scored")
 
 
 class SelectorSpread(Plugin):
@@ -81,25 +83,25 @@ class SelectorSpread(Plugin):
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
         if pod.spec.topology_spread_constraints:
             return Skip
-        selector = self._selectors.for_pod(pod)
-        counts = self._counts_for(pod.namespace, selector) if selector else None
-        state[_SPREAD] = _Spread(counts, self._zones.for_rows(rows))
+        state[_PRE_SCORED] = _Spread(self._counts_for(pod), self._zones.for_rows(rows))
         return None
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        counts = state[_SPREAD].counts
+        counts = self._counts_in_cycle(state, pod, np.array([node.row]))
         return counts.for_node(node) if counts is not None else 0
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
-        counts = state[_SPREAD].counts
+        counts = self._counts_in_cycle(state, pod, rows)
         return counts.for_rows(rows) if counts is not None else 0
 
     @hookimpl
     def normalize_score(self, state: CycleState, pod: PendingPod, scores: Scores) -> Scores | int:
-        # The scores are those of the rows that `pre_score` was given, in the same order.
-        zones = state[_SPREAD].zones
+        if pod.spec.topology_spread_constraints:
+            return 0
+        # The scores are those of the rows that `pre_score` was given, or that were scored, in the same order.
+        zones = (state.get(_PRE_SCORED) or state[_SCORED]).zones
         by_node = _invert_counts(scores)
         in_zone = zones > 0
         # Number 0 gathers the nodes without a zone: its sum is ignored, and no zone is measured against it.
@@ -108,7 +110,25 @@ class SelectorSpread(Plugin):
         both = by_node * (1.0 - _ZONE_WEIGHT) + _ZONE_WEIGHT * by_zone
         return np.where(in_zone, both, by_node).astype(np.int64)
 
-    def _counts_for(self, namespace: str, selector: Selector) -> RowNumbers:
+    def _counts_in_cycle(self, state: CycleState, pod: PendingPod, rows: Rows) -> RowNumbers | None:
+        """Return the counts of a pod that is scored; without PreScore the rows that are scored are the candidates."""
+        if pod.spec.topology_spread_constraints:
+            return None
+        spread = state.get(_PRE_SCORED)
+        if spread is None:
+            zones, scored = self._zones.for_rows(rows), state.get(_SCORED)
+            if scored is None:
+                spread = _Spread(self._counts_for(pod), zones)
+            else:
+                spread = scored._replace(zones=np.append(scored.zones, zones))
+            state[_SCORED] = spread
+        return spread.counts
+
+    def _counts_for(self, pod: PendingPod) -> RowNumbers | None:
+        """Return the pods that belong together with this one, by row; None if none do."""
+        namespace, selector = pod.namespace, self._selectors.for_pod(pod)
+        if not selector:
+            return None
         key = (namespace, selector)
         counts = self._counts.get(key)
         if counts is None:
