@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+from kframework_capacity_scheduling.testing import quota
+from kframework_coscheduling.pod_groups import LABEL
 from node_policy import NodePolicy, NodePolicySpec
 
 from kframework.objects import ObjectMeta
 from kframework.testing import make_node, make_pod
 from tests.contract.case import UU, Case, U, World
+from tests.support import gangs
 from tests.support.groups import gang, members
 
 __all__ = ["CASES"]
@@ -28,6 +31,68 @@ ZONED = NodePolicy(
 OPEN = NodePolicySpec(node_selector={"topology.kubernetes.io/zone": "a"}, namespaces=("default", "other"), max_pods=2)
 
 CASES: Mapping[str, Case] = {
+    "CapacityScheduling": Case(
+        worlds=[
+            World(
+                pods=[make_pod("wide", cpu=2, namespace="team"), make_pod("vast", cpu=9, namespace="loans")],
+                objects=[quota("team", min=4, max=1), quota("loans", min=2)],
+            )
+        ],
+        reasons={
+            f"Pod {pod}{twin} is rejected in PreFilter because {excess}"
+            for pod, excess in (
+                ("team/wide", "ElasticQuota team is more than Max (cpu)"),
+                ("loans/vast", "total ElasticQuota used is more than min (cpu)"),
+            )
+            for twin in ("", "-twin")
+        },
+        codes={U},
+        waking=[
+            World(
+                other_plugins=["NodeResourcesFit"],
+                nodes=[make_node("small", cpu=2), make_node("large", cpu=8)],
+                pods=[
+                    *(make_pod(f"default-{number}", cpu=1, priority=number) for number in range(3)),
+                    *(make_pod(f"other-{number}", cpu=1, namespace="other", priority=number) for number in range(3)),
+                ],
+                objects=[
+                    *(quota("default", min=least, max=most) for least, most in ((2, 3), (1, 2), (4, 4))),
+                    *(quota("other", min=least, max=3) for least in (1, 3)),
+                ],
+            )
+        ],
+    ),
+    "Coscheduling": Case(
+        worlds=[
+            World(
+                nodes=[make_node("first")],
+                pods=[
+                    *(make_pod(name, labels={LABEL: name}) for name in ("lone", "lost", "poor")),
+                    make_pod("runs", labels={LABEL: "poor"}, node_name="first"),
+                ],
+                objects=[gangs.group("lone", 2), gangs.group("poor", 1, min_resources={"example.com/none": "4"})],
+            )
+        ],
+        reasons={
+            "PodGroup not found",
+            "PodGroup default/lone has 0 of 2 pods",
+            "PodGroup default/lone has 1 of 2 pods",
+            "PodGroup default/poor has 0 of 1 pods",
+            "PodGroup default/poor needs more than all nodes have left: example.com/none: 4",
+        },
+        waking=[
+            World(
+                other_plugins=["NodeResourcesFit"],
+                nodes=[make_node("small", cpu=2), make_node("large", cpu=8)],
+                pods=[make_pod(f"{name}-{index}", cpu=1, labels={LABEL: name}) for name in "ab" for index in (0, 1, 2)],
+                objects=[
+                    *(gangs.group("a", number) for number in (2, 3, 1)),
+                    gangs.group("b", 2, min_resources={"cpu": "8"}),
+                    gangs.group("b", 3, min_resources={"cpu": "2"}),
+                ],
+            )
+        ],
+    ),
     "GangScheduling": Case(
         worlds=[
             World(

@@ -19,7 +19,8 @@ from tests.contract.case import Case, World
 __all__ = ["CASES"]
 
 TYPE, CAPACITY = "node.kubernetes.io/instance-type", "karpenter.sh/capacity-type"
-MODEL = Path(__file__).parents[2] / "examples/learned/model.json"
+EXAMPLES = Path(__file__).parents[2] / "examples"
+MODEL, SCORER = EXAMPLES / "learned/model.json", EXAMPLES / "learned_packing/scorer.json"
 
 
 def paying(limit: str, cpu: str, memory: str = "1Gi") -> Pod:
@@ -60,6 +61,7 @@ TEAMS = World(
 )
 
 CASES: Mapping[str, Case] = {
+    "LearnedPacking": Case(worlds=[World(args={"scorer": str(SCORER)})], scores={-792, -1584}),
     "CacheLocality": Case(
         worlds=[
             World(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import pytest
+from kframework_coscheduling.coscheduling import ROOM
 
 from kframework import ActionType, ClusterEvent, Plugin, QueueingHint, hookimpl
 from kframework.framework.events import EventResource, ObservedEvent
@@ -26,7 +27,7 @@ HOLDING = holding()
 POD_KINDS = (EventResource.ASSIGNED_POD, EventResource.UNSCHEDULED_POD, EventResource.TARGET_POD)
 
 #: Registrations that need not be shown to be needed, most because no course of events could show it.
-UNNEEDED = {
+UNNEEDED: Mapping[tuple[str, str, ActionType], str] = {
     ("DefaultPreemption", "AssignedPod", ActionType.DELETE): "it holds pods while a preemption of theirs is under way",
     ("NodeDeclaredFeatures", "Pod", ActionType.UPDATE): "what a pod needs does not change while it waits",
     ("NodeName", "Node", ActionType.ADD): "a pod that names its node is on it, and never waits",
@@ -46,6 +47,25 @@ UNNEEDED = {
         ActionType.DELETE,
     ): "what was reserved comes free when a binding fails, which none does here",
     ("DynamicResources", "AssignedPod", ActionType.DELETE): "so do devices",
+    **{
+        ("Coscheduling", kind, action): "it wakes gangs that gave up, and none waits at Permit here"
+        for kind in ROOM
+        for action in (ActionType.ADD, ActionType.UPDATE, ActionType.DELETE)
+        if (kind, action) != (EventResource.NODE, ActionType.ADD)
+    },
+    ("Coscheduling", "AssignedPod", ActionType.DELETE): "so does a pod that leaves",
+    ("Coscheduling", "AssignedPod", ActionType.UPDATE_POD_SCALE_DOWN): "so does one that shrinks",
+    ("Coscheduling", "TargetPod", ActionType.UPDATE): "no pod changes its group here",
+    ("Coscheduling", "UnscheduledPod", ActionType.UPDATE): "no pod loses its gates here",
+    ("CapacityScheduling", "AssignedPod", ActionType.ADD): "it wakes pods kept off nodes that others reclaim",
+    ("CapacityScheduling", "AssignedPod", ActionType.UPDATE): "no pod shrinks or begins to terminate here",
+    (
+        "CapacityScheduling",
+        "elasticquotas.v1alpha1.scheduling.x-k8s.io",
+        ActionType.DELETE,
+    ): "the pod that sleeps on is found when a node changes, which is not registered",
+    ("CapacityScheduling", "NominatedPod", ActionType.DELETE): "no pod preempts here",
+    ("CapacityScheduling", "Node", ActionType.ADD): "it wakes pods kept off nodes, too",
 }
 #: Hints that skip what does not happen: gates of a pod on a node, the deletion of one that holds nothing, and the like.
 UNSKIPPING = {

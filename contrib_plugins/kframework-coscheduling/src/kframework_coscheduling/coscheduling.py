@@ -46,7 +46,7 @@ _DEFAULT_WAIT = 60.0
 _GROUP_EVENT = "podgroups.v1alpha1.scheduling.x-k8s.io"
 
 #: The kinds besides pods whose changes may make room: those of kube-scheduler's default registration.
-_ROOM = (
+ROOM = (
     EventResource.NODE,
     EventResource.PERSISTENT_VOLUME,
     EventResource.PERSISTENT_VOLUME_CLAIM,
@@ -240,7 +240,7 @@ class Coscheduling(Plugin[CoschedulingArgs]):
             ClusterEvent(EventResource.UNSCHEDULED_POD, changed, self._after_change, self._siblings),
             ClusterEvent(EventResource.ASSIGNED_POD, added | ActionType.UPDATE_POD_LABEL, self._after_change),
             ClusterEvent(EventResource.ASSIGNED_POD, left, self._after_departure),
-            *(ClusterEvent(resource, ActionType.ALL, self._after_room) for resource in _ROOM),
+            *(ClusterEvent(resource, ActionType.ALL, self._after_room) for resource in ROOM),
         ]
 
     def _members_of_group(self, old: PodGroup | None, new: PodGroup) -> Collection[str]:
