@@ -199,7 +199,7 @@ def test_term_of_our_own_is_reported(text: str, found: int) -> None:
 def texts() -> Iterator[Path]:
     """List the sources and the documents."""
     sources = ("kframework/**/*.py", "contrib_plugins/**/*.py", "benchmarks/*.py", "examples/**/*.py")
-    for pattern in (*sources, "docs/**/*.md", "*.md", "contrib_plugins/*/*.md", "examples/**/*.md", "deploy/*.md"):
+    for pattern in (*sources, "docs/**/*.md", "*.md", "contrib_plugins/**/*.md", "examples/**/*.md", "deploy/*.md"):
         for path in sorted(ROOT.glob(pattern)):
             place = path.relative_to(ROOT)
             if not str(place).startswith(TOLD) and "tests" not in place.parts:

@@ -10,7 +10,13 @@ from tests.examples.clean_environment import ROOT
 
 __all__ = ["DOCUMENTS", "write_examples"]
 
-_PLACES = ("README.md", "docs/**/*.md", "examples/*/README.md", "contrib_plugins/*/README.md")
+_PLACES = (
+    "README.md",
+    "docs/**/*.md",
+    "examples/*/README.md",
+    "contrib_plugins/README.md",
+    "contrib_plugins/*/README.md",
+)
 _WRITTEN = [document for place in _PLACES for document in ROOT.glob(place)]
 DOCUMENTS = sorted(document for document in _WRITTEN if any(blocks(document.read_text())))
 

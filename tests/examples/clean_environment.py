@@ -98,8 +98,8 @@ def installed_environment(factory: pytest.TempPathFactory) -> CleanEnvironment:
 def _build_wheels(folder: Path) -> list[Path]:
     """Build all distributions into a folder, each as pip has it built."""
     folder.mkdir()
-    examples = (file.parent for file in ROOT.glob("examples/*/pyproject.toml"))
-    for source in (ROOT, *examples, *ROOT.glob("contrib_plugins/*")):
+    beside = (file.parent for each in ("examples", "contrib_plugins") for file in ROOT.glob(f"{each}/*/pyproject.toml"))
+    for source in (ROOT, *beside):
         subprocess.run([_BUILDERS / "uv-build", "build-wheel", folder], cwd=source, check=True, capture_output=True)
     return sorted(folder.glob("*.whl"))
 

@@ -153,7 +153,7 @@ def _render_template(template: str, names: Names, example: Example) -> str:
         name=names.distribution,
         module=names.module,
         plugin=names.plugin,
-        minors="({})".format(", ".join(map('"{}"'.format, MINORS))),
+        minors=", ".join(map('"{}"'.format, MINORS)),
         kubernetes=" and ".join(MINORS),
         summary=example.summary,
         Summary=example.summary.capitalize(),
