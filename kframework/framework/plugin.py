@@ -141,6 +141,8 @@ class Plugin(Generic[A], Hooks):
         again when an object of these kinds changes; `()` for none. None = it reads more: called for each pod.
     `watches`
         the kinds it needs besides pods and nodes.
+    `lists`
+        the kinds that it lists through `handle.api` without a watch, as those of API servers that offer none.
     `parallel_pre_bind`
         whether `pre_bind` may run concurrently with neighbours that allow it too.
     `binds_through_api`
@@ -159,6 +161,7 @@ class Plugin(Generic[A], Hooks):
     reads: ClassVar[Reads] = None
     sign_reads: ClassVar[SignReads] = None
     watches: ClassVar[tuple[Watch, ...]] = ()
+    lists: ClassVar[tuple[type[ApiObject], ...]] = ()
     parallel_pre_bind: ClassVar[bool] = False
     binds_through_api: ClassVar[bool] = False
     own_timeouts: ClassVar[frozenset[str]] = frozenset()

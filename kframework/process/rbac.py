@@ -1,7 +1,7 @@
 """The minimal RBAC permissions that a scheduler with a configuration needs in its cluster.
 
 They follow from what is enabled: the kinds and verbs in the `watches` of plugins, of the engine and of companions, the
-Lease if there is an election, plus what every scheduler writes.
+kinds in the `lists` of plugins, the Lease if there is an election, plus what every scheduler writes.
 """
 
 from __future__ import annotations
@@ -49,6 +49,8 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
     yield kind_of(Pod), "", ("get", *_WATCH_VERBS)  # to learn what became of a binding or an eviction
     yield kind_of(Node), "", _WATCH_VERBS
     yield kind_of(Event), "", ("create", "patch")  # a series grows by patches
+    for _, plugin in profiles.plugins():
+        yield from ((kind_of(listed), "", ("list",)) for listed in plugin.lists)
     for watch in (*(watch for _, watch in profiles.watches()), *watches):
         kind = kind_of(watch.kind)
         # A write may need the current object: to repeat it after a conflict, or for a dry run.

@@ -246,6 +246,17 @@ def test_rights_on_a_plugins_kind_follow_its_watch(keeper: type[Plugin], rights:
         assert of_the_plugin == {("", "example.com", resource, verb, ()) for resource, verb in rights}
 
 
+class Lister(Plugin):
+    """A plugin that lists teams, which nothing watches."""
+
+    name = "Lister"
+    lists = (Team,)
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: object) -> None:
+        return None
+
+
 def test_overreaching_plugin_is_refused() -> None:
     authorizer = held_to(parse(alone(Overreaching)), Overreaching)
     assert run_virtual(partial(tried, authorizer, Overreaching)) == ""
@@ -296,6 +307,10 @@ def test_of_two_profiles_each_gets_what_it_needs() -> None:
     )
     found = [rule for rule in rules(f"{HEAD}profiles:\n{both}", one, two) if rule.api_groups == ("example.com",)]
     assert found == [PolicyRule(("example.com",), ("teams",), ("get", *SEEING, "patch", "delete"))]
+
+
+def test_kind_that_is_only_listed_is_not_watched() -> None:
+    assert PolicyRule(("example.com",), ("teams",), ("list",)) in rules(alone(Lister), Lister)
 
 
 def test_kind_read_by_name_is_neither_listed_nor_watched() -> None:
