@@ -166,7 +166,7 @@ def _explain_files(
     with Simulation(objects, configuration, plugins=plugins, controllers=controllers) as simulation:
         for each in sources:
             each.replace_source(simulation.scheduler.profiles)
-        explained = simulation.run().explain(pod)
+        explained = simulation.run_and_explain(pod)
     for notice in simulation.result.notices:
         notify_user("notice", notice)
     return explained.explanation

@@ -7,8 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from kframework.core.pod_engine import PodEngine
-from kframework.explain.full_evaluation import FullEvaluation
-from kframework.scheduler.cooperative import time_sliced
+from kframework.explain.full_evaluation import FullEvaluation, evaluate
 from kframework.state.pods import PendingPod
 from kframework.values.status import Status
 
@@ -83,7 +82,7 @@ def find_cause(
     """
     if pod.scheduler_name not in baseline.profiles or pod.scheduler_name not in new.profiles:
         return None
-    before, after = (_evaluate(engine, pod) for engine in (baseline, new))
+    before, after = (evaluate(engine, pod) for engine in (baseline, new))
     if before.fault is not None or after.fault is not None:
         return None
     if not baseline_node:
@@ -97,13 +96,6 @@ def find_cause(
     if rejection is not None:
         return _lifted(rejection, new_node)
     return _compare_scores(before, after, baseline_node, new_node)
-
-
-def _evaluate(engine: PodEngine, pod: PendingPod) -> FullEvaluation:
-    evaluation = FullEvaluation(engine, pod)
-    for _ in time_sliced(evaluation.work(), evaluation.isolated):
-        pass
-    return evaluation
 
 
 def _explain_new_room(before: FullEvaluation, node: str) -> DifferenceCause:

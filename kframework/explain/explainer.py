@@ -16,11 +16,13 @@ from kframework.core.queue.pool import PluginKey
 from kframework.core.runtime.points import run_pre_enqueue
 from kframework.core.runtime.profile import Profile
 from kframework.core.sources import source_status
+from kframework.explain.choice import explain_choice
 from kframework.explain.explanation import (
     Assessment,
     Explanation,
     GroupExplanation,
     LateFailure,
+    NodeChoice,
     PreemptionPreview,
     State,
     Waiting,
@@ -69,12 +71,12 @@ def explain_steps(
     """
     target = unassign(pod, whole, engine.cluster.interner)
     evaluation = FullEvaluation(engine, target)
-    explainer = _Explainer(evaluation)
+    explainer = _Explainer(evaluation, history)
     yield from time_sliced(explainer.work(), evaluation.isolated)
     proposals: list[Proposal] = []
     if explainer.needs_remedies:
         proposals = yield from remedies(engine, target)
-    explanation = explainer.build(history, tuple(map(Remedy.from_proposal, proposals)))
+    explanation = explainer.build(tuple(map(Remedy.from_proposal, proposals)))
     if not (target.group and engine.cluster.feature_gates.has_pod_groups):
         return explanation
     groups = {} if groups is None else groups
@@ -89,12 +91,14 @@ def explain_steps(
 class _Explainer:
     """An explanation under construction."""
 
-    def __init__(self, evaluation: FullEvaluation) -> None:
+    def __init__(self, evaluation: FullEvaluation, history: History) -> None:
         self._evaluation = evaluation
+        self._history = history
         self._engine = evaluation.engine
         self._pod = evaluation.pod
         self._at = evaluation.engine.clock.now()
         self._preemption: PreemptionPreview | None = None
+        self._choice: NodeChoice | None = None
         self._assessment: Assessment
 
     def work(self) -> Iterator[None]:
@@ -102,8 +106,14 @@ class _Explainer:
         yield from evaluation.work()
         node = self._current_node()
         self._assessment = yield from summarise(evaluation, node)
-        if not node and not self._assessment.feasible:
+        if node:
+            self._choice = yield from explain_choice(evaluation, node, self._last_decision())
+        elif not self._assessment.feasible:
             self._preemption = yield from assess_preemption(evaluation)
+
+    def _last_decision(self) -> Decision | None:
+        decisions = self._history.for_pod(self._pod.uid).decisions
+        return decisions[-1] if decisions else None
 
     def _current_node(self) -> str:
         pod = self._engine.cluster.pods.get(self._pod.uid)
@@ -115,17 +125,16 @@ class _Explainer:
         stuck = bool(self._pod.spec.scheduling_gates) or not self._assessment.feasible
         return stuck and not self._current_node() and not self._pod.terminating and self._assessment.nodes > 0
 
-    def build(self, history: History, remedies: tuple[Remedy, ...]) -> Explanation:
+    def build(self, remedies: tuple[Remedy, ...]) -> Explanation:
         engine, pod = self._engine, self._pod
         state = state_of(engine, pod.uid)
-        records, queued = history.for_pod(pod.uid), engine.queue.get(pod.uid)
-        last_decision = records.decisions[-1] if records.decisions else None
+        last_decision, queued = self._last_decision(), engine.queue.get(pod.uid)
         tries = last_decision.pod_attempts if last_decision is not None else 0
         nominated = engine.cluster.nominator.nominated_node(pod.uid)
         conditions = (c.message for c in pod.status.conditions if c.type == "PodScheduled" and c.status == "False")
         with self._evaluation.isolated():
             waits_for = waiting(engine, pod.uid, state)
-        binding = history.binding_for(last_decision) if last_decision is not None else None
+        binding = self._history.binding_for(last_decision) if last_decision is not None else None
         return Explanation(
             pod=pod.key,
             uid=pod.uid,
@@ -142,6 +151,7 @@ class _Explainer:
             binding=binding,
             late_failure=None if state is State.GATED else _late_failure(last_decision, binding),
             condition=next(conditions, "") if not self._current_node() else "",
+            choice=self._choice,
             assessment=self._assessment,
             preemption=self._ongoing_preemption(nominated, last_decision) or self._preemption,
             waiting=waits_for,

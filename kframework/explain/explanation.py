@@ -114,6 +114,58 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     fault: str = ""
 
 
+class ScoreLead(msgspec.Struct, frozen=True):
+    """How much higher the weighted score of a plugin is for the pod's node than for the runner-up."""
+
+    plugin: str
+    weight: int
+    lead: int
+
+
+class WeightChange(msgspec.Struct, frozen=True):
+    """The weight nearest to a plugin's own with which the runner-up alone is the best node.
+
+    A `new_weight` of 0 means that the plugin does not score.
+    """
+
+    plugin: str
+    weight: int
+    new_weight: int
+
+
+class NodeChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison of the pod's node with the runner-up, in the decision and by the plugins' answers.
+
+    Attributes:
+        node: The pod's node.
+        runner_up: The best other node of the decision; of the plugins' answers if no decision is recorded.
+        message: All of it as a short paragraph.
+        score: The recorded score of the node; None if no decision is recorded.
+        runner_up_score: The recorded score of the runner-up.
+        ties: The number of nodes that shared the best score of the decision; one of them was drawn.
+        at_decision: Whether the plugins were called on the state right before the decision, or on that of now.
+        total: The score of the node by the plugins' answers; None if they cannot be compared.
+        runner_up_total: The same of the runner-up.
+        obstacle: Why the plugins' answers cannot be compared, such as a node that no longer fits.
+        leads: The difference of these totals by plugin, largest first; of plugins with any.
+        weight_changes: Changes of one weight that put the pod on the runner-up if all nodes are compared, smallest
+            first, those to 0 last; empty if the runner-up is the best node anyway.
+    """
+
+    node: str
+    runner_up: str
+    message: str = ""
+    score: int | None = None
+    runner_up_score: int | None = None
+    ties: int = 0
+    at_decision: bool = False
+    total: int | None = None
+    runner_up_total: int | None = None
+    obstacle: str = ""
+    leads: tuple[ScoreLead, ...] = ()
+    weight_changes: tuple[WeightChange, ...] = ()
+
+
 class LateFailure(msgspec.Struct, frozen=True):
     """The failure of the last attempt at a point after the choice of a node, whose hooks are not called again here."""
 
@@ -230,9 +282,9 @@ class Explanation(Answer, frozen=True, kw_only=True):
     `at` is the time of the explanation, in seconds since 1970. `requests` are those of the pod, as in a manifest,
     `claims` its names of device claims. `node` is where it is or is about to be, `nominated` its nominated node.
     `last_decision` and `binding` are the records of its last attempt, if still stored, `late_failure` is its failure
-    after a node was chosen. `condition` is the pod's own condition, while it is pending. `group` is its PodGroup, if
-    groups are scheduled; `remedies` are for the pod alone. `sources` describes the
-    sources of the profile's plugins.
+    after a node was chosen. `condition` is the pod's own condition, while it is pending. `choice` compares its node
+    with the runner-up, if there was a choice. `group` is its PodGroup, if groups are scheduled; `remedies` are for the
+    pod alone. `sources` describes the sources of the profile's plugins.
     """
 
     pod: str
@@ -250,6 +302,7 @@ class Explanation(Answer, frozen=True, kw_only=True):
     binding: Binding | None = None
     late_failure: LateFailure | None = None
     condition: str = ""
+    choice: NodeChoice | None = None
     assessment: Assessment
     preemption: PreemptionPreview | None = None
     waiting: Waiting | None = None

@@ -35,6 +35,7 @@ from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import PluginError
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
+from kframework.scheduler.cooperative import time_sliced
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod, PodInfo
@@ -253,15 +254,19 @@ class FullEvaluation:
 
     def leads(self, node: str, other: str) -> dict[str, int]:
         """Return by plugin how much higher its weighted score is for a node than for another; {} if not both fit."""
-        rows = [self.nodes.row(each) for each in (node, other)]
-        positions = [np.flatnonzero(self.feasible == row) for row in rows if row is not None]
-        if len(positions) < 2 or not all(len(each) for each in positions):
+        own, others = self.position_of(node), self.position_of(other)
+        if own is None or others is None:
             return {}
-        own, others = (int(each[0]) for each in positions)
         return {
             column.plugin: int(column.normalized[own] - column.normalized[others]) * column.weight
             for column in self.scores
         }
+
+    def position_of(self, node: str) -> int | None:
+        """Return the position of a node among the feasible ones; None if it is not feasible, or unknown."""
+        row = self.nodes.row(node)
+        positions = np.flatnonzero(self.feasible == row) if row is not None else _NO_ROWS
+        return int(positions[0]) if len(positions) else None
 
     @property
     def reasons(self) -> Mapping[str, int]:
@@ -294,6 +299,14 @@ class FullEvaluation:
         return Diagnosis(
             self.nodes, self.first_rejection, lambda o: no_rejection if o == PASS else self.status(o), rejectors
         )
+
+
+def evaluate(engine: PodEngine, pod: PendingPod) -> FullEvaluation:
+    """Evaluate a pod without a pause."""
+    evaluation = FullEvaluation(engine, pod)
+    for _ in time_sliced(evaluation.work(), evaluation.isolated):
+        pass
+    return evaluation
 
 
 class OptionalHooks:

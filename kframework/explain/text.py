@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from kframework.errors import escape_text
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         Assessment,
         Explanation,
         GroupExplanation,
+        NodeChoice,
         NodeScore,
         PreemptionPreview,
         Waiting,
@@ -82,6 +84,9 @@ def indent(lines: Iterable[str], levels: int = 1) -> Iterator[str]:
 #: and kinds of pods of a group shown.
 _REASONS, _EXAMPLES, _TOP, _NOMINATED, _VICTIMS, _REMEDIES, _WAKERS, _MEMBERS = 5, 2, 3, 2, 3, 5, 3, 8
 
+#: The width of a paragraph.
+_WIDTH = 120
+
 #: The participles of actions.
 _ACTIONS = {
     "add": "added",
@@ -109,6 +114,7 @@ def format_explanation(explanation: Explanation, *, wide: bool = False) -> str:
     return format_sections(
         format_fields(_header_fields(explanation, layout)),
         () if explanation.group is None else _format_group(explanation.group, layout),
+        () if explanation.choice is None else _format_choice_made(explanation.choice, layout),
         _format_assessment(explanation, layout),
         (f"WHAT WOULD HELP{alone}, each by itself:", *format_list(remedies)) if remedies else (),
         _format_preemption(explanation.preemption, layout) if explanation.preemption is not None else (),
@@ -222,6 +228,14 @@ def _member_rows(group: GroupExplanation, first: str, layout: Layout) -> Iterato
             nodes = tuple(dict.fromkeys(each.nodes))
             where = layout.names(nodes, _EXAMPLES) or NONE
             yield f"{len(names)} pods", each.state.value, where, message
+
+
+def _format_choice_made(choice: NodeChoice, layout: Layout) -> Iterator[str]:
+    yield from wrap(f"WHY HERE: {choice.message}", width=_WIDTH, subsequent_indent="  ")
+    if layout.wide and choice.weight_changes:
+        yield f"  Each of these weights would put it on {choice.runner_up}:"
+        rows = [(each.plugin, str(each.weight), str(each.new_weight)) for each in choice.weight_changes]
+        yield from format_table(("PLUGIN", "WEIGHT", "INSTEAD"), rows)
 
 
 def _format_assessment(explanation: Explanation, layout: Layout) -> Iterator[str]:

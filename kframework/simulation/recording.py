@@ -11,7 +11,9 @@ import msgspec
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ExplainError
+from kframework.explain.choice import explain_decision
 from kframework.explain.explainer import explain
+from kframework.explain.explanation import Explanation
 from kframework.explain.lookup import find_pod
 from kframework.framework.plugin import Plugin
 from kframework.observe.history import History
@@ -75,12 +77,28 @@ class Recording:
         key = f"{namespace or 'default'}/{name}"
         pod_info = run_to_end(find_pod(replay.engine, namespace or "default", name))
         if pod_info is not None:
-            return PodExplanation(explain(replay.engine, history, pod_info))
+            explanation = explain(replay.engine, history, pod_info)
+            if isinstance(reached, Decision) and reached.uid == pod_info.uid:
+                return PodExplanation(self._with_choice(explanation, reached))
+            return PodExplanation(self._with_choice(explanation, explanation.last_decision))
         last = next((each.attempt for each in history.recent(history.max_records) if each.pod == key), None)
         if attempt is None and last is not None:
             return self.explain(pod, attempt=last)
         when = "this recording" if attempt is None else f"this recording before attempt {attempt}"
         raise ExplainError(f"{self.file}: the scheduler does not know pod {key} in {when}")
+
+    def _with_choice(self, explanation: Explanation, decision: Decision | None) -> Explanation:
+        """Replace the choice by that of the state right before the decision, if the recording has that."""
+        if decision is None or not decision.node or explanation.node not in (decision.node, ""):
+            return explanation
+        replay = follow(self.file, self._registry)
+        reached = replay.replay_until(
+            lambda record: isinstance(record, Decision) and record.attempt == decision.attempt
+        )
+        pod = replay.engine.pending.get(decision.uid)
+        if reached is None or pod is None:
+            return explanation
+        return msgspec.structs.replace(explanation, choice=explain_decision(replay.engine, pod, decision))
 
     def explain_by(self, kind: EngineKind[E], namespace: str, name: str) -> EngineExplanation:
         """Explain an object at the end of the recording, by its kind of engine; ExplainError if unknown."""

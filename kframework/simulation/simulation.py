@@ -19,8 +19,10 @@ from functools import partial
 from html import escape
 from itertools import chain
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 from weakref import finalize
+
+from msgspec.structs import replace
 
 from kframework.clock import LoopClock
 from kframework.config.models import ExtenderSettings
@@ -63,6 +65,9 @@ from kframework.simulation.records import (
 from kframework.simulation.running import VIRTUAL, SimulationRun, TimeMode
 from kframework.simulation.timetable import read_timetable
 from kframework.state.pods import PodInfo
+
+if TYPE_CHECKING:
+    from kframework.explain.explanation import NodeChoice
 
 T = TypeVar("T")
 K = TypeVar("K", bound=ApiObject)
@@ -291,6 +296,28 @@ class Simulation(Generic[E]):
         if pod_info is None:
             raise ExplainError(not_found_message(namespace, name, whole, self.scheduler.profiles))
         return PodExplanation(explain(engine, self._records.history, pod_info, whole))
+
+    def run_and_explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:
+        """Run until nothing changes any more, and explain a pod, the choice of its node by the state at the decision.
+
+        The pod is named as for `explain`. Raises ExplainError if it is unknown in the end.
+        """
+        from kframework.explain.choice import explain_decision
+        from kframework.explain.lookup import unassign
+
+        engine, key = self.scheduler.engine, pod if "/" in pod else f"default/{pod}"
+        choices: dict[int, NodeChoice | None] = {}
+        while (decision := self.step()) is not None:
+            assumed = engine.cluster.pods.get(decision.uid)
+            if decision.pod == key and assumed is not None:
+                whole = self.cluster.find(Pod, assumed.name, assumed.namespace)
+                target = unassign(assumed, whole, engine.cluster.interner)
+                choices[decision.attempt] = explain_decision(engine, target, decision)
+        explanation = self.explain(pod).explanation
+        last = explanation.last_decision
+        if last is None or last.attempt not in choices:
+            return PodExplanation(explanation)
+        return PodExplanation(replace(explanation, choice=choices[last.attempt]))
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Create the page with the results and their reasons: self-contained HTML."""

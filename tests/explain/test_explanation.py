@@ -8,15 +8,18 @@ import pytest
 from kframework.explain.explanation import (
     Assessment,
     Explanation,
+    NodeChoice,
     NodeScore,
     NominatedRoom,
     PreemptionPreview,
     Rejection,
     RejectionDetails,
     Score,
+    ScoreLead,
     State,
     Waiting,
     WakeEvents,
+    WeightChange,
 )
 from tests.architecture.sources import ROOT
 
@@ -36,6 +39,9 @@ DOCUMENT = (ROOT / "docs/reference/explanation.md").read_text()
         PreemptionPreview,
         Waiting,
         WakeEvents,
+        NodeChoice,
+        ScoreLead,
+        WeightChange,
     ],
 )
 def test_every_field_is_documented(struct: type[msgspec.Struct]) -> None:

@@ -41,6 +41,23 @@ def test_recording_explains_a_pod_at_its_end_or_before_an_attempt(recording: Rec
             recording.explain(pod, attempt=attempt)
 
 
+def test_choice_is_explained_on_the_state_right_before_the_decision(tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path / "run.rec")
+    objects = [make_node("large", cpu=8), make_node("small", cpu=4), make_pod("one", cpu=1), make_pod("two", cpu=3)]
+    with kframework.Simulation(
+        objects, engine=recording_pod_engine_factory(recorder), observers=[recorder]
+    ) as simulation:
+        at_the_end = simulation.run().explain("one").explanation.choice
+    recorder.close()
+    recording = Recording(tmp_path / "run.rec")
+    choice = recording.explain("one").explanation.choice
+    assert choice is not None and at_the_end is not None
+    assert choice.at_decision and (choice.total, choice.runner_up_total) == (choice.score, choice.runner_up_score)
+    assert not at_the_end.at_decision and at_the_end.total != choice.total
+    assert recording.explain("one", attempt=1).explanation.choice == choice
+    assert recording.explain("two", attempt=1).explanation.choice is None
+
+
 def test_recording_is_replayed(recording: Recording) -> None:
     replayed = recording.replay()
     assert (replayed.attempts, replayed.difference) == (2, None)

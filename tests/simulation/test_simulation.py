@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 import kframework
 from kframework import ClusterError, ConfigError, ExplainError, InputError, Simulation
@@ -137,6 +138,21 @@ def test_simulation_explains_a_pod_in_its_current_state() -> None:
         assert simulation.explain("default/big").to_dict()["pod"] == "default/big"
         with pytest.raises(ExplainError, match="default/none"):
             simulation.explain("none")
+
+
+@pytest.mark.parametrize("pod", ["web-1", "cache-4", "checkout", "default/database"])
+def test_run_and_explain_has_the_choice_of_the_decision_and_all_else_of_the_end(pod: str) -> None:
+    file = Path(__file__).parents[2] / "examples/clusters/shop.yaml"
+    explanation = Simulation(file).run_and_explain(pod).explanation
+    now = Simulation(file).run().explain(pod).explanation
+    unmeasured = {"choice": None, "last_decision": None, "binding": None}
+    assert replace(explanation, **unmeasured) == replace(now, **unmeasured)
+    choice, last = explanation.choice, explanation.last_decision
+    assert last is not None
+    assert (choice is not None) == bool(last.best_nodes)
+    if choice is not None:
+        assert choice.at_decision
+        assert ((choice.node, choice.total), (choice.runner_up, choice.runner_up_total)) == last.best_nodes[:2]
 
 
 def test_simulation_html_shows_summary_nodes_and_pods() -> None:

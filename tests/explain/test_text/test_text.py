@@ -11,6 +11,7 @@ from kframework.core.cycle.records import Binding, Decision, Result
 from kframework.explain.explanation import (
     Assessment,
     Explanation,
+    NodeChoice,
     NodeScore,
     NominatedRoom,
     PreemptionPreview,
@@ -20,6 +21,7 @@ from kframework.explain.explanation import (
     State,
     Waiting,
     WakeEvents,
+    WeightChange,
 )
 from kframework.explain.remedies.remedies import Remedy
 from kframework.explain.text import format_explanation
@@ -120,6 +122,16 @@ def test_last_attempt_message_is_shown_if_it_differs_from_now(last_decision: dic
 )
 def test_last_attempt_names_node_score_and_alternatives(last_decision: dict[str, Any], words: str) -> None:
     assert f"Last attempt: {words}" in lines(node="n1", last_decision=msgspec.structs.replace(CHOSEN, **last_decision))
+
+
+def test_choice_is_a_paragraph_and_lists_all_weights_if_wide() -> None:
+    changes = (WeightChange("A", 1, 2), WeightChange("B", 3, 0))
+    choice = NodeChoice(node="n1", runner_up="n2", message="n1 had 430 points. " * 8, weight_changes=changes)
+    told = lines(choice=choice)
+    begin = next(index for index, line in enumerate(told) if line.startswith("WHY HERE: n1 had 430 points."))
+    assert told[begin + 1].startswith("  ") and max(map(len, told[begin : begin + 2])) <= 120
+    assert not any("Each of these weights" in line for line in told)
+    assert "  B       3       0" in wide(choice=choice)
 
 
 def test_condition_replaces_a_decision_that_is_no_longer_kept() -> None:

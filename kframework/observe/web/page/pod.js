@@ -1,7 +1,7 @@
 // One pod's explanation: its state, remedies, rejections, and the scores of the best nodes.
 
 function podExplained(explained) {
-  const { assessment, last_decision: last, remedies, notes, sources, preemption, waiting } = explained;
+  const { assessment, last_decision: last, remedies, notes, sources, preemption, waiting, choice } = explained;
   return [
     podState(explained),
     lateFailure(explained.late_failure),
@@ -9,6 +9,7 @@ function podExplained(explained) {
     explained.group && groupPart(explained.group),
     remedyList(remedies, explained.group ? "What would help this pod alone" : "What would help"),
     waiting && waitPart(waiting, explained.at),
+    choice && choicePart(choice),
     scorePart(assessment, explained.node),
     rejectionPart(assessment),
     preemption && preemptionPart(preemption),
@@ -131,6 +132,14 @@ function waker({ plugin, events }) {
   for (const [resource, actions] of Object.entries(events)) (resources[actions.map((action) => ACTIONS[action] ?? action).join(", ")] ??= []).push(resource);
   const texts = Object.entries(resources).map(([actions, names]) => `${names.join(", ")} ${actions}`);
   return fact([`${plugin} is woken by`, texts.length ? texts.join(" · ") : "no event"]);
+}
+
+// -- its node and the runner-up ---------------------------------------------------------------------------------------
+
+function choicePart({ message, runner_up: other, weight_changes: changes }) {
+  const weights = changes.map(({ plugin, weight, new_weight: instead }) => h("li", {}, `${plugin} ${weight} → ${instead}`));
+  const list = h("details", {}, h("summary", {}, "Weights that would put it on ", nodeLink(other)), h("ul", { class: "reasons" }, weights));
+  return part("Why here", h("p", { class: "sentence" }, message), changes.length > 1 ? list : null);
 }
 
 // -- rejections -------------------------------------------------------------------------------------------------------
