@@ -118,7 +118,7 @@ class Reloader:
         """Let the engine decide by a configuration; return what is different."""
         succession = Succession(self._scheduler, configuration, Registry.with_plugins(*plugins))
         await succession.take()
-        return describe(succession.changes)
+        return describe(succession.changes, [shadow.profile.scheduler_name for shadow in configuration.shadows])
 
     def _report(self, origin: str, reload: Reload) -> None:
         scheduler = self._scheduler
@@ -140,12 +140,14 @@ class Reloader:
         self._tell(reload)
 
 
-def describe(changes: ProfileChanges) -> str:
-    """Return how the profiles differ, in words."""
-    return "; ".join(_describe(changes)) or "the profiles are the same"
+def describe(changes: ProfileChanges, shadows: Sequence[str]) -> str:
+    """Return how the profiles differ, in words, and name those that are shadows now."""
+    return "; ".join(_describe(changes, shadows)) or "the profiles are the same"
 
 
-def _describe(changes: ProfileChanges) -> Iterator[str]:
+def _describe(changes: ProfileChanges, shadows: Sequence[str]) -> Iterator[str]:
+    if shadows:
+        yield f"shadows are {', '.join(shadows)}"
     for verb in ("changed", "added", "removed"):
         if names := getattr(changes, verb):
             yield f"{verb} {', '.join(names)}"

@@ -146,5 +146,6 @@ def test_code_is_loaded_again_and_bad_code_changes_nothing(tmp_path: Path, monke
 
 
 def test_changes_are_described_in_words() -> None:
-    assert describe(ProfileChanges((), (), (), ())) == "the profiles are the same"
-    assert describe(ProfileChanges(("a", "b"), ("c",), (), ())) == "added a, b; removed c"
+    assert describe(ProfileChanges((), (), (), ()), ()) == "the profiles are the same"
+    assert describe(ProfileChanges((), (), ("a",), ()), ("b",)) == "shadows are b; changed a"
+    assert describe(ProfileChanges(("a", "b"), ("c",), (), ()), ()) == "added a, b; removed c"
