@@ -24,6 +24,7 @@ from kframework.core.runtime.profiles import Profiles
 from kframework.core.runtime.registry import Registry
 from kframework.framework.plugin import Plugin
 from kframework.state.cluster import ClusterState
+from kframework.state.inbox import AnswersInvalidated, Message
 from kframework.values.feature_gates import FeatureGates
 
 T = TypeVar("T")
@@ -56,9 +57,17 @@ def emulated_gates(minors: Sequence[str], settings: Mapping[str, bool] | None, s
 def build_profile(
     plugin: type[Plugin], args: Mapping[str, object], cluster: ClusterState, sources: SourceValues = _NO_VALUES
 ) -> Profile:
-    """Compile a profile with only this plugin, at the start of virtual time, that ignores requests; ConfigError."""
+    """Compile a profile with only this plugin, at the start of virtual time, on an idle engine; ConfigError."""
     profiles = functools.partial(build_profiles, plugin, args, sources=sources)
-    return PodEngine(cluster, StoppedClock(), Host(), profiles, verifying=False).profiles[PROFILE]
+    return _IdleEngine(cluster, StoppedClock(), Host(), profiles, verifying=False).profiles[PROFILE]
+
+
+class _IdleEngine(PodEngine):
+    """An engine that schedules nothing: of what plugins request it only drops cached answers, at once."""
+
+    def request(self, message: Message) -> None:
+        if isinstance(message, AnswersInvalidated):
+            self.cluster.nodes.mark_named_changed(message.node_names)
 
 
 def build_profiles(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework import ConfigError, Plugin, hookimpl
+from kframework import ConfigError, CycleState, NodeInfo, Plugin, Status, hookimpl
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.node_resources_fit.plugin import NodeResourcesFit
@@ -66,3 +66,24 @@ def test_handle_reads_the_tables_and_ignores_requests() -> None:
 def test_clock_is_stopped() -> None:
     handle = build_profile(NodeResourcesFit, {}, ClusterState()).plugins["NodeResourcesFit"].handle
     assert handle.clock.now() == handle.clock.now() == VIRTUAL_EPOCH
+
+
+class Fickle(Plugin):
+    """Reports changes of its answers."""
+
+    name = "Fickle"
+
+    @hookimpl
+    def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return None
+
+
+def test_reported_changes_of_answers_reach_the_table_at_once() -> None:
+    cluster = ClusterState()
+    cluster.nodes.put(make_node("a"))
+    cluster.nodes.put(make_node("b"))
+    profile = build_profile(Fickle, {}, cluster)
+    changes = cluster.nodes.node_log.reader()
+    changes.read_new()
+    profile.plugins["Fickle"].handle.invalidate("b")
+    assert changes.read_new() == [cluster.nodes.row("b")]

@@ -1,0 +1,111 @@
+"""The cache that keeps what is not yet reported.
+
+A report comes seconds after a pod has taken its zone, and until then it shows room that is gone. So the last report is
+kept that included all pods of its node, and pods that came after it count in every zone, whichever they are in.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import NamedTuple
+
+from kframework import Handle, NodeInfo, PendingPod, PodInfo
+from kframework_numa.claims import ZoneClaim, claim_of, sum_amounts
+from kframework_numa.fingerprint import fingerprint, hash_pod
+from kframework_numa.reports import Reports
+from kframework_numa.topology import NumaTopology
+
+
+class _PlacedPod(NamedTuple):
+    node_name: str
+    hash: int
+    claim: ZoneClaim
+
+
+class _Base(NamedTuple):
+    """The report that counts, and the uids of the pods whose amounts are taken off in it."""
+
+    topology: NumaTopology
+    included: frozenset[str]
+
+
+class OverReserve(Reports):
+    """The last reports that are known to include the pods of their nodes, less what later pods may have taken."""
+
+    def __init__(self, handle: Handle, method: str) -> None:
+        self._method = method
+        self._pods: dict[str, _PlacedPod] = {}
+        self._uids: defaultdict[str, set[str]] = defaultdict(set)
+        self._bases: dict[str, _Base] = {}
+        #: The newest reports that did not match the pods when they came.
+        self._unmatched: dict[str, NumaTopology] = {}
+        for pod in handle.pods.values():
+            self._on_pod_change(None, pod)
+        super().__init__(handle)
+        handle.on_pod_change(self._on_pod_change)
+
+    def topology(self, node: NodeInfo) -> NumaTopology | None:
+        base = self._bases.get(node.name)
+        if base is None:
+            return None
+        later = [self._claim(pod).total for pod in node.pods if pod.uid not in base.included]
+        amounts = sum_amounts(later)
+        return base.topology.without(amounts) if amounts else base.topology
+
+    def _claim(self, pod: PodInfo) -> ZoneClaim:
+        placed = self._pods.get(pod.uid)
+        return claim_of(pod) if placed is None else placed.claim
+
+    # -- reports ---------------------------------------------------------------------------------------------------
+
+    def receive(self, node_name: str, topology: NumaTopology) -> None:
+        super().receive(node_name, topology)
+        if not topology.fingerprint or self._matches(node_name, topology):
+            self._accept(node_name, topology)
+            return
+        self._unmatched[node_name] = topology
+        base = self._bases.get(node_name)
+        # What a node's first report includes is unknown; of a later one, the settings count at once.
+        self._bases[node_name] = (
+            _Base(topology, frozenset())
+            if base is None
+            else base._replace(topology=topology._replace(zones=base.topology.zones, resources=base.topology.resources))
+        )
+
+    def forget(self, node_name: str) -> None:
+        super().forget(node_name)
+        self._bases.pop(node_name, None)
+        self._unmatched.pop(node_name, None)
+
+    def _accept(self, node_name: str, topology: NumaTopology) -> None:
+        self._unmatched.pop(node_name, None)
+        self._bases[node_name] = _Base(topology, frozenset(self._uids[node_name]))
+
+    def _matches(self, node_name: str, topology: NumaTopology) -> bool:
+        pods = [self._pods[uid] for uid in self._uids[node_name]]
+        if self._counts_exclusive_only(topology):
+            pods = [pod for pod in pods if pod.claim.is_exclusive(topology.resources)]
+        return fingerprint(pod.hash for pod in pods) == topology.fingerprint
+
+    def _counts_exclusive_only(self, topology: NumaTopology) -> bool:
+        if self._method == "Autodetect":
+            return topology.fingerprint_method == "with-exclusive-resources"
+        return self._method == "OnlyExclusiveResources"
+
+    # -- pods ------------------------------------------------------------------------------------------------------
+
+    def _on_pod_change(self, old: PodInfo | None, new: PodInfo | None) -> None:
+        if old is not None and old.uid in self._pods:
+            self._uids[self._pods.pop(old.uid).node_name].discard(old.uid)
+        if new is not None:
+            self._pods[new.uid] = _PlacedPod(new.node_name, hash_pod(new.namespace, new.name), claim_of(new))
+            self._uids[new.node_name].add(new.uid)
+        # A report that is older than a pod of this scheduler cannot include it, even if the pod has a namesake.
+        if not isinstance(new, PendingPod):
+            self._look_again((new or old).node_name)  # type: ignore[union-attr]  # one of them is a pod
+
+    def _look_again(self, node_name: str) -> None:
+        topology = self._unmatched.get(node_name)
+        if topology is not None and self._matches(node_name, topology):
+            self._accept(node_name, topology)
+            self._handle.invalidate(node_name)

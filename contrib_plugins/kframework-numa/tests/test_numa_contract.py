@@ -1,0 +1,82 @@
+"""NodeResourceTopologyMatch keeps the contract of plugins."""
+
+from __future__ import annotations
+
+from kframework_numa import NodeResourceTopology, NodeResourceTopologyMatch
+from kframework_numa.fingerprint import fingerprint, hash_pod
+from kframework_numa.testing import guaranteed_pod, report
+from msgspec.structs import replace
+
+from kframework.testing import PluginContract, check_wake_ups, make_node, make_pod
+
+PODS = [
+    *[guaranteed_pod(f"g-{cpus}", {"cpu": cpus}) for cpus in (1, 2, 3, 4)],
+    guaranteed_pod("two-containers", {"cpu": 2}, {"cpu": 1}),
+    make_pod("burstable", cpu=1),
+    make_pod("with-gpu", cpu=1, requests={"example.com/gpu": 1}),
+]
+NODES = [make_node(name, cpu=8, allocatable={"example.com/gpu": 2}) for name in ("n1", "n2", "n3")]
+
+
+def zones(
+    name: str, first: int, second: int, policy: str, scope: str, version: int, pods: str = ""
+) -> NodeResourceTopology:
+    signed = fingerprint(hash_pod("default", each) for each in pods.split())
+    made = report(
+        name,
+        {"cpu": first, "memory": "4Gi", "example.com/gpu": 1},
+        {"cpu": second, "memory": "4Gi", "example.com/gpu": 0},
+        policy=policy,
+        scope=scope,
+        fingerprint=signed,
+    )
+    return replace(made, metadata=replace(made.metadata, resource_version=str(version)))
+
+
+REPORTS = [
+    zones("n1", 2, 2, "single-numa-node", "container", 1),
+    zones("n1", 4, 1, "single-numa-node", "container", 2, "g-1"),
+    zones("n1", 0, 0, "single-numa-node", "pod", 3, "g-1 g-2"),
+    zones("n2", 3, 3, "restricted", "pod", 4),
+    zones("n2", 1, 3, "best-effort", "pod", 5, "g-3"),
+]
+CACHED = {"cacheResyncPeriodSeconds": 5}
+
+
+class TestNodeResourceTopologyMatch(PluginContract):
+    plugin = NodeResourceTopologyMatch
+    examples = 4
+    nodes = NODES
+    pods = PODS
+    objects = REPORTS
+
+
+class TestWithCache(PluginContract):
+    plugin = NodeResourceTopologyMatch
+    args = CACHED
+    examples = 4
+    nodes = NODES
+    pods = PODS
+    objects = REPORTS
+
+    def test_new_instance_answers_alike(self) -> None:
+        """What the cache remembers is lost, so a new instance is more careful until nodes report again.
+
+        That it is careful enough is what test_numa_worlds.py checks, with restarts.
+        """
+
+
+class TestWithFewestZones(PluginContract):
+    plugin = NodeResourceTopologyMatch
+    args = {"scoringStrategy": {"type": "LeastNUMANodes"}, "discardReservedNodes": True}
+    examples = 3
+    nodes = NODES
+    pods = PODS
+    objects = REPORTS
+
+
+def test_hints_answer_both_ways() -> None:
+    found = check_wake_ups(NodeResourceTopologyMatch, args=CACHED, nodes=NODES, pods=PODS, objects=REPORTS, examples=10)
+    event = "NodeResourceTopologyMatch noderesourcetopologies.v1alpha2.topology.node.k8s.ioUpdate"
+    assert found.queue[event]
+    assert found.skip[event]
