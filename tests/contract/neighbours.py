@@ -211,8 +211,17 @@ CASES: dict[str, Case] = {
         ],
         times=2,
         scores={0, 1, 2},
-        # There are never so many selectors.
-        unreached={"SelectorSpread._counts_for: self._counts.popitem(last=False)"},
+        # The selectors are few, and PreScore, which skips constrained pods, always runs first.
+        unreached={
+            "SelectorSpread._counts_for: self._counts.popitem(last=False)",
+            "SelectorSpread._counts_in_cycle: if scored is None:",
+            "SelectorSpread._counts_in_cycle: return None",
+            "SelectorSpread._counts_in_cycle: spread = _Spread(self._counts_for(pod), zones)",
+            "SelectorSpread._counts_in_cycle: spread = scored._replace(zones=np.append(scored.zones, zones))",
+            "SelectorSpread._counts_in_cycle: state[_SCORED] = spread",
+            "SelectorSpread._counts_in_cycle: zones, scored = self._zones.for_rows(rows), state.get(_SCORED)",
+            "SelectorSpread.normalize_score: return 0",
+        },
     ),
     "Together": Case(
         worlds=[World(pods=[make_pod("half", labels={"together.example.com/group": "g"})])],

@@ -36,7 +36,8 @@ CASES: Mapping[str, Case] = {
             World(
                 pods=[make_pod("wide", cpu=2, namespace="team"), make_pod("vast", cpu=9, namespace="loans")],
                 objects=[quota("team", min=4, max=1), quota("loans", min=2)],
-            )
+            ),
+            World(objects=[quota("default", min=100)]),
         ],
         reasons={
             f"Pod {pod}{twin} is rejected in PreFilter because {excess}"
@@ -47,6 +48,14 @@ CASES: Mapping[str, Case] = {
             for twin in ("", "-twin")
         },
         codes={U},
+        # No preemption is under way, so no node is kept for others.
+        unreached={
+            (
+                "CapacityScheduling.pre_filter: return {node.name for node in nodes}"
+                ".difference(kept) or unschedulable(_KEPT_FOR_OTHERS)"
+            ),
+            "CapacityScheduling.pre_filter: self._kept_off.add(pod.uid)",
+        },
         waking=[
             World(
                 other_plugins=["NodeResourcesFit"],
@@ -79,6 +88,33 @@ CASES: Mapping[str, Case] = {
             "PodGroup default/lone has 1 of 2 pods",
             "PodGroup default/poor has 0 of 1 pods",
             "PodGroup default/poor needs more than all nodes have left: example.com/none: 4",
+        },
+        # No pod waits at Permit, and no gang has given up.
+        unreached={
+            "Coscheduling._admit_if_whole: for waiting in self._waiting(gang):",
+            "Coscheduling._admit_if_whole: gang.beaten.clear()",
+            "Coscheduling._admit_if_whole: gang.failed_at = None",
+            "Coscheduling._admit_if_whole: if gang.assigned < group.spec.min_member:",
+            "Coscheduling._admit_if_whole: return False",
+            "Coscheduling._admit_if_whole: return True",
+            "Coscheduling._admit_if_whole: waiting.allow(self.name)",
+            "Coscheduling._group_changed: gang = self._gangs.get(key)",
+            "Coscheduling._group_changed: gang.beaten.clear()",
+            "Coscheduling._group_changed: if new is None or (old is not None and old.spec == new.spec):",
+            "Coscheduling._group_changed: key = (new.metadata.namespace, new.metadata.name)",
+            "Coscheduling._group_changed: return",
+            "Coscheduling._group_changed: self._admit_if_whole(gang, new)",
+            "Coscheduling._group_changed: self._status.request(key)",
+            'Coscheduling._problem: return f"{name} did not fit, and nothing has made room since"',
+            'Coscheduling._problem: return f"{name} failed recently"',
+            "Coscheduling._waiting: yield waiting",
+            "_shortage: candidates = list(gang.candidates())",
+            "_shortage: if gang.assigned + len(candidates) < minimum:",
+            '_shortage: return "waits for pods with scheduling gates"',
+            (
+                '_shortage: return f"waits for room for pod '
+                '{min(pod.name for pod in candidates if pod.uid in gang.failed)}"'
+            ),
         },
         waking=[
             World(
