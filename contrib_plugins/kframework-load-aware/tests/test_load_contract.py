@@ -39,7 +39,7 @@ def loads() -> dict[str, object]:
 
 class TestTargetLoadPacking(PluginContract):
     plugin = TargetLoadPacking
-    examples = 3
+    examples = 2
     nodes = NODES
     pods = PODS
     sources = {"load": loads()}
@@ -47,7 +47,7 @@ class TestTargetLoadPacking(PluginContract):
 
 class TestLoadVariationRiskBalancing(PluginContract):
     plugin = LoadVariationRiskBalancing
-    examples = 3
+    examples = 2
     nodes = NODES
     pods = PODS
     sources = {"load": loads()}
@@ -55,7 +55,7 @@ class TestLoadVariationRiskBalancing(PluginContract):
 
 class TestLowRiskOverCommitment(PluginContract):
     plugin = LowRiskOverCommitment
-    examples = 3
+    examples = 2
     nodes = NODES
     pods = PODS
     sources = {"load": loads()}
