@@ -34,16 +34,14 @@ def _worst(amounts: Amounts, zones: Sequence[Zone], score: ZoneScore, weights: M
 
 def least_allocated(amounts: Amounts, available: Amounts, weights: Mapping[str, int]) -> int:
     """Prefer zones that have much left after the pod."""
-    return _weighted_mean(
-        weights, {name: MAX_SCORE * (1 - used) for name, used in _fractions(amounts, available) if used <= 1}, amounts
-    )
+    scores = {name: MAX_SCORE * (1 - used) for name, used in _fractions(amounts, available) if used <= 1}
+    return _weighted_mean(weights, scores, amounts)
 
 
 def most_allocated(amounts: Amounts, available: Amounts, weights: Mapping[str, int]) -> int:
     """Prefer zones that have little left after the pod."""
-    return _weighted_mean(
-        weights, {name: MAX_SCORE * used for name, used in _fractions(amounts, available) if used <= 1}, amounts
-    )
+    scores = {name: MAX_SCORE * used for name, used in _fractions(amounts, available) if used <= 1}
+    return _weighted_mean(weights, scores, amounts)
 
 
 def balanced_allocation(amounts: Amounts, available: Amounts, weights: Mapping[str, int]) -> int:

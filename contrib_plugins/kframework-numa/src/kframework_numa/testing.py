@@ -25,8 +25,6 @@ Amounts = Mapping[str, RawQuantity]
 PUBLISHED = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-leaderElection:
-  leaderElect: false
 profiles:
 - schedulerName: default-scheduler
   plugins:

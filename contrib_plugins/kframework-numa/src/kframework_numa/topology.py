@@ -16,17 +16,14 @@ _FINGERPRINT_METHOD = "nodeTopologyPodsFingerprintMethod"
 #: Where reports had the fingerprint before they had attributes.
 _FINGERPRINT_ANNOTATION = "topology.node.k8s.io/fingerprint"
 
-_POLICIES = {"none", "best-effort", "restricted", "single-numa-node"}
+_ALIGNING = ("single-numa-node", "restricted", "best-effort")
+_POLICIES = {"none", *_ALIGNING}
 _SCOPES = {"container", "pod"}
 #: The deprecated names of a policy and a scope in `topologyPolicies`.
 _OLD_POLICIES = {
-    f"{old}{scope}": (new, scope_name)
-    for old, new in (
-        ("SingleNUMANode", "single-numa-node"),
-        ("Restricted", "restricted"),
-        ("BestEffort", "best-effort"),
-    )
-    for scope, scope_name in (("ContainerLevel", "container"), ("PodLevel", "pod"))
+    f"{old}{level}": (policy, scope)
+    for old, policy in zip(("SingleNUMANode", "Restricted", "BestEffort"), _ALIGNING, strict=True)
+    for level, scope in (("ContainerLevel", "container"), ("PodLevel", "pod"))
 }
 
 
