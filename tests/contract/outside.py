@@ -7,10 +7,12 @@ from collections.abc import Mapping
 import msgspec
 from kframework_capacity_scheduling.testing import quota
 from kframework_coscheduling.pod_groups import LABEL
+from kframework_load_aware.providers import NodeLoad
+from kframework_numa.testing import guaranteed_pod, report
 from node_policy import NodePolicy, NodePolicySpec
 
 from kframework.objects import ObjectMeta
-from kframework.testing import make_node, make_pod
+from kframework.testing import make_container, make_node, make_pod
 from tests.contract.case import UU, Case, U, World
 from tests.support import gangs
 from tests.support.groups import gang, members
@@ -29,6 +31,12 @@ ZONED = NodePolicy(
     spec=NodePolicySpec(node_selector={"topology.kubernetes.io/zone": "a"}, namespaces=("default",), max_pods=1),
 )
 OPEN = NodePolicySpec(node_selector={"topology.kubernetes.io/zone": "a"}, namespaces=("default", "other"), max_pods=2)
+
+LOADED = World(
+    nodes=[make_node("idle", cpu=4), make_node("busy", cpu=4)],
+    pods=[make_pod("limited", containers=[make_container(cpu="500m", limits={"cpu": "2"})])],
+    sources={"load": {"idle": NodeLoad(0.0, cpu=10.0, memory=20.0), "busy": NodeLoad(0.0, cpu=90.0, memory=70.0)}},
+)
 
 CASES: Mapping[str, Case] = {
     "CapacityScheduling": Case(
@@ -151,6 +159,8 @@ CASES: Mapping[str, Case] = {
         codes={U},
         scores={50, 75},
     ),
+    "LoadVariationRiskBalancing": Case(worlds=[LOADED], scores={50}),
+    "LowRiskOverCommitment": Case(worlds=[LOADED], scores={50}),
     "NodePolicies": Case(
         worlds=[
             World(
@@ -166,10 +176,26 @@ CASES: Mapping[str, Case] = {
         },
         codes={U, UU},
     ),
+    "NodeResourceTopologyMatch": Case(
+        worlds=[
+            World(
+                nodes=[make_node(name, cpu=8) for name in ("aligned", "pods")],
+                pods=[guaranteed_pod(f"{cpus}-cpus", {"cpu": cpus}) for cpus in (1, 2, 3)],
+                objects=[
+                    report("aligned", {"cpu": 2}, {"cpu": 1}, policy="single-numa-node", scope="container"),
+                    report("pods", {"cpu": 1}, {"cpu": 2}, policy="single-numa-node", scope="pod"),
+                ],
+            )
+        ],
+        reasons={"cannot align container", "cannot align pod"},
+        codes={U},
+        scores={0},
+    ),
     "Quota": Case(
         worlds=[World(args={"url": URL}, sources={"free": {"default": 500, "other": 100}})],
         reasons={
             f"quota of {namespace}: {free}m of cpu are free" for namespace, free in (("default", 500), ("other", 100))
         },
     ),
+    "TargetLoadPacking": Case(worlds=[LOADED], scores={0}),
 }

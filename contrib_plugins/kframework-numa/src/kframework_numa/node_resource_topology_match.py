@@ -142,7 +142,8 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
             "noderesourcetopologies.v1alpha2.topology.node.k8s.io", ActionType.ALL, self.after_report
         )
         nodes = ClusterEvent(EventResource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
-        resize = ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE_POD_SCALE_DOWN)
+        # A resize may also take it out of the class of guaranteed pods, which alone are aligned.
+        resize = ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE)
         pods = ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ALL, self.after_pod)
         return [reports, nodes, resize, pods] if self._follows_pods else [reports, nodes, resize]
 
