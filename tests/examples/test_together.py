@@ -7,6 +7,7 @@ from collections import Counter
 import pytest
 from kframework_capacity_scheduling.testing import quota
 from kframework_coscheduling.pod_groups import LABEL
+from kframework_numa.testing import guaranteed_pod, report
 
 from kframework import Plugin
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod
@@ -52,16 +53,18 @@ def objects() -> list[ApiObject]:
     services = [
         service({"app": f"web-{number}"}, ObjectMeta(name=f"web-{number}", namespace="default")) for number in range(10)
     ]
-    return [*groups, *services, quota("lab", min=64, max=64), quota("shop", min=40, max=40)]
+    halves = [report(f"n{number}", {"cpu": 8}, {"cpu": 8}, policy="single-numa-node") for number in range(1, 1000, 2)]
+    return [*groups, *services, *halves, quota("lab", min=64, max=64), quota("shop", min=40, max=40)]
 
 
 @pytest.fixture(scope="module")
 def result() -> ScenarioResult:
     web = [make_pod(f"web-{n}", cpu="500m", labels={"app": f"web-{n % 10}"}) for n in range(300)]
     training = [make_pod(f"train-{n}", cpu=1, requests={GPU: 2 ** (n % 4)}) for n in range(120)]
+    aligned = [guaranteed_pod(f"aligned-{n}", {"cpu": 6 if n % 2 else 12}) for n in range(100)]
     plugins: list[type[Plugin]] = [plugin for name, plugin in placing().items() if f"name: {name}" in CONFIG]
     world = Scenario(
-        nodes=nodes(), pods=[*web, *training, *gang_pods()], objects=objects(), plugins=plugins, config=CONFIG
+        nodes=nodes(), pods=[*web, *training, *aligned, *gang_pods()], objects=objects(), plugins=plugins, config=CONFIG
     )
     return world.run(until=120)
 
@@ -72,7 +75,14 @@ def bound(result: ScenarioResult) -> list[Pod]:
 
 def test_every_pod_without_a_quota_has_a_node(result: ScenarioResult) -> None:
     counts = Counter(pod.metadata.name.partition("-")[0] for pod in bound(result))
-    assert (counts["web"], counts["train"]) == (300, 120)
+    assert (counts["web"], counts["train"], counts["aligned"]) == (300, 120, 100)
+
+
+def test_pods_are_where_a_zone_holds_them(result: ScenarioResult) -> None:
+    wide = {f"aligned-{number}" for number in range(0, 100, 2)}
+    nodes = [int(pod.spec.node_name[1:]) for pod in bound(result) if pod.metadata.name in wide]
+    assert len(nodes) == 50
+    assert not any(number % 2 for number in nodes)  # the odd ones have zones of 8 CPUs
 
 
 def test_gangs_are_whole_within_their_quotas(result: ScenarioResult) -> None:
