@@ -190,6 +190,22 @@ CASES: Mapping[str, Case] = {
         reasons={"cannot align container", "cannot align pod"},
         codes={U},
         scores={0},
+        waking=[
+            World(
+                nodes=[make_node(name, cpu=8) for name in ("one", "two")],
+                pods=[guaranteed_pod(f"{cpus}-cpus", {"cpu": cpus}) for cpus in (1, 2, 3, 4)],
+                objects=[
+                    report(name, {"cpu": first}, {"cpu": second}, policy=policy)
+                    for name in ("one", "two")
+                    for first, second, policy in (
+                        (1, 1, "single-numa-node"),
+                        (4, 0, "single-numa-node"),
+                        (0, 0, "single-numa-node"),
+                        (1, 1, "best-effort"),
+                    )
+                ],
+            )
+        ],
     ),
     "Quota": Case(
         worlds=[World(args={"url": URL}, sources={"free": {"default": 500, "other": 100}})],

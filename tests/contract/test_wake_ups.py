@@ -66,6 +66,12 @@ UNNEEDED: Mapping[tuple[str, str, ActionType], str] = {
     ): "the pod that sleeps on is found when a node changes, which is not registered",
     ("CapacityScheduling", "NominatedPod", ActionType.DELETE): "no pod preempts here",
     ("CapacityScheduling", "Node", ActionType.ADD): "it wakes pods kept off nodes, too",
+    (
+        "NodeResourceTopologyMatch",
+        "noderesourcetopologies.v1alpha2.topology.node.k8s.io",
+        ActionType.ADD,
+    ): "a node without a report takes any pod",
+    ("NodeResourceTopologyMatch", "Node", ActionType.UPDATE_NODE_ALLOCATABLE): "no device comes to a node here",
 }
 #: Hints that skip what does not happen: gates of a pod on a node, the deletion of one that holds nothing, and the like.
 UNSKIPPING = {
