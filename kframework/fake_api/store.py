@@ -112,7 +112,8 @@ class Catalogue:
     def _collect(self) -> dict[tuple[str, str], ApiResource]:
         """Collect the resources from all sources; the first source of a resource wins.
 
-        A definition of a kind that a plugin has declared serves that kind, with its own short names and columns.
+        A definition of a kind that a plugin has declared serves that kind, with its own short names and columns. Usage
+        is measured here, also if a plugin declares the kind to read it.
         """
         definitions = self._cluster.objects(CustomResourceDefinition)
         custom = [resource for definition in definitions for resource in defined_resources(definition)]
@@ -120,7 +121,7 @@ class Catalogue:
         declared = (
             declared_resource(kind) for kind in all_kinds() if (kind.api_version, kind.plural) not in self._absent
         )
-        sources = (*map(built_in_resource, self._built_in), *custom, *declared, *self._usage.resources())
+        sources = (*map(built_in_resource, self._built_in), *self._usage.resources(), *custom, *declared)
         for resource in sources:
             resources.setdefault((resource.kind.api_version, resource.kind.plural), resource)
         return resources

@@ -78,6 +78,7 @@ UNSKIPPING = {
     ("DynamicResources", "resource.k8s.io/DeviceTaintRule", ActionType.DELETE),
     ("NodeDeclaredFeatures", "Node", ActionType.ADD),
     ("NodeDeclaredFeatures", "Node", ActionType.UPDATE_NODE_DECLARED_FEATURE),
+    ("NodeResourceTopologyMatch", "noderesourcetopologies.v1alpha2.topology.node.k8s.io", ActionType.DELETE),
     ("NodeResourcesFit", "Pod", ActionType.DELETE),
     ("SchedulingGates", "Pod", ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED),
     # These skip some updates only.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import kframework_load_aware.providers  # noqa: F401  # a plugin that declares the kind of usage to read it
 import pytest
 from msgspec.structs import replace
 
