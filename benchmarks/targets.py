@@ -20,7 +20,7 @@ from functools import cache
 
 import numpy
 
-from benchmarks import fake_api, group_turns, over_http, whole_commands
+from benchmarks import counts, fake_api, group_turns, over_http, whole_commands
 from benchmarks.cases import find_definitions
 from benchmarks.cycle import schedule_in_runs
 from benchmarks.timing import Stopwatch
@@ -93,6 +93,11 @@ def throughput(case: str) -> Measure:
 def milliseconds(case: str, pods: int) -> Measure:
     """Measure the time for a group with this number of pods, in the slowest workload of a case."""
     return lambda scale: 1e3 * pods * max(_seconds_per_pod(case, scale))
+
+
+def _shadow(scale: Scale) -> float:
+    shadow, cycles = counts.count_shadow()
+    return shadow / cycles
 
 
 def _growth(scale: Scale) -> float:
@@ -237,6 +242,7 @@ ROWS = (
     Row("one-gang", "a gang of 5,000 pods", at_least(10_000), throughput("OneGang")),
     Row("one-gang-turn", "the loop held by a gang of 5,000 pods", at_most(2, "ms"), _turn),
     Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
+    Row("shadow", "calls of a shadow over those of the cycles it shadows", at_most(1.2, "x"), _shadow),
     Row("engine", "decisions of an engine without a cluster", Target("≥", 30_000, "/s"), _decisions_per_second),
     Row("batch", "kframework-batch, gangs of 100 pods", at_least(14_000), _batch),
     Row("simulate", "simulate, 20,000 pods, start to exit", at_most(3.4, "s"), _simulate),

@@ -6,15 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from kframework.capacity.fit_result import FitResult
-from kframework.capacity.nodes import NodePlan, RemovalPlan
-from kframework.explain.explanation import Explanation
 from kframework.observe.recording.diff import Unrepeated
-from kframework.observe.web.shadows import ShadowList
-from kframework.observe.web.view import EngineExplanation
-from kframework.simulation.comparison.result import ConfigurationComparison
 from kframework.simulation.records import PodOutcome
-from kframework.testing.conformance.replay import UncomparedCount
 from kframework.values.answer import Answer
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -94,6 +87,14 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
     got: object
 
 
+class UncomparedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the answers that was left uncompared, why, and in how many cases."""
+
+    reason: str
+    part: str
+    cases: int
+
+
 class ConformanceSuite(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The cases of one suite under the rules of one minor of Kubernetes."""
 
@@ -102,7 +103,7 @@ class ConformanceSuite(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     passed: int
     total: int
     differences: tuple[FieldDifference, ...] = ()
-    uncompared: tuple[UncomparedCount, ...] = ()
+    uncompared: tuple[UncomparedPart, ...] = ()
 
 
 class ConformanceResult(Answer, frozen=True, kw_only=True):
@@ -127,22 +128,30 @@ class ConformanceCase(Answer, frozen=True, kw_only=True):
     fields: tuple[ComparedField, ...]
 
 
-#: The kinds of answers, each with the command that prints it.
-ANSWERS: Mapping[type[Answer], str] = {
-    PodOutcomeList: "simulate",
-    Explanation: "explain",
-    EngineExplanation: "explain, of another engine",
-    FitResult: "fit",
-    NodePlan: "nodes",
-    RemovalPlan: "nodes --remove",
-    ConfigurationComparison: "compare",
-    ShadowList: "compare --live",
-    ReplayDifferences: "replay",
-    PluginList: "plugins list",
-    ConfigurationCheck: "config check",
-    ConformanceResult: "conformance",
-    ConformanceCase: "conformance --show",
-}
+def answer_kinds() -> Mapping[type[Answer], str]:
+    """Return the kinds of answers, each with the command that prints it."""
+    from kframework.capacity.fit_result import FitResult
+    from kframework.capacity.nodes import NodePlan, RemovalPlan
+    from kframework.explain.explanation import Explanation
+    from kframework.observe.web.shadows import ShadowList
+    from kframework.observe.web.view import EngineExplanation
+    from kframework.simulation.comparison.result import ConfigurationComparison
+
+    return {
+        PodOutcomeList: "simulate",
+        Explanation: "explain",
+        EngineExplanation: "explain, of another engine",
+        FitResult: "fit",
+        NodePlan: "nodes",
+        RemovalPlan: "nodes --remove",
+        ConfigurationComparison: "compare",
+        ShadowList: "compare --live",
+        ReplayDifferences: "replay",
+        PluginList: "plugins list",
+        ConfigurationCheck: "config check",
+        ConformanceResult: "conformance",
+        ConformanceCase: "conformance --show",
+    }
 
 
 def answer_schema(kind: type[Answer]) -> dict[str, object]:

@@ -18,11 +18,12 @@ def command(
 
     Every answer of `-o json` names its `kind` and `apiVersion`. Without KIND, lists the kinds.
     """
-    from kframework.cli.answers import ANSWERS, answer_schema
+    from kframework.cli.answers import answer_kinds, answer_schema
 
-    kinds = {answer.__name__: answer for answer in ANSWERS}
+    sources = answer_kinds()
+    kinds = {answer.__name__: answer for answer in sources}
     if kind is None:
-        print_table(("KIND", "PRINTED BY"), [(answer.__name__, source) for answer, source in ANSWERS.items()])
+        print_table(("KIND", "PRINTED BY"), [(answer.__name__, source) for answer, source in sources.items()])
     elif kind in kinds:
         print_json(answer_schema(kinds[kind]))
     else:

@@ -17,7 +17,6 @@ KEPT: Mapping[str, str] = {
     "Handle": "the contract of plugins, above core's PluginHandle",
     "PlacedPod": "the contract of plugins, above core's FoundNode",
     "Preemption": "the contract of plugins, above core's Evaluator",
-    "WaitingPod": "the contract of plugins, above state's ReservedPod",
     # What the room may not import, or only in a circle.
     "Tables": "ClusterState opens statements, so that its module imports theirs",
     # What other distributions implement.

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from kframework.cli.answers import ANSWERS, answer_schema
+from kframework.cli.answers import answer_kinds, answer_schema
 from kframework.values.answer import Answer
 from tests.examples.clean_environment import ROOT
 
+ANSWERS = answer_kinds()
 PUBLISHED = ROOT / "docs/reference/schemas"
 PAGE = (ROOT / "docs/reference/answers.md").read_text()
 

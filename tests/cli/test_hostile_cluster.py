@@ -154,7 +154,7 @@ def test_json_and_yaml_are_the_same_data(run: Command, cluster: Path, plugin: st
     for form, read in (("json", json.loads), ("yaml", yaml.safe_load)):
         out = run("simulate", *given, "-o", form).out
         assert not hidden(out)
-        pods = {item["pod"]: item for item in read(out)}
+        pods = {item["pod"]: item for item in read(out)["items"]}
         assert pods[f"space{HOSTILE}/fits{HOSTILE}"]["node"] == f"good{HOSTILE}"
         assert HOSTILE in pods[f"space{HOSTILE}/refused{HOSTILE}"]["message"]
     out = run("explain", "huge" + HOSTILE, "-n", "space" + HOSTILE, *given, "-o", "json").out

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 import json
 
-from kframework.cli.answers import ANSWERS
+from kframework.cli.answers import answer_kinds
 from tests.cli.conftest import Command
 
 
 def test_kinds_are_listed_with_their_commands(run: Command) -> None:
     _, *rows = run("schema").out.splitlines()
-    assert [row.split()[0] for row in rows] == [answer.__name__ for answer in ANSWERS]
+    assert [row.split()[0] for row in rows] == [answer.__name__ for answer in answer_kinds()]
 
 
 def test_schema_of_a_kind_is_printed(run: Command) -> None:

@@ -7,12 +7,12 @@ from functools import cache
 
 from jsonschema import Draft202012Validator
 
-from kframework.cli.answers import ANSWERS, answer_schema
+from kframework.cli.answers import answer_kinds, answer_schema
 
 
 @cache
 def _validator(kind: str) -> Draft202012Validator:
-    (answer,) = (each for each in ANSWERS if each.__name__ == kind)
+    (answer,) = (each for each in answer_kinds() if each.__name__ == kind)
     return Draft202012Validator(answer_schema(answer))
 
 
