@@ -8,6 +8,7 @@ import msgspec
 
 from kframework.observe.recording.diff import Unrepeated
 from kframework.simulation.records import PodOutcome
+from kframework.testing.conformance.cases import UncomparedCount
 from kframework.values.answer import Answer
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -87,14 +88,6 @@ class FieldDifference(msgspec.Struct, frozen=True, kw_only=True):
     got: object
 
 
-class UncomparedPart(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the answers that was left uncompared, why, and in how many cases."""
-
-    reason: str
-    part: str
-    cases: int
-
-
 class ConformanceSuite(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The cases of one suite under the rules of one minor of Kubernetes."""
 
@@ -103,7 +96,7 @@ class ConformanceSuite(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     passed: int
     total: int
     differences: tuple[FieldDifference, ...] = ()
-    uncompared: tuple[UncomparedPart, ...] = ()
+    uncompared: tuple[UncomparedCount, ...] = ()
 
 
 class ConformanceResult(Answer, frozen=True, kw_only=True):

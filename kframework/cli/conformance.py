@@ -112,7 +112,7 @@ def _print(summary: ConformanceSummary, output: DataForm | None) -> None:
 
 
 def _describe(suite: Suite) -> ConformanceSuite:
-    from kframework.cli.answers import ConformanceSuite, FieldDifference, UncomparedPart
+    from kframework.cli.answers import ConformanceSuite, FieldDifference
     from kframework.objects.problem import format_path
 
     differences = (
@@ -126,9 +126,7 @@ def _describe(suite: Suite) -> ConformanceSuite:
         passed=suite.passed,
         total=suite.total,
         differences=tuple(differences),
-        uncompared=tuple(
-            UncomparedPart(reason=each.reason, part=each.part, cases=each.cases) for each in suite.uncompared
-        ),
+        uncompared=tuple(suite.uncompared),
     )
 
 

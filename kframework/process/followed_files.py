@@ -21,7 +21,7 @@ INTERVAL = 1.0
 #: A larger file is not a configuration, in bytes.
 _MAX_SIZE = 16 << 20
 
-#: Where distributions are installed that nobody edits.
+#: Where distributions are installed; a plugin outside of these folders is edited in place.
 _INSTALLED = {Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")}
 
 

@@ -42,7 +42,7 @@ class ClusterState:
 
     def __init__(self, feature_gates: FeatureGates = DEFAULT_GATES) -> None:
         self.feature_gates: FeatureGates = feature_gates
-        #: What attempts change in these tables; closed unless somebody looks back.
+        #: What attempts change in these tables; closed unless there are shadows.
         self.undo_log: UndoLog = UndoLog()
         self.nodes: NodeTable = NodeTable()
         self.interner: TemplateInterner = TemplateInterner(sum_of_maxima if feature_gates.is_1_36 else max_of_totals)

@@ -12,7 +12,7 @@ from kframework.testing import make_node, make_pod
 
 @pytest.fixture
 def episode() -> Episode:
-    """Two nodes of which a small pod takes some, and pods that fit one of them, both and none."""
+    """Two nodes, one with a small pod; a pod fits one of them, another fits both, and a third fits neither."""
     objects: list[ApiObject] = [
         make_node("a", cpu=4, memory="8Gi"),
         make_node("b", cpu=4, memory="8Gi"),

@@ -52,7 +52,7 @@ BOUNDS: Mapping[str, int] = {
     "scheduler.engine.cluster.nodes.requesteds": 64 * (2 * 64 + 64),
     "scheduler.engine.cluster.nodes.counters": 64 << 17,  # 64 MiB of dense counts, 8 bytes each
     "scheduler.plugins._started{}._affinities.namespaces._changes": 2 * 1024,  # those that selectors catch up with
-    "scheduler.plugins._started{}._affinities.namespaces._matches": 30 * 500_000 // 64,  # those of so many selectors
+    "scheduler.plugins._started{}._affinities.namespaces._matches": 30 * 500_000 // 64,  # at most 7,812 selectors
     "scheduler.engine.cluster.interner._classes": 16 * 1024,  # label classes are swept when there are 1,024
     "scheduler.engine.cluster.interner._class_of": 16 * 1024,  # the last 1,024 labels
     "scheduler.engine.cluster.interner._template_of": 16 * 1024,  # the last 1,024 specs

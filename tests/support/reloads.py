@@ -36,7 +36,7 @@ class RuleArgs(PluginArgs):
     gate: str = ""
     """The names of pods that it keeps out begin with this."""
     holds: bool = False
-    """Whether pods wait on Permit until somebody allows them."""
+    """Whether pods wait on Permit until they are allowed."""
     fails: bool = False
     """Whether it cannot start."""
 

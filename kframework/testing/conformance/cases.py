@@ -140,6 +140,14 @@ class Uncompared(msgspec.Struct, frozen=True):
     reason: str
 
 
+class UncomparedCount(msgspec.Struct, frozen=True):
+    """A part that was left uncompared, why, and in how many cases."""
+
+    reason: str
+    part: str
+    cases: int
+
+
 # -- the texts of 1.37 for results of 1.36 -----------------------------------------------------------------------------
 
 #: The reasons of DynamicResources that 1.37 leaves out.

@@ -13,7 +13,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
 from kframework.testing.conformance import allocation, group, objects, sequence, single
 from kframework.testing.conformance.allocation import AllocationQuestion, RecordedAllocation
-from kframework.testing.conformance.cases import Case, Fact, Uncompared
+from kframework.testing.conformance.cases import Case, Fact, Uncompared, UncomparedCount
 from kframework.testing.conformance.recorded import RecordedCycle
 from kframework.values.feature_gates import MINORS
 
@@ -88,14 +88,6 @@ _COMPARERS: Mapping[str, _Comparer] = {
 
 
 # -- many cases ------------------------------------------------------------------------------------------------------
-
-
-class UncomparedCount(msgspec.Struct, frozen=True):
-    """A part that was left uncompared, why, and in how many cases."""
-
-    reason: str
-    part: str
-    cases: int
 
 
 class Suite:

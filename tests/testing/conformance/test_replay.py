@@ -7,9 +7,9 @@ import pytest
 from kframework import PendingPod, Plugin, hookimpl
 from kframework.core.runtime.registry import Registry
 from kframework.errors import InputError
-from kframework.testing.conformance.cases import Fact, Uncompared, unimplemented_plugin
+from kframework.testing.conformance.cases import Fact, Uncompared, UncomparedCount, unimplemented_plugin
 from kframework.testing.conformance.recorded import SUCCESS
-from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary, UncomparedCount
+from kframework.testing.conformance.replay import CaseComparison, ConformanceSummary
 from tests.testing.conformance.planted import PLUGINS, replayed, single, with_plugins
 
 

@@ -27,7 +27,7 @@ class Usage:
         #: Called with the namespace whenever `bound` changes.
         self.on_bound: list[Callable[[str], None]] = []
         self._terminating: dict[str, PodInfo] = {}
-        #: The namespaces of which `_total` is the sum.
+        #: `_total` is the sum over these namespaces.
         self._summed: Collection[str] = ()
         self._total: dict[str, int] = {}
         for pod in handle.pods.values():
