@@ -57,7 +57,10 @@ class ObjectMeta(ApiStruct, frozen=True, kw_only=True):
     @property
     def controlling_owner(self) -> OwnerReference | None:
         """The owner that manages the object; None without one."""
-        return next((each for each in self.owner_references if each.controller), None)
+        for each in self.owner_references:
+            if each.controller:
+                return each
+        return None
 
 
 class ApiObject(ApiStruct, frozen=True, kw_only=True):
