@@ -167,23 +167,22 @@ class HtmlPage(NamedTuple):
 
 @cache
 def live_page() -> HtmlPage:
-    return _document("kframework", "null", "connect-src 'self'")
+    return _scripted_page("kframework", "null", "connect-src 'self'")
 
 
 def report_page(title: str, data: bytes) -> HtmlPage:
     """Return the page of these data, JSON; it makes no requests."""
-    return _document(escape_text(title), escape_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
+    return _scripted_page(escape_text(title), escape_json(data.decode()).replace("<", "\\u003c"), "connect-src 'none'")
 
 
 def static_page(title: str, body: str) -> str:
     """Return a self-contained page without scripts, in the style of the others; `body` is HTML."""
     style = f"{_read('page.css')}\n{_read('static.css')}"
     policy = f"default-src 'none'; style-src '{_hash(style)}'; img-src data:; base-uri 'none'; form-action 'none'"
-    parts = {"policy": policy, "title": escape(escape_text(title)), "style": style, "body": body}
-    return Template(_read("static.html")).substitute(parts)
+    return _document(escape_text(title), policy, style, f'<main class="static">\n{body}\n</main>\n')
 
 
-def _document(title: str, data: str, connections: str) -> HtmlPage:
+def _scripted_page(title: str, data: str, connections: str) -> HtmlPage:
     style, script = _read("page.css"), "\n".join(['"use strict";', *(_read(f"{name}.js") for name in _SCRIPTS)])
     policy = "; ".join(
         [
@@ -198,8 +197,13 @@ def _document(title: str, data: str, connections: str) -> HtmlPage:
             "trusted-types 'none'",
         ]
     )
-    parts = {"policy": policy, "title": escape(title), "style": style, "data": data, "script": script}
-    return HtmlPage(Template(_read("page.html")).substitute(parts), f"{policy}; frame-ancestors 'none'")
+    body = Template(_read("page.html")).substitute(data=data, script=script)
+    return HtmlPage(_document(title, policy, style, body), f"{policy}; frame-ancestors 'none'")
+
+
+def _document(title: str, policy: str, style: str, body: str) -> str:
+    parts = {"policy": policy, "title": escape(title), "style": style, "body": body}
+    return Template(_read("document.html")).substitute(parts)
 
 
 def _read(name: str) -> str:
