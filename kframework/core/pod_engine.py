@@ -252,7 +252,7 @@ class PodEngine(PodOutcomes):
                 if pod is not None and uid not in self.cluster.assumed:
                     self.handlers.nominate(pod, node_name)
             case AnswersInvalidated(node_names):
-                self.cluster.nodes.mark_named_changed(node_names)
+                self.drop_answers(node_names)
             case ConfigurationChanged():
                 self._reconfigure(message)
             case SourceChanged() | SourceFailed():
@@ -284,15 +284,19 @@ class PodEngine(PodOutcomes):
         self.cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
         self._plan_caches.follow(self.profiles, layer_memory - layer_memory // 8)
 
+    def drop_answers(self, node_names: tuple[str, ...]) -> None:
+        """Drop the cached answers on these nodes, on all if none is named."""
+        self.cluster.nodes.mark_named_changed(node_names)
+
     def on_source_update(self, turn: SourceUpdate) -> None:
         """Drop a plugin's cached answers after its source changed, and wake the pods that it rejected."""
         source, change = turn.source, turn.change
         if self.profiles[source.profile].is_cacheable(source.plugin):
             if change is not None and source.settings.keyed_by == "node":
-                self.cluster.nodes.mark_named_changed((*change.values, *change.removed))
+                self.drop_answers((*change.values, *change.removed))
             else:
                 self._plan_caches[source.profile].clear()
-                self.cluster.nodes.mark_named_changed(())
+                self.drop_answers(())
         if source.fresh or source.settings.when_stale == "ignore":
             label = f"{source.plugin}/{source.name}"
             self.handlers.on_event(ObservedEvent(source.key, ActionType.UPDATE, None, change, label))
@@ -425,9 +429,10 @@ class PodEngine(PodOutcomes):
             self._timed_at = now
         tracer = self.hook_tracer if timed else None
         hook_context = None if tracer is None else tracer.hook_context(self.attempts, sample_value, first)
-        traced = queued.pod, self.attempts, sample_value, timed, hook_context, first, self.configuration_number
-        trace, profile = AttemptTrace(*traced), self.profiles[queued.pod.scheduler_name]
-        return Attempt(self.cluster, profile, queued, self.clock, now, trace)
+        trace = AttemptTrace(
+            queued.pod, self.attempts, sample_value, timed, hook_context, first, self.configuration_number
+        )
+        return Attempt(self.cluster, self.profiles[queued.pod.scheduler_name], queued, self.clock, now, trace)
 
     def decide(self, attempt: Attempt, run: Run | None = None) -> Suspendable[AttemptResult | None]:
         """Find a node and conclude the attempt; return None if the pod has joined the run."""

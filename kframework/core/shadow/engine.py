@@ -46,7 +46,6 @@ class ShadowEngine(DryEngine):
         )
         self.profile: Profile = next(iter(self.profiles.values()))
         self.preemption.follow(followed.preemption)
-        self.handlers.pending = followed.handlers.pending
         self._last: Search | None = None
 
     def catch_up(self) -> None:
@@ -111,6 +110,6 @@ class ShadowEngine(DryEngine):
         if isinstance(message, AnswersInvalidated):
             self.offer(message)
 
-    def _touch(self, node_names: tuple[str, ...]) -> None:
+    def drop_answers(self, node_names: tuple[str, ...]) -> None:
         for cache in self._plan_caches.values():
             cache.clear()  # to log the rows as changed would concern all profiles

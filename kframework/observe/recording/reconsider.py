@@ -177,7 +177,6 @@ class Reconsiderer:
         )
         self.engine: DryEngine = engine
         engine.preemption.budgets = followed.preemption.budgets
-        engine.handlers.pending = followed.handlers.pending
 
     def decide(self, preferred: Decision) -> Decision | None:
         """Decide the next attempt, whose pod is queued, for the preferred node if it is among the best.

@@ -15,6 +15,7 @@ from kframework.core.shadow.isolation import ObservedStore, ReadOnlyApi, ShadowH
 from kframework.objects import Namespace, Node, ObjectMeta
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.state.cluster import ClusterState
+from kframework.state.inbox import AnswersInvalidated
 from kframework.state.objects import ObjectStore
 from kframework.testing import make_node, make_pod
 from tests.core.shadow.shadowed import only_shadow, shadowed
@@ -58,6 +59,17 @@ def test_what_ifs_of_a_shadow_are_undone(act: Callable[..., None], monkeypatch: 
     (node,) = simulation.scheduler.engine.cluster.nodes
     assert sorted(pod.name for pod in node.pods) == ["old", "p"]
     assert simulation.scheduler.engine.cluster.statements == []
+
+
+@pytest.mark.parametrize("nodes", [("a",), ()])
+def test_shadow_drops_its_own_cached_answers_alone(nodes: tuple[str, ...]) -> None:
+    simulation = shadowed([make_node("a"), make_pod("p")]).run()
+    engine, log = only_shadow(simulation).engine, simulation.scheduler.engine.cluster.nodes.node_log
+    (cache,), logged = engine._plan_caches.values(), log.end
+    assert len(cache) == 1
+    engine.request(AnswersInvalidated(nodes))
+    engine.catch_up()
+    assert (len(cache), log.end) == (0, logged)
 
 
 def test_coroutines_of_a_decision_do_not_run() -> None:
@@ -127,7 +139,7 @@ def test_api_reads_and_refuses_writes() -> None:
         def __init__(self) -> None:
             pass
 
-        async def get(self, kind: object, name: str, namespace: str = "") -> Node:  # type: ignore[override]
+        async def get(self, kind: object, name: str, namespace: str = "") -> Node:  # type: ignore[override]  # nodes only
             return make_node(name)
 
     async def use(api: ReadOnlyApi) -> None:
