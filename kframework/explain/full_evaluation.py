@@ -264,9 +264,7 @@ class FullEvaluation:
 
     def position_of(self, node: str) -> int | None:
         """Return the position of a node among the feasible ones; None if it is not feasible, or unknown."""
-        row = self.nodes.row(node)
-        positions = np.flatnonzero(self.feasible == row) if row is not None else _NO_ROWS
-        return int(positions[0]) if len(positions) else None
+        return self.nodes.position_in(self.feasible, node)
 
     @property
     def reasons(self) -> Mapping[str, int]:

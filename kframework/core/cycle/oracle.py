@@ -1,7 +1,8 @@
 """A scheduling cycle without caches: slow, node by node, and correct by inspection.
 
 It is the oracle for the fast cycle: the tests compare the two, and with `KFRAMEWORK_VERIFY=1` every search is checked
-against it. It uses no cached answer, no columnar form and no random draw, and changes nothing.
+against it. It uses no cached answer, no columnar form and no random draw, and changes nothing. The scores of single
+plugins, which caches add up, are computed again here as well.
 """
 
 from __future__ import annotations
@@ -10,18 +11,20 @@ import logging
 
 import numpy as np
 
+from kframework.core.cycle.answer_cache import ask_score_rows
 from kframework.core.cycle.rejections import PASS
 from kframework.core.cycle.results import Outcome, ScheduleError
 from kframework.core.cycle.rotation import nodes_to_find
 from kframework.core.cycle.search import Search
 from kframework.core.runtime.points import PreFilterResult, filter_node, run_add_pod, run_pre_filter, run_pre_score
 from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import FilterStep, ScoreStep
+from kframework.core.runtime.steps import FilterStep, ScoreStep, as_column
 from kframework.errors import KFrameworkError
 from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod
+from kframework.values.scores import Scores
 from kframework.values.status import Status
 from kframework.verbosity import V10
 
@@ -80,30 +83,20 @@ class Oracle:
 
     def totals(self, candidates: list[int]) -> dict[int, int] | Status:
         """Return the weighted score of each candidate, or the error."""
-        weighted = self.weighted(candidates)
-        if isinstance(weighted, Status):
-            return weighted
-        totals = dict.fromkeys(candidates, 0)
-        for scores in weighted.values():
-            for row, score in zip(candidates, scores, strict=True):
-                totals[row] += score
-        return totals
-
-    def weighted(self, candidates: list[int]) -> dict[str, list[int]] | Status:
-        """Return the weighted score of each candidate by Score plugin, or the error."""
-        profile, rows = self.profile, np.array(candidates, dtype=np.int64)
-        skipped = run_pre_score(profile.pre_score, self.state, self.pod, self.nodes, rows)
+        rows = np.array(candidates, dtype=np.int64)
+        skipped = run_pre_score(self.profile.pre_score, self.state, self.pod, self.nodes, rows)
         if isinstance(skipped, Status):
             return skipped
-        weighted: dict[str, list[int]] = {}
-        for score_step in profile.scores:
-            if score_step.name in skipped:
+        totals = dict.fromkeys(candidates, 0)
+        for step in self.profile.scores:
+            if step.name in skipped:
                 continue
-            scores = self._scores(score_step, candidates)
+            scores = self._scores(step, candidates)
             if isinstance(scores, Status):
                 return scores
-            weighted[score_step.name] = [score * score_step.weight for score in scores]
-        return weighted
+            for row, score in zip(candidates, scores, strict=True):
+                totals[row] += step.weight * score
+        return totals
 
     def _scores(self, step: ScoreStep, candidates: list[int]) -> list[int] | Status:
         scores: list[int] = []
@@ -148,15 +141,16 @@ _log = logging.getLogger(__name__)
 
 
 def log_scores(search: Search) -> None:
-    """Log the weighted scores of the nodes that a search chose from, if it had a choice.
-
-    Totals are mostly cached as sums, so the plugins run again; their random generators are restored afterwards.
-    """
+    """Log the weighted scores of the nodes that a search chose from, if it had a choice."""
     if not len(search.totals):
         return
     nodes = [search.nodes[row].name for row in search.feasible.tolist()]
-    for plugin, scores in _weighted(search).items():
-        for node, score in zip(nodes, scores, strict=True):
+    drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
+    weighted = weighted_scores(search)
+    for random, state in drawn:
+        random.setstate(state)
+    for plugin, scores in weighted.items():
+        for node, score in zip(nodes, scores.tolist(), strict=True):
             fields = {"pod": search.pod.key, "plugin": plugin, "node": node, "score": score}
             _log.log(V10, "Plugin scored node for pod", extra=fields)
     for node, total in zip(nodes, search.totals.tolist(), strict=True):
@@ -164,16 +158,23 @@ def log_scores(search: Search) -> None:
         _log.log(V10, "Calculated node's final score for pod", extra=fields)
 
 
-def _weighted(search: Search) -> dict[str, list[int]]:
-    """Compute the scores again; a plugin that fails only now is logged and does not affect the attempt."""
-    drawn = [(plugin.handle.random, plugin.handle.random.getstate()) for plugin in search.profile.placement]
-    try:
-        oracle = Oracle(search.cluster, search.profile.original, search.pod, search.state.group)
-        weighted = oracle.weighted(search.feasible.tolist())
-    except Exception:
-        _log.exception("the scores of pod %s cannot be asked for again", search.pod.key)
-        return {}
-    finally:
-        for random, state in drawn:
-            random.setstate(state)
-    return {} if isinstance(weighted, Status) else weighted
+def weighted_scores(search: Search) -> dict[str, Scores]:
+    """Return the weighted scores of the feasible nodes by Score plugin; empty if one fails now.
+
+    Totals are mostly cached as sums, so the plugins are called again, in columns where they have that form.
+    """
+    profile, pod, nodes, rows = search.profile.original, search.pod, search.nodes, search.feasible
+    state, weighted = CycleState(group=search.state.group), dict[str, Scores]()
+    run_pre_filter(profile.pre_filter, state, pod, nodes)
+    skipped = run_pre_score(profile.pre_score, state, pod, nodes, rows)
+    if isinstance(skipped, Status):
+        return weighted
+    for step in profile.scores:
+        if step.name in skipped:
+            continue
+        raw, faults = ask_score_rows(step, state, pod, nodes, rows)
+        scores = raw if step.normalize is None else step.normalize_scores(state, pod, raw)
+        if faults or isinstance(scores, Status):
+            return {}
+        weighted[step.name] = step.weight * as_column(scores, len(rows))
+    return weighted

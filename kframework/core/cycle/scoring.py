@@ -8,9 +8,8 @@ from numpy.typing import NDArray
 
 from kframework.core.cycle.answer_cache import AnswerColumns, ask_score_rows
 from kframework.core.cycle.plan import Plan
-from kframework.core.runtime.points import run_pre_filter, run_pre_score
-from kframework.core.runtime.profile import Profile
-from kframework.core.runtime.steps import ScoreStep, as_column
+from kframework.core.runtime.points import run_pre_score
+from kframework.core.runtime.steps import ScoreStep
 from kframework.framework.cycle_state import CycleState
 from kframework.state.node_order import Positions
 from kframework.state.nodes import NodeTable
@@ -89,27 +88,6 @@ class Scoring(msgspec.Struct, eq=False):
                 return scores
             totals = totals + step.weight * scores
         return totals
-
-
-def weighted_scores(
-    profile: Profile, group: CycleState | None, pod: PendingPod, nodes: NodeTable, rows: NDArray[np.int64]
-) -> dict[str, Scores]:
-    """Return the weighted scores of these nodes by Score plugin, all called again; empty if one fails now."""
-    state = CycleState(group=group)
-    run_pre_filter(profile.pre_filter, state, pod, nodes)
-    skipped = run_pre_score(profile.pre_score, state, pod, nodes, rows)
-    weighted: dict[str, Scores] = {}
-    if isinstance(skipped, Status):
-        return weighted
-    for step in profile.scores:
-        if step.name in skipped:
-            continue
-        raw, faults = ask_score_rows(step, state, pod, nodes, rows)
-        scores = raw if step.normalize is None else step.normalize_scores(state, pod, raw)
-        if faults or isinstance(scores, Status):
-            return {}
-        weighted[step.name] = step.weight * as_column(scores, len(rows))
-    return weighted
 
 
 def find_best(totals: Scores, score: int, ties: NDArray[np.int64]) -> list[tuple[int, int]]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
-import numpy as np
 
+from kframework.core.cycle.oracle import weighted_scores
 from kframework.core.cycle.records import Decision, Result
 from kframework.core.cycle.rejections import PASS
-from kframework.core.cycle.scoring import weighted_scores
 from kframework.core.cycle.search import Search
-from kframework.core.dry_engine import differs_in, member_differs_in
 
 AGREED: Final = "agreed"
 OTHER_NODE: Final = "other node"
@@ -66,17 +64,8 @@ class ShadowDifference(msgspec.Struct, frozen=True, kw_only=True):
     margins: tuple[ScoreMargin, ...] = ()
 
 
-def compare(decision: Decision, shadow_decision: Decision) -> str:
-    """Return how a shadow's decision compares with that of its profile, one of `OUTCOMES`."""
-    return _compare(decision, shadow_decision, differs_in(decision, shadow_decision))
-
-
-def compare_members(decision: Decision, shadow_decision: Decision) -> str:
-    """Return the same for a pod of a group."""
-    return _compare(decision, shadow_decision, member_differs_in(decision, shadow_decision))
-
-
-def _compare(decision: Decision, shadow_decision: Decision, difference: str) -> str:
+def compare(decision: Decision, shadow_decision: Decision, difference: str) -> str:
+    """Return how a shadow's decision compares with its profile's, one of `OUTCOMES`; they differ in `difference`."""
     if shadow_decision.result is Result.ERROR:
         return AGREED if decision.result is Result.ERROR else FAILED
     return _KINDS[difference]
@@ -110,17 +99,11 @@ def explain_difference(
 
 def _margins(search: Search, node: str, shadow_node: str) -> tuple[ScoreMargin, ...]:
     """Return the scores of both nodes; none if the search did not compare them."""
-    rows, positions = search.feasible, []
-    for name in (node, shadow_node):
-        row = search.nodes.row(name)
-        found = np.flatnonzero(rows == (-1 if row is None else row))
-        if not len(found):
-            return ()
-        positions.append(int(found[0]))
-    weighted = weighted_scores(search.profile.original, search.state.group, search.pod, search.nodes, rows)
-    margins = [
-        ScoreMargin(plugin, *(int(scores[position]) for position in positions)) for plugin, scores in weighted.items()
-    ]
+    own, other = (search.nodes.position_in(search.feasible, name) for name in (node, shadow_node))
+    if own is None or other is None:
+        return ()
+    scored = weighted_scores(search).items()
+    margins = (ScoreMargin(plugin, int(scores[own]), int(scores[other])) for plugin, scores in scored)
     return tuple(sorted(margins, key=lambda each: -each.margin))
 
 
@@ -133,9 +116,9 @@ def _prefer(margins: tuple[ScoreMargin, ...]) -> tuple[str, str]:
 
 def _reject(search: Search, node: str) -> tuple[str, str]:
     """Return why the shadow did not compare a node: a plugin rejects it, or it had enough others before."""
-    row, filtered = search.nodes.row(node), search.filtered
-    found = np.flatnonzero(filtered.node_order[: search.evaluated] == (-1 if row is None else row))
-    if len(found) and (rejection := int(filtered.rejections[found[0]])) != PASS:
+    filtered = search.filtered
+    position = search.nodes.position_in(filtered.node_order[: search.evaluated], node)
+    if position is not None and (rejection := int(filtered.rejections[position])) != PASS:
         status = search.status(rejection)
         return status.plugin, f"{node}: {status.message}"
     return "", f"{node} is not among the {search.evaluated} nodes that the shadow looked at"

@@ -12,7 +12,7 @@ import msgspec
 from kframework.core.cycle.attempt import Attempt, roll_back_leaked_statements
 from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.search import Search
-from kframework.core.dry_engine import is_late_rejection
+from kframework.core.dry_engine import differs_in, is_late_rejection, member_differs_in
 from kframework.core.shadow.budget import Budget
 from kframework.core.shadow.difference import (
     AGREED,
@@ -20,7 +20,6 @@ from kframework.core.shadow.difference import (
     OUTCOMES,
     ShadowDifference,
     compare,
-    compare_members,
     explain_difference,
 )
 from kframework.core.shadow.engine import ShadowEngine
@@ -136,7 +135,7 @@ class Shadow:
             self.counts[AGREED] += 1
         elif noted.decision is not None:
             real = real or noted.decision()
-            self._count(compare(real, decision), real, decision, search)
+            self._count(differs_in(real, decision), real, decision, search)
 
     def _decide_group(self, noted: GroupAttempt) -> None:
         if noted.group is None or any(map(is_late_rejection, noted.decisions)):
@@ -147,16 +146,17 @@ class Shadow:
         engine.rotation.next_start_index = noted.start_index
         now = engine.decide_group_again(engine.profile, noted.root, queued, noted.group, noted.decisions)
         for real in noted.decisions:
-            self._count(compare_members(real, now[real.uid]), real, now[real.uid], None)
+            self._count(member_differs_in(real, now[real.uid]), real, now[real.uid], None)
 
-    def _count(self, outcome: str, real: Decision, decision: Decision, search: Search | None) -> None:
+    def _count(self, difference: str, real: Decision, decision: Decision, search: Search | None) -> None:
+        outcome = compare(real, decision, difference)
         self.counts[outcome] += 1
         if outcome == AGREED:
             return
-        difference = explain_difference(outcome, real, decision, search)
-        self.differences.append(difference)
-        if difference.plugin:
-            self.plugins[difference.plugin] += 1
+        explained = explain_difference(outcome, real, decision, search)
+        self.differences.append(explained)
+        if explained.plugin:
+            self.plugins[explained.plugin] += 1
         if outcome == FAILED:
             self._log_fault(decision.message)
 
