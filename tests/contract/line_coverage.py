@@ -1,10 +1,10 @@
-"""Which lines of a plugin's module a run comes by."""
+"""Which lines of a plugin's modules a run comes by."""
 
 from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from linecache import getline
 from types import CodeType, FrameType
 from typing import Any
@@ -15,10 +15,10 @@ Tracer = Callable[[FrameType, str, Any], Any]  # what sys.settrace takes
 
 
 class LineCoverage:
-    """Counts, while it is entered, how often each line of one file runs, function by function."""
+    """Counts, while it is entered, how often each line of these files runs, function by function."""
 
-    def __init__(self, file: str) -> None:
-        self.file = file
+    def __init__(self, files: Iterable[str]) -> None:
+        self.files = frozenset(files)
         self.counts: Counter[tuple[CodeType, int]] = Counter()
         self.entered: set[CodeType] = set()
 
@@ -31,7 +31,7 @@ class LineCoverage:
         sys.settrace(self._before)
 
     def _call(self, frame: FrameType, event: str, argument: Any) -> Tracer | None:
-        if frame.f_code.co_filename != self.file:
+        if frame.f_code.co_filename not in self.files:
             return None
         self.entered.add(frame.f_code)
         return self._line
@@ -43,8 +43,8 @@ class LineCoverage:
 
     def missed(self, least: int) -> Iterator[str]:
         """List the lines, as `function: line`, of functions that were entered but that ran fewer times than this."""
-        for code in sorted(self.entered, key=lambda code: code.co_firstlineno):
+        for code in sorted(self.entered, key=lambda code: (code.co_filename, code.co_firstlineno)):
             lines = {line for _, _, line in code.co_lines() if line} - {code.co_firstlineno}
             for line in sorted(lines):
                 if self.counts[code, line] < least:
-                    yield f"{code.co_qualname}: {getline(self.file, line).strip()}"
+                    yield f"{code.co_qualname}: {getline(code.co_filename, line).strip()}"

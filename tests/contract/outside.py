@@ -11,6 +11,7 @@ from kframework_load_aware.providers import NodeLoad
 from kframework_numa.testing import guaranteed_pod, report
 from node_policy import NodePolicy, NodePolicySpec
 
+from kframework.clock import rfc3339
 from kframework.objects import ObjectMeta
 from kframework.testing import make_container, make_node, make_pod
 from tests.contract.case import UU, Case, U, World
@@ -32,11 +33,35 @@ ZONED = NodePolicy(
 )
 OPEN = NodePolicySpec(node_selector={"topology.kubernetes.io/zone": "a"}, namespaces=("default", "other"), max_pods=2)
 
+#: The end of the measurement, in seconds since 1970.
+MEASURED_AT = 1_000_000.0
 LOADED = World(
-    nodes=[make_node("idle", cpu=4), make_node("busy", cpu=4)],
-    pods=[make_pod("limited", containers=[make_container(cpu="500m", limits={"cpu": "2"})])],
-    sources={"load": {"idle": NodeLoad(0.0, cpu=10.0, memory=20.0), "busy": NodeLoad(0.0, cpu=90.0, memory=70.0)}},
+    nodes=[make_node("idle", cpu=4), make_node("busy", cpu=4), make_node("memory-only", cpu=4)],
+    pods=[
+        make_pod("limited", containers=[make_container(cpu="500m", limits={"cpu": "2"})]),
+        make_pod("recent", cpu=1, start_time=rfc3339(MEASURED_AT - 30)),
+    ],
+    sources={
+        "load": {
+            "idle": NodeLoad(MEASURED_AT, cpu=10.0, memory=20.0),
+            "busy": NodeLoad(MEASURED_AT, cpu=90.0, memory=70.0),
+            "memory-only": NodeLoad(MEASURED_AT, memory=50.0),
+        }
+    },
 )
+#: Only LowRiskOverCommitment abstains.
+ABSTAINING = frozenset({"LoadAware._scores: return np.zeros(len(rows), dtype=np.int64)"})
+
+ZONES = World(
+    nodes=[make_node(name, cpu=8) for name in ("aligned", "pods", "any")],
+    pods=[guaranteed_pod(f"{cpus}-cpus", {"cpu": cpus}) for cpus in (1, 2, 3)],
+    objects=[
+        report("aligned", {"cpu": 2}, {"cpu": 1}, policy="single-numa-node", scope="container"),
+        report("pods", {"cpu": 1}, {"cpu": 2}, policy="single-numa-node", scope="pod"),
+        report("any", {"cpu": 2}, {"cpu": 2}, policy="best-effort"),
+    ],
+)
+AVOIDING = {"discardReservedNodes": True, "scoringStrategy": {"type": "LeastNUMANodes"}}
 
 CASES: Mapping[str, Case] = {
     "CapacityScheduling": Case(
@@ -159,7 +184,7 @@ CASES: Mapping[str, Case] = {
         codes={U},
         scores={50, 75},
     ),
-    "LoadVariationRiskBalancing": Case(worlds=[LOADED], scores={50}),
+    "LoadVariationRiskBalancing": Case(worlds=[LOADED], scores={50}, unreached=ABSTAINING),
     "LowRiskOverCommitment": Case(worlds=[LOADED], scores={50}),
     "NodePolicies": Case(
         worlds=[
@@ -177,17 +202,8 @@ CASES: Mapping[str, Case] = {
         codes={U, UU},
     ),
     "NodeResourceTopologyMatch": Case(
-        worlds=[
-            World(
-                nodes=[make_node(name, cpu=8) for name in ("aligned", "pods")],
-                pods=[guaranteed_pod(f"{cpus}-cpus", {"cpu": cpus}) for cpus in (1, 2, 3)],
-                objects=[
-                    report("aligned", {"cpu": 2}, {"cpu": 1}, policy="single-numa-node", scope="container"),
-                    report("pods", {"cpu": 1}, {"cpu": 2}, policy="single-numa-node", scope="pod"),
-                ],
-            )
-        ],
-        reasons={"cannot align container", "cannot align pod"},
+        worlds=[ZONES, msgspec.structs.replace(ZONES, args=AVOIDING)],
+        reasons={"cannot align container", "cannot align pod", "invalid node topology data"},
         codes={U},
         scores={0},
         waking=[
@@ -213,5 +229,5 @@ CASES: Mapping[str, Case] = {
             f"quota of {namespace}: {free}m of cpu are free" for namespace, free in (("default", 500), ("other", 100))
         },
     ),
-    "TargetLoadPacking": Case(worlds=[LOADED], scores={0}),
+    "TargetLoadPacking": Case(worlds=[LOADED], scores={0}, unreached=ABSTAINING),
 }
