@@ -14,6 +14,7 @@ from kframework_load_aware.providers import NodeLoad
 
 from kframework import PendingPod, Scores
 from kframework.clock import seconds_of
+from kframework.engine import MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import RUN_SECONDS, Scenario, ScenarioResult, create, make_container, make_node, make_pod, patch
 
@@ -24,14 +25,14 @@ BEGIN, LENGTH = seconds_of("2026-01-01T00:00:00Z"), 1500
 def audited(plugin: type[LoadAware[Any, Any]]) -> type[LoadAware[Any, Any]]:
     """Return the plugin, which measures the nodes again for every score and fails if it knew something else of them."""
 
-    class Audited(plugin):  # type: ignore[valid-type,misc]
+    class Audited(plugin):  # type: ignore[valid-type,misc]  # a class that is an argument
         name = plugin.name
 
         def _scores(self, pod: PendingPod, rows: Any) -> Scores:
-            scores = super()._scores(pod, rows)
+            scores: Scores = super()._scores(pod, rows)
             again = self.measure([self.handle.nodes[row] for row in rows.tolist()])
             np.testing.assert_array_equal(self._figures[..., rows], again)
-            return scores  # type: ignore[no-any-return]
+            return scores
 
     return Audited
 
@@ -42,7 +43,7 @@ def run_world(plugin: type[LoadAware[Any, Any]], seed: int) -> ScenarioResult:
     nodes = [make_node(name, cpu=random.choice([4, 8]), memory="32Gi") for name in names[:4]]
     scenario = Scenario(nodes=nodes, plugins=[audited(plugin)])
     script = scenario.source(plugin.name, "load")
-    changes: list[Callable[[float], object]] = [
+    changes: list[Callable[[float], Callable[[MemoryCluster], object]]] = [
         *[lambda at: create(draw_pod(random))] * 12,
         *[lambda at: script.publish(draw_loads(random, names, at))] * 6,
         lambda at: script.fail("connection refused"),
@@ -53,7 +54,7 @@ def run_world(plugin: type[LoadAware[Any, Any]], seed: int) -> ScenarioResult:
         scenario.at(random.uniform(0, LENGTH / 2), create(make_node(name, cpu=8, memory="32Gi")))
     for _ in range(80):
         at = random.uniform(0, LENGTH)
-        scenario.at(at, random.choice(changes)(at))  # type: ignore[arg-type]
+        scenario.at(at, random.choice(changes)(at))
     return scenario.run(until=LENGTH + 1000)
 
 

@@ -25,7 +25,7 @@ TEN_PODS = (
 def zones(*cpus: int, pods: str | None = "", **more: str) -> NodeResourceTopology:
     """Make a report that includes these pods, separated by spaces; None for a report without a fingerprint."""
     signed = "" if pods is None else fingerprint(hash_pod("default", name) for name in pods.split())
-    return report("node", *({"cpu": each, **MEMORY} for each in cpus), fingerprint=signed, **more)  # type: ignore[arg-type]
+    return report("node", *({"cpu": each, **MEMORY} for each in cpus), fingerprint=signed, **more)  # type: ignore[arg-type]  # they are attributes
 
 
 def pod(name: str, cpu: int | str = 3, *, node_name: str = "") -> Pod:
