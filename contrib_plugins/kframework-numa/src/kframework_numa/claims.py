@@ -9,7 +9,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from kframework import PodInfo
-from kframework.objects import PodSpec, ResourceList, milli
+from kframework.objects import PodSpec, ResourceList, milli, value
 
 Amounts = Mapping[str, int]
 
@@ -49,19 +49,22 @@ class ZoneClaim(NamedTuple):
 
 def claim_of(pod: PodInfo) -> ZoneClaim:
     """Return what a pod asks of zones; nothing for resources that its class shares with other pods."""
-    spec = pod.spec
-    guaranteed = is_guaranteed(spec)
-    first = (
-        ContainerClaim(_zonal(parse_amounts(each.resources.requests), guaranteed), each.restart_policy == "Always")
-        for each in spec.init_containers
-    )
-    then = (
-        ContainerClaim(_zonal(parse_amounts(each.resources.requests), guaranteed), True) for each in spec.containers
-    )
-    return ZoneClaim(guaranteed, (*first, *then), _zonal(dict(pod.on_node), guaranteed))
+    guaranteed, containers = pod.template.cached("kframework-numa/containers", _containers)
+    return ZoneClaim(guaranteed, containers, _zonal(dict(pod.on_node), guaranteed))
 
 
-def is_guaranteed(spec: PodSpec) -> bool:
+def _containers(spec: PodSpec) -> tuple[bool, tuple[ContainerClaim, ...]]:
+    guaranteed = _is_guaranteed(spec)
+    started = (
+        *((each, each.restart_policy == "Always") for each in spec.init_containers),
+        *((each, True) for each in spec.containers),
+    )
+    return guaranteed, tuple(
+        ContainerClaim(_zonal(parse_amounts(each.resources.requests), guaranteed), stays) for each, stays in started
+    )
+
+
+def _is_guaranteed(spec: PodSpec) -> bool:
     """Return whether each container, or the pod as a whole, has limits for CPU and memory that equal its requests."""
     if spec.resources is not None and (spec.resources.requests or spec.resources.limits):
         return _is_bounded(spec.resources.requests, spec.resources.limits)
@@ -91,11 +94,12 @@ def _zonal(amounts: Amounts, guaranteed: bool) -> Amounts:
 
 
 def parse_amounts(resources: ResourceList) -> dict[str, int]:
-    """Read quantities as milli-CPU, bytes and whole units, as the scheduler counts them."""
-    return {name: milli(raw) if name == "cpu" else -(-milli(raw) // 1000) for name, raw in resources.items()}
+    """Read quantities as milli-CPU, bytes and whole units, as the scheduler counts them; raises QuantityError."""
+    return {name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()}
 
 
 def sum_amounts(parts: Iterable[Amounts]) -> dict[str, int]:
+    """Add amounts up, resource by resource."""
     total: dict[str, int] = {}
     for part in parts:
         for name, amount in part.items():

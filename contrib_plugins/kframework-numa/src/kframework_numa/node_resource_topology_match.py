@@ -122,12 +122,11 @@ class NodeResourceTopologyMatch(Plugin[NodeResourceTopologyMatchArgs]):
 
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Status | None:
-        return None if claim_of(pod).guaranteed else Skip  # any zone is as good as another
+        return None if state[_CLAIM].guaranteed else Skip  # any zone is as good as another
 
     @hookimpl
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
-        claim = state.get(_CLAIM) or claim_of(pod)
-        topology = self._reports.topology(node)
+        claim, topology = state[_CLAIM], self._reports.topology(node)
         if topology is None:
             return 0
         if self._zone_score is None:

@@ -7,19 +7,14 @@ kept that included all pods of its node, and pods that came after it count in ev
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kframework import Handle, NodeInfo, PendingPod, PodInfo
-from kframework_numa.claims import ZoneClaim, claim_of, sum_amounts
+from kframework_numa.claims import claim_of, sum_amounts
 from kframework_numa.fingerprint import fingerprint, hash_pod
 from kframework_numa.reports import Reports
 from kframework_numa.topology import NumaTopology
-
-
-class _PlacedPod(NamedTuple):
-    node_name: str
-    hash: int
-    claim: ZoneClaim
 
 
 class _Base(NamedTuple):
@@ -34,8 +29,8 @@ class OverReserve(Reports):
 
     def __init__(self, handle: Handle, method: str) -> None:
         self._method = method
-        self._pods: dict[str, _PlacedPod] = {}
-        self._uids: defaultdict[str, set[str]] = defaultdict(set)
+        #: The pods of each node by uid.
+        self._pods: defaultdict[str, dict[str, PodInfo]] = defaultdict(dict)
         self._bases: dict[str, _Base] = {}
         #: The newest reports that did not match the pods when they came.
         self._unmatched: dict[str, NumaTopology] = {}
@@ -48,13 +43,8 @@ class OverReserve(Reports):
         base = self._bases.get(node.name)
         if base is None:
             return None
-        later = [self._claim(pod).total for pod in node.pods if pod.uid not in base.included]
-        amounts = sum_amounts(later)
+        amounts = sum_amounts(claim_of(pod).total for pod in node.pods if pod.uid not in base.included)
         return base.topology.without(amounts) if amounts else base.topology
-
-    def _claim(self, pod: PodInfo) -> ZoneClaim:
-        placed = self._pods.get(pod.uid)
-        return claim_of(pod) if placed is None else placed.claim
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
@@ -79,13 +69,13 @@ class OverReserve(Reports):
 
     def _accept(self, node_name: str, topology: NumaTopology) -> None:
         self._unmatched.pop(node_name, None)
-        self._bases[node_name] = _Base(topology, frozenset(self._uids[node_name]))
+        self._bases[node_name] = _Base(topology, frozenset(self._pods[node_name]))
 
     def _matches(self, node_name: str, topology: NumaTopology) -> bool:
-        pods = [self._pods[uid] for uid in self._uids[node_name]]
+        pods: Iterable[PodInfo] = self._pods[node_name].values()
         if self._counts_exclusive_only(topology):
-            pods = [pod for pod in pods if pod.claim.is_exclusive(topology.resources)]
-        return fingerprint(pod.hash for pod in pods) == topology.fingerprint
+            pods = (pod for pod in pods if claim_of(pod).is_exclusive(topology.resources))
+        return fingerprint(hash_pod(pod.namespace, pod.name) for pod in pods) == topology.fingerprint
 
     def _counts_exclusive_only(self, topology: NumaTopology) -> bool:
         if self._method == "Autodetect":
@@ -95,11 +85,10 @@ class OverReserve(Reports):
     # -- pods ------------------------------------------------------------------------------------------------------
 
     def _on_pod_change(self, old: PodInfo | None, new: PodInfo | None) -> None:
-        if old is not None and old.uid in self._pods:
-            self._uids[self._pods.pop(old.uid).node_name].discard(old.uid)
+        if old is not None:
+            self._pods[old.node_name].pop(old.uid, None)
         if new is not None:
-            self._pods[new.uid] = _PlacedPod(new.node_name, hash_pod(new.namespace, new.name), claim_of(new))
-            self._uids[new.node_name].add(new.uid)
+            self._pods[new.node_name][new.uid] = new
         # A report that is older than a pod of this scheduler cannot include it, even if the pod has a namesake.
         if not isinstance(new, PendingPod):
             self._look_again((new or old).node_name)  # type: ignore[union-attr]  # one of them is a pod
