@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import ClassVar, Generic, NamedTuple, TypeVar
 
 from msgspec.structs import replace
 
 from kframework.capacity.fit_result import Obstacle
+from kframework.capacity.workload import CopiedKinds
 from kframework.core.engine import Engine
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.explanation import Explanation
@@ -74,7 +75,7 @@ class FitSimulation(ABC, Generic[E]):
             order in which they were created.
     """
 
-    copied_kinds: ClassVar[Mapping[type[ApiObject], Callable[[ApiObject], ApiObject]]] = {}
+    copied_kinds: ClassVar[CopiedKinds] = {}
     copies_at_once: ClassVar[int] = 1
 
     def __init__(self, simulation: Simulation[E]) -> None:

@@ -64,10 +64,7 @@ class Workload:
         self._kinds = {**_COPIED_KINDS, **(kinds or {})}
         objects = [_job_of(each) if isinstance(each, CronJob) else each for each in objects]
         self._others = [each for each in objects if type(each) not in self._kinds]
-        order = [*self._kinds]
-        self._copied = sorted(
-            (each for each in objects if type(each) in self._kinds), key=lambda each: order.index(type(each))
-        )
+        self._copied = [each for kind in self._kinds for each in objects if type(each) is kind]
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from kframework import CycleState, InputError, NodeInfo, PendingPod, Plugin, hookimpl
+from kframework.core.runtime.programmatic import ConfigurationSource
 from kframework.gym import Episode, Episodes
 from kframework.objects import ApiObject
 from kframework.testing import make_node, make_pod
@@ -25,8 +26,8 @@ class LongName(Plugin):
         return len(node.name)
 
 
-def start(objects: Sequence[ApiObject], config: object = None, seconds: float = np.inf) -> Episode:
-    episodes = Episodes(lambda random: objects, config, plugins=[LongName], seconds=seconds)  # type: ignore[arg-type]
+def start(objects: Sequence[ApiObject], config: ConfigurationSource | None = None, seconds: float = np.inf) -> Episode:
+    episodes = Episodes(lambda random: objects, config, plugins=[LongName], seconds=seconds)
     return episodes.start(np.random.default_rng(1))
 
 

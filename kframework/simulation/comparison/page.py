@@ -35,6 +35,8 @@ _MARKED = 0.1
 
 #: The use of a node under one of the configurations.
 Side = Callable[[NodeUse], Mapping[str, float]]
+#: The amount of a full bar by resource.
+Scales = Mapping[str, float]
 
 _TITLES = {"cpu": "CPU", "memory": "memory", "pods": "pods"}
 
@@ -48,7 +50,8 @@ def _sections(result: ConfigurationComparison) -> Iterator[str]:
     yield f"<h1>{_text(headline(result))}</h1>"
     yield f"<p>{_text(describe(result))}</p>"
     if result.nodes:
-        yield _section("Nodes", _node_pictures(result), _describe_nodes(result))
+        scales = _find_scales(result.nodes)
+        yield _section("Nodes", _node_pictures(result, scales), _describe_nodes(result, scales))
     if result.causes or result.measures:
         yield f'<div class="pair">{"".join(_facts(result))}</div>'
     if result.differences:
@@ -82,10 +85,8 @@ def _text(text: str) -> str:
 # -- nodes -------------------------------------------------------------------------------------------------------------
 
 
-def _describe_nodes(result: ConfigurationComparison) -> str:
-    marked = sum(
-        any(_is_marked(node, name, _scale(result, name)) for name in _resources(result)) for node in result.nodes
-    )
+def _describe_nodes(result: ConfigurationComparison, scales: Scales) -> str:
+    marked = sum(_is_marked(node, scales) for node in result.nodes)
     what = "pods of the recording that each configuration sends to the node"
     if result.measures:
         what = "requested share of what the node offers, averaged over time"
@@ -94,39 +95,38 @@ def _describe_nodes(result: ConfigurationComparison) -> str:
     return f"{what}; {format_count(marked, 'node')} marked: the use differs by a tenth or more"
 
 
-def _resources(result: ConfigurationComparison) -> list[str]:
-    return [name for name in _TITLES if any(name in node.baseline or name in node.new for node in result.nodes)]
+def _find_scales(nodes: Sequence[NodeUse]) -> Scales:
+    """Return the amount of a full bar of each resource: the whole node, or the largest number of pods."""
+    uses = [use for node in nodes for use in (node.baseline, node.new)]
+    return {
+        name: max(use.get(name, 0.0) for use in uses) if name == "pods" else 1.0
+        for name in _TITLES
+        if any(name in use for use in uses)
+    }
 
 
-def _scale(result: ConfigurationComparison, resource: str) -> float:
-    """Return the amount of a full bar: the whole node, or the largest number of pods."""
-    if resource != "pods":
-        return 1.0
-    return max((each.get(resource, 0.0) for node in result.nodes for each in (node.baseline, node.new)), default=1.0)
-
-
-def _node_pictures(result: ConfigurationComparison) -> str:
+def _node_pictures(result: ConfigurationComparison, scales: Scales) -> str:
     sides: tuple[tuple[str, str, Side], ...] = (
         ("Baseline", result.baseline, attrgetter("baseline")),
         ("New", result.new, attrgetter("new")),
     )
     draw = _bars if len(result.nodes) <= FEW_NODES else _maps
-    pictures = (f"<div><h3>{title}: {_text(name)}</h3>{draw(result, side)}</div>" for title, name, side in sides)
+    pictures = (
+        f"<div><h3>{title}: {_text(name)}</h3>{draw(result.nodes, scales, side)}</div>" for title, name, side in sides
+    )
     return f'<div class="pair">{"".join(pictures)}</div>'
 
 
-def _bars(result: ConfigurationComparison, side: Side) -> str:
+def _bars(nodes: Sequence[NodeUse], scales: Scales, side: Side) -> str:
     """Draw a row for each node, with a bar for each resource."""
-    resources = _resources(result)
-    head = "".join(f'<th scope="col">{_TITLES[name]}</th>' for name in resources)
-    rows = "".join(_bars_row(result, node, resources, side) for node in result.nodes)
+    head = "".join(f'<th scope="col">{_TITLES[name]}</th>' for name in scales)
+    rows = "".join(_bars_row(node, scales, side) for node in nodes)
     return f'<table class="bars"><thead><tr><th scope="col">Node</th>{head}</tr></thead><tbody>{rows}</tbody></table>'
 
 
-def _bars_row(result: ConfigurationComparison, node: NodeUse, resources: Sequence[str], side: Side) -> str:
-    cells = "".join(_bar(side(node), name, _scale(result, name)) for name in resources)
-    is_marked = any(_is_marked(node, name, _scale(result, name)) for name in resources)
-    marked = ' class="changed"' if is_marked else ""
+def _bars_row(node: NodeUse, scales: Scales, side: Side) -> str:
+    cells = "".join(_bar(side(node), name, scale) for name, scale in scales.items())
+    marked = ' class="changed"' if _is_marked(node, scales) else ""
     return f'<tr{marked}><th scope="row">{_text(node.node)}</th>{cells}</tr>'
 
 
@@ -138,34 +138,33 @@ def _bar(use: Mapping[str, float], resource: str, scale: float) -> str:
     )
 
 
-def _maps(result: ConfigurationComparison, side: Side) -> str:
+def _maps(nodes: Sequence[NodeUse], scales: Scales, side: Side) -> str:
     """Draw a cell for each node, once for each resource."""
-    nodes = result.nodes[:MAX_CELLS]
-    height = ceil(len(nodes) / _COLUMNS) * _SIZE
+    shown = nodes[:MAX_CELLS]
+    box = f'viewBox="0 0 {_COLUMNS * _SIZE} {ceil(len(shown) / _COLUMNS) * _SIZE}"'
     maps = ""
-    for name in _resources(result):
-        scale = _scale(result, name)
-        cells = "".join(_cell(node, index, name, scale, side) for index, node in enumerate(nodes))
-        box = f'viewBox="0 0 {_COLUMNS * _SIZE} {height}"'
+    for name, scale in scales.items():
+        cells = "".join(_cell(node, index, name, scale, side) for index, node in enumerate(shown))
         maps += f'<h3>{_TITLES[name]}</h3><svg class="cells" role="img" aria-label="{name}" {box}>{cells}</svg>'
-    rest = len(result.nodes) - len(nodes)
+    rest = len(nodes) - len(shown)
     return maps + (f'<p class="note">… and {rest:,} more</p>' if rest else "")
 
 
 def _cell(node: NodeUse, index: int, resource: str, scale: float, side: Side) -> str:
     row, column = divmod(index, _COLUMNS)
     use = side(node)
-    colour = f"f{min(int(10 * use.get(resource, 0.0) / scale), 10)}" + (
-        " changed" if _is_marked(node, resource, scale) else ""
-    )
+    shade = min(int(10 * use.get(resource, 0.0) / scale), 10)
+    changed = " changed" if _is_marked(node, {resource: scale}) else ""
     return (
-        f'<rect class="{colour}" x="{column * _SIZE + 1}" y="{row * _SIZE + 1}"{_CELL}>'
+        f'<rect class="f{shade}{changed}" x="{column * _SIZE + 1}" y="{row * _SIZE + 1}"{_CELL}>'
         f"<title>{_text(f'{node.node}: {_format_use(use, resource)}')}</title></rect>"
     )
 
 
-def _is_marked(node: NodeUse, resource: str, scale: float) -> bool:
-    return abs(node.new.get(resource, 0.0) - node.baseline.get(resource, 0.0)) >= _MARKED * scale
+def _is_marked(node: NodeUse, scales: Scales) -> bool:
+    return any(
+        abs(node.new.get(name, 0.0) - node.baseline.get(name, 0.0)) >= _MARKED * scale for name, scale in scales.items()
+    )
 
 
 def _format_use(use: Mapping[str, float], resource: str) -> str:
