@@ -1,6 +1,6 @@
 """Replicas of a scheduler on large clusters, by simulation: how long pods wait, conflicts, and the room that is left.
 
-Run with `python -m benchmarks.replicas`; it writes docs/replicas-*.svg. That takes twenty minutes, and 3 GB of memory.
+Run with `python -m benchmarks.replicas`; it writes docs/replicas-*.svg. The table has the processor time of each run.
 """
 
 from __future__ import annotations
