@@ -9,7 +9,7 @@ from html import escape
 from kframework.errors import escape_text
 from kframework.observe.text_table import NONE, format_count
 from kframework.simulation.comparison.result import ConfigurationComparison, MeasureDifference, PodChange
-from kframework.simulation.sweep.summary import format_number
+from kframework.simulation.sweep.summary import format_mean, format_number
 
 #: The headers of the tables.
 POD_HEADERS, MEASURE_HEADERS, CAUSE_HEADERS = (
@@ -80,16 +80,10 @@ def measure_rows(result: ConfigurationComparison) -> Iterator[tuple[str, ...]]:
     for each in result.measures:
         yield (
             each.measure.replace("_", " "),
-            _format_mean(each.baseline, each.baseline_margin),
-            _format_mean(each.new, each.new_margin),
+            format_mean(each.baseline, each.baseline_margin),
+            format_mean(each.new, each.new_margin),
             _format_difference(each),
         )
-
-
-def _format_mean(mean: float | None, margin: float | None) -> str:
-    if mean is None:
-        return NONE
-    return format_number(mean, 3) + ("" if margin is None else f" ±{format_number(margin, 2)}")
 
 
 def _format_difference(measure: MeasureDifference) -> str:

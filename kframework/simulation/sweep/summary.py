@@ -154,10 +154,14 @@ def summary_rows(summary: Summary) -> Iterator[tuple[str, ...]]:
 
 
 def _format_estimate(estimate: Estimate) -> str:
-    if estimate.mean is None:
+    return f"{format_mean(estimate.mean, estimate.margin)}{'*' if estimate.is_significant else ''}"
+
+
+def format_mean(mean: float | None, margin: float | None) -> str:
+    """Format a mean with half its confidence interval, as far as they are known."""
+    if mean is None:
         return NONE
-    margin = "" if estimate.margin is None else f" ±{format_number(estimate.margin, 2)}"
-    return f"{format_number(estimate.mean, 3)}{margin}{'*' if estimate.is_significant else ''}"
+    return format_number(mean, 3) + ("" if margin is None else f" ±{format_number(margin, 2)}")
 
 
 def format_number(number: float, digits: int) -> str:
