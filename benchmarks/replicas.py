@@ -16,7 +16,6 @@ from benchmarks.line_chart import Panel, Points, line_chart
 from benchmarks.timing import Stopwatch, show
 from kframework import Simulation
 from kframework.clock import Seeds
-from kframework.config.load import parse
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.requests import allocatable, fit_requests
 from kframework.simulation.replicas import NodeShards, PodShards, Replicas
@@ -36,21 +35,6 @@ PODS_PER_NODE, NODE_CPUS, MOST_FREE, SIZES = 0.4, 16, 4, (1, 2, 4)
 
 SHARDS: Mapping[str, type[NodeShards] | type[PodShards]] = {"nodes": NodeShards, "pods": PodShards}
 STRATEGIES = {"spread": "LeastAllocated", "pack": "MostAllocated"}
-
-_CONFIGURATION = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles:
-  - schedulerName: default-scheduler
-    pluginConfig:
-      - name: NodeResourcesFit
-        args:
-          scoringStrategy:
-            type: {strategy}
-            resources:
-              - name: cpu
-                weight: 1
-"""
 
 
 class Setup(NamedTuple):
@@ -95,12 +79,18 @@ def run(setup: Setup) -> Outcome:
     """Simulate the arrivals until nothing changes any more."""
     replicas = Replicas(setup.replicas, SHARDS[setup.shard], decision_time=DECISION_TIME, watch_delay=setup.watch_delay)
     first, *others = replicas.engines
-    configuration = parse(_CONFIGURATION.format(strategy=STRATEGIES[setup.strategy]))
+    strategy = {"type": STRATEGIES[setup.strategy], "resources": [{"name": "cpu", "weight": 1}]}
+    profile = {"pluginConfig": [{"name": "NodeResourcesFit", "args": {"scoringStrategy": strategy}}]}
+    document = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     controllers, stopwatch = [replicas.create_controller], Stopwatch()
     with (
         stopwatch,
         Simulation(
-            cluster(setup.nodes), configuration, engine=first, replicas=others, controllers=controllers
+            cluster(setup.nodes),
+            document | {"profiles": [profile]},
+            engine=first,
+            replicas=others,
+            controllers=controllers,
         ) as simulation,
     ):
         simulation.run()
