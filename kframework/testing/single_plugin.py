@@ -67,7 +67,7 @@ class _IdleEngine(PodEngine):
 
     def request(self, message: Message) -> None:
         if isinstance(message, AnswersInvalidated):
-            self.cluster.nodes.mark_named_changed(message.node_names)
+            self.drop_answers(message.node_names)
 
 
 def build_profiles(

@@ -37,25 +37,20 @@ def loads() -> dict[str, object]:
     return found
 
 
-class TestTargetLoadPacking(PluginContract):
+class LoadedContract(PluginContract):
+    examples = 2
+    nodes = NODES
+    pods = PODS
+    sources = {"load": loads()}
+
+
+class TestTargetLoadPacking(LoadedContract):
     plugin = TargetLoadPacking
-    examples = 2
-    nodes = NODES
-    pods = PODS
-    sources = {"load": loads()}
 
 
-class TestLoadVariationRiskBalancing(PluginContract):
+class TestLoadVariationRiskBalancing(LoadedContract):
     plugin = LoadVariationRiskBalancing
-    examples = 2
-    nodes = NODES
-    pods = PODS
-    sources = {"load": loads()}
 
 
-class TestLowRiskOverCommitment(PluginContract):
+class TestLowRiskOverCommitment(LoadedContract):
     plugin = LowRiskOverCommitment
-    examples = 2
-    nodes = NODES
-    pods = PODS
-    sources = {"load": loads()}

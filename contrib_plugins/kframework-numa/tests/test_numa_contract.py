@@ -44,21 +44,20 @@ REPORTS = [
 CACHED = {"cacheResyncPeriodSeconds": 5}
 
 
-class TestNodeResourceTopologyMatch(PluginContract):
-    plugin = NodeResourceTopologyMatch
+class ZonedContract(PluginContract):
     examples = 4
     nodes = NODES
     pods = PODS
     objects = REPORTS
 
 
-class TestWithCache(PluginContract):
+class TestNodeResourceTopologyMatch(ZonedContract):
+    plugin = NodeResourceTopologyMatch
+
+
+class TestWithCache(ZonedContract):
     plugin = NodeResourceTopologyMatch
     args = CACHED
-    examples = 4
-    nodes = NODES
-    pods = PODS
-    objects = REPORTS
 
     def test_new_instance_answers_alike(self) -> None:
         """A new instance has lost what the cache remembered, and begins with the newest reports.
@@ -69,13 +68,10 @@ class TestWithCache(PluginContract):
             super().test_new_instance_answers_alike()
 
 
-class TestWithFewestZones(PluginContract):
+class TestWithFewestZones(ZonedContract):
     plugin = NodeResourceTopologyMatch
     args = {"scoringStrategy": {"type": "LeastNUMANodes"}, "discardReservedNodes": True}
     examples = 3
-    nodes = NODES
-    pods = PODS
-    objects = REPORTS
 
 
 def test_hints_answer_both_ways() -> None:

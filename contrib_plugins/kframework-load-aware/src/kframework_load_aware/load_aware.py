@@ -67,7 +67,7 @@ class LoadAware(Plugin[A], Generic[A, D]):
 
     @abstractmethod
     def demand(self, pod: PodInfo) -> D | None:
-        """Return what the score depends on of the pod; None if the plugin has no opinion about it."""
+        """Return the part of the pod that its score depends on; None if the plugin has no opinion about it."""
 
     @abstractmethod
     def measure(self, nodes: Sequence[NodeInfo]) -> Figures:

@@ -34,7 +34,7 @@ class LoadVariationRiskBalancing(LoadAware[LoadVariationRiskBalancingArgs, Amoun
         return requests_of(pod)
 
     def measure(self, nodes: Sequence[NodeInfo]) -> Figures:
-        """Return mean, deviation and capacity for cpu and memory."""
+        """Return mean, deviation and capacity, in milli-CPU and bytes; of shape (2 resources, 3, nodes)."""
         return np.array([self._measure_node(node) for node in nodes], dtype=np.float64).transpose(1, 2, 0)
 
     def _measure_node(self, node: NodeInfo) -> list[tuple[float, float, float]]:

@@ -51,7 +51,7 @@ class LowRiskOverCommitment(LoadAware[LowRiskOverCommitmentArgs, tuple[Amounts, 
         return demand if any(demand[1]) else None  # none at all: of pods without requests and limits nothing is known
 
     def measure(self, nodes: Sequence[NodeInfo]) -> Figures:
-        """Return the risk from the load, and sums of requests and limits and the capacity, for cpu and memory."""
+        """Return the risk from the load, sums of requests and limits, capacity; of shape (4, 2 resources, nodes)."""
         found = np.array([self._measure_node(node) for node in nodes], dtype=np.float64).transpose(2, 1, 0)
         mean, deviation, requests, limits, capacity = found
         size = np.maximum(capacity, 1)

@@ -148,7 +148,7 @@ class LoadWatcher:
 
 
 class ReportFile:
-    """A file with a report in the form of load-watcher, which is read again and again."""
+    """A file with a report in the form of load-watcher, which is read at each fetch."""
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)

@@ -5,6 +5,7 @@ Only Guaranteed pods get CPUs, memory and huge pages of their own; devices are g
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
@@ -100,8 +101,7 @@ def parse_amounts(resources: ResourceList) -> dict[str, int]:
 
 def sum_amounts(parts: Iterable[Amounts]) -> dict[str, int]:
     """Add amounts up, resource by resource."""
-    total: dict[str, int] = {}
+    total = Counter[str]()
     for part in parts:
-        for name, amount in part.items():
-            total[name] = total.get(name, 0) + amount
+        total.update(part)
     return total

@@ -70,8 +70,8 @@ def parse_topology(report: NodeResourceTopology) -> NumaTopology:
     most = attributes.get("topologyManagerMaxNUMANodes", "")
     zones = tuple(sorted(filter(None, map(_parse_zone, report.zones)), key=lambda zone: zone.number)[:MAX_ZONES])
     return NumaTopology(
-        _known(attributes.get("topologyManagerPolicy"), _POLICIES, policy),
-        _known(attributes.get("topologyManagerScope"), _SCOPES, scope),
+        _known(attributes.get("topologyManagerPolicy", ""), _POLICIES, policy),
+        _known(attributes.get("topologyManagerScope", ""), _SCOPES, scope),
         int(most) if most.isascii() and most.isdigit() and len(most) < 5 and int(most) > 1 else 8,
         zones,
         frozenset(name for zone in zones for name in zone.available),
@@ -80,8 +80,8 @@ def parse_topology(report: NodeResourceTopology) -> NumaTopology:
     )
 
 
-def _known(value: str | None, known: set[str], otherwise: str) -> str:
-    return value if value in known and value is not None else otherwise
+def _known(value: str, known: set[str], otherwise: str) -> str:
+    return value if value in known else otherwise
 
 
 def _parse_zone(zone: TopologyZone) -> Zone | None:
