@@ -1,9 +1,9 @@
-"""Reloading: a process follows its configuration file, and tells everybody what came of it."""
+"""Reloading: a process follows its configuration file and the code of plugins, and reports what came of each change."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import anyio
@@ -142,12 +142,11 @@ class Reloader:
 
 def describe(changes: ProfileChanges, shadows: Sequence[str]) -> str:
     """Return how the profiles differ, in words, and name those that are shadows now."""
-    return "; ".join(_describe(changes, shadows)) or "the profiles are the same"
-
-
-def _describe(changes: ProfileChanges, shadows: Sequence[str]) -> Iterator[str]:
-    if shadows:
-        yield f"shadows are {', '.join(shadows)}"
-    for verb in ("changed", "added", "removed"):
-        if names := getattr(changes, verb):
-            yield f"{verb} {', '.join(names)}"
+    named = {
+        "shadows are": shadows,
+        "changed": changes.changed,
+        "added": changes.added,
+        "removed": changes.removed,
+    }
+    texts = [f"{verb} {', '.join(names)}" for verb, names in named.items() if names]
+    return "; ".join(texts) or "the profiles are the same"

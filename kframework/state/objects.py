@@ -27,7 +27,7 @@ class ObjectStore(Generic[T]):
     """
 
     def __init__(self, undo_log: UndoLog | None = None) -> None:
-        #: What attempts change; indexes record there what they are told besides.
+        #: What attempts change; indexes of the store record their own changes here as well.
         self.undo_log: UndoLog = UndoLog() if undo_log is None else undo_log
         self._objects: dict[tuple[str, str], T] = {}
         #: The assumed objects, with the resource version they were derived from.

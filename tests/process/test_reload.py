@@ -92,7 +92,7 @@ def test_bad_file_changes_nothing_and_is_told_each_time(path: Path, caplog: pyte
     assert lines and all(line.startswith(f"refused {path}, and go on with configuration 1: ") for line in lines)
 
 
-def test_error_that_nobody_expects_does_not_end_the_scheduler(path: Path) -> None:
+def test_unexpected_error_does_not_end_the_scheduler(path: Path) -> None:
     async def work(stage: Stage, told: list[Reload]) -> None:
         def load(plugins: object) -> object:
             raise ZeroDivisionError("oh")

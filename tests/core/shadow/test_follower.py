@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kframework.core.attempt_follower import AttemptFollower
 from kframework.core.shadow.difference import AGREED
 from kframework.core.shadow.follower import ShadowFollower
@@ -9,9 +11,10 @@ from kframework.testing import make_node, make_pod
 from tests.core.shadow.shadowed import only_shadow, shadowed
 
 
-def test_engine_without_shadows_records_no_changes() -> None:
+@pytest.mark.parametrize("follower", [None, AttemptFollower()], ids=["none", "base of followers"])
+def test_engine_without_shadows_records_no_changes(follower: AttemptFollower | None) -> None:
     simulation = shadowed([make_node("a"), make_pod("p")])
-    simulation.scheduler.engine.follower = None
+    simulation.scheduler.engine.follower = follower
     simulation.run()
     assert len(simulation.scheduler.engine.cluster.undo_log) == 0
 
@@ -38,7 +41,3 @@ def test_pods_of_profiles_without_shadows_are_not_decided_again() -> None:
     simulation.run()
     assert [*follower] == []
     assert len(simulation.scheduler.engine.cluster.undo_log) == 0
-
-
-def test_base_of_followers_does_nothing() -> None:
-    AttemptFollower().look_back()
