@@ -128,6 +128,7 @@ if TYPE_CHECKING:  # isort: off
         Quantity as Quantity,
         QuantityError as QuantityError,
         milli as milli,
+        parse_amounts as parse_amounts,
         value as value,
     )
     from kframework.objects.requests import on_node_requests as on_node_requests

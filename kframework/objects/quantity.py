@@ -7,6 +7,7 @@ quantity (`Ki` ... `Ei`) stops at 2^63 - 1.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 
 _NANO = 10**9
@@ -121,6 +122,14 @@ def milli(raw: str | int | float) -> int:
 def value(raw: str | int | float) -> int:
     """Convert a quantity to whole units (bytes for `memory`), rounded up."""
     return _rounded_up(nano(raw), _NANO)
+
+
+def parse_amounts(resources: Mapping[str, str | int | float]) -> dict[str, int]:
+    """Convert the quantities of resources as schedulers count them: `cpu` in milli-CPU, others in whole units.
+
+    All are rounded up. Raises QuantityError.
+    """
+    return {name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()}
 
 
 def _interpret(suffix: str, text: str) -> tuple[int, int, str]:

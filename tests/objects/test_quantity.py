@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kframework.objects.quantity import Quantity, QuantityError, milli, nano, value
+from kframework.objects.quantity import Quantity, QuantityError, milli, nano, parse_amounts, value
 
 SUFFIXES = {
     "n": Fraction(1, 10**9),
@@ -126,6 +126,7 @@ def test_equal_amounts_are_equal() -> None:
 )
 def test_raw_values_of_objects(raw: str | int | float, thousandths: int, whole: int) -> None:
     assert (milli(raw), value(raw)) == (thousandths, whole)
+    assert parse_amounts({"cpu": raw, "memory": raw}) == {"cpu": thousandths, "memory": whole}
 
 
 numbers = st.from_regex(r"[+-]?[0-9]{1,12}(\.[0-9]{0,12})?", fullmatch=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Self
 
-from kframework.objects import Quantity, ResourceList, milli, value
+from kframework.objects import Quantity, ResourceList, parse_amounts
 
 
 class Resource(dict[str, int]):
@@ -22,7 +22,7 @@ class Resource(dict[str, int]):
     @classmethod
     def parse(cls, quantities: ResourceList) -> Self:
         """Read the quantities of an object; a zero stays, since a limit of nothing is a limit. QuantityError."""
-        return cls((name, milli(amount) if name == "cpu" else value(amount)) for name, amount in quantities.items())
+        return cls(parse_amounts(quantities))
 
     @property
     def is_empty(self) -> bool:

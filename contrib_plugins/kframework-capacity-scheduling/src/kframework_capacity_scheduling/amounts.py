@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from kframework.objects import Quantity, ResourceList, milli
+from kframework.objects import Quantity
 
 Amounts = Mapping[str, int]
 
 #: What is not named in a `max` has no limit.
 UNLIMITED = 1 << 63
-
-
-def parse_amounts(resources: ResourceList) -> dict[str, int]:
-    """Read a list of quantities; fractions of a unit count as a whole one."""
-    return {name: milli(raw) if name == "cpu" else -(-milli(raw) // 1000) for name, raw in resources.items()}
 
 
 def format_amounts(amounts: Amounts) -> dict[str, str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from kframework import Handle
-from kframework_capacity_scheduling.amounts import Amounts, parse_amounts, sum_amounts
+from kframework.objects import parse_amounts
+from kframework_capacity_scheduling.amounts import Amounts, sum_amounts
 from kframework_capacity_scheduling.elastic_quota import ElasticQuota
 
 

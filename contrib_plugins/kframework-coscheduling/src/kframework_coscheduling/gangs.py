@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from kframework import Handle, NodeTable, PendingPod, PodInfo
-from kframework.objects import milli, value
+from kframework.objects import parse_amounts
 from kframework_coscheduling.pod_groups import LABEL, PodGroup
 
 #: Namespace and name of a group.
@@ -147,23 +147,14 @@ def missing_room(group: PodGroup, members: Iterable[PodInfo], nodes: NodeTable) 
 
     What its own `members` use counts as left. A node that is overcommitted has nothing left.
     """
-    own = list(members)
+    own, minimum = list(members), parse_amounts(group.spec.min_resources or {})
     gaps = []
-    for resource, needed in _minimum(group):
+    for resource, needed in (*minimum.items(), ("pods", group.spec.min_member)):
         free = nodes.allocatable(resource) - nodes.requested(resource)
         left = int(np.maximum(free, 0).sum()) + sum(_usage(pod, resource) for pod in own)
         if left < needed:
             gaps.append(f"{resource}: {_format(resource, needed - left)}")
     return ", ".join(gaps)
-
-
-def _minimum(group: PodGroup) -> Iterator[tuple[str, int]]:
-    resources = group.spec.min_resources
-    if resources is None:
-        return
-    for resource, quantity in resources.items():
-        yield resource, milli(quantity) if resource == "cpu" else value(quantity)
-    yield "pods", group.spec.min_member
 
 
 def _usage(pod: PodInfo, resource: str) -> int:

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import NamedTuple
 
 from kframework import PodInfo
-from kframework.objects import PodSpec, ResourceList, milli, value
+from kframework.objects import PodSpec, ResourceList, parse_amounts
 
 Amounts = Mapping[str, int]
 
@@ -92,11 +92,6 @@ def _zonal(amounts: Amounts, guaranteed: bool) -> Amounts:
         for name, amount in amounts.items()
         if amount > 0 and name not in _OF_NODE and (guaranteed or is_device(name))
     }
-
-
-def parse_amounts(resources: ResourceList) -> dict[str, int]:
-    """Read quantities as milli-CPU, bytes and whole units, as the scheduler counts them; raises QuantityError."""
-    return {name: milli(raw) if name == "cpu" else value(raw) for name, raw in resources.items()}
 
 
 def sum_amounts(parts: Iterable[Amounts]) -> dict[str, int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from kframework_numa.claims import parse_amounts
+from kframework.objects import parse_amounts
 from kframework_numa.node_resource_topology import NodeResourceTopology, TopologyZone
 
 #: No more zones are looked at, those with the lowest numbers: the ways to combine them double with each zone.
