@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import fmean
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from kframework_capacity_scheduling.testing import quota, scenario
 
+from benchmarks.time_panels import TimePanels
 from benchmarks.timing import show
 from kframework.engine import MemoryCluster
 from kframework.objects import ApiObject, Pod, milli
@@ -100,7 +101,7 @@ def run_case(jobs: Sequence[Job], quotas: Sequence[ApiObject]) -> Teams:
     teams = Teams(jobs)
     prepared = scenario([*(make_node(f"n{number}", cpu=CPUS) for number in range(NODES)), *quotas])
     for second in range(0, LENGTH, INTERVAL):
-        prepared.at(second, lambda cluster, second=second: teams.look(second, cluster))  # type: ignore[misc]
+        prepared.at(second, partial(teams.look, second))
     prepared.run(until=LENGTH)
     return teams
 
@@ -115,49 +116,22 @@ def cases() -> Mapping[str, Sequence[ApiObject]]:
 
 
 _COLOURS = {"red": "#d55e00", "blue": "#0072b2"}
-_LEFT, _TOP, _WIDTH, _HEIGHT, _CELL = 40, 66, 230, 150, 270
+_PANELS = TimePanels(0, LENGTH, hours=2, most=NODES * CPUS, marks={str(cpus): cpus for cpus in (0, SHARE, 2 * SHARE)})
 
 
 def area_chart(courses: Mapping[str, Teams]) -> str:
     """Draw the cpu of the teams over time, one on the other, a panel for each case."""
-    title = "CPUs in use by two teams, each owed half of the cluster"
-    head = f'viewBox="0 0 {_CELL * len(courses) + 20} 260" role="img" font-family="sans-serif" font-size="12"'
-    panels = [line for number, (name, teams) in enumerate(courses.items()) for line in _panel(number, name, teams)]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {head} fill="#24292f">',
-            f"<title>{escape(title)}</title>",
-            '<rect width="100%" height="100%" fill="#ffffff"/>',
-            f'<text x="12" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
-            *panels,
-            "</svg>\n",
-        ]
-    )
+    panels = {f"{name}: {teams.utilization:.0%} used": list(_areas(teams)) for name, teams in courses.items()}
+    return _PANELS.draw("CPUs in use by two teams, each owed half of the cluster", panels)
 
 
-def _panel(number: int, name: str, teams: Teams) -> Iterator[str]:
-    yield f'<g transform="translate({number * _CELL} 0)">'
-    yield f'<text x="{_LEFT}" y="{_TOP - 14}" font-weight="bold">{escape(name)}: {teams.utilization:.0%} used</text>'
+def _areas(teams: Teams) -> Iterator[str]:
     below = [0.0] * len(teams.cpu["red"])
     for team, cpu in teams.cpu.items():
         above = [low + high for low, high in zip(below, cpu, strict=True)]
-        outline = [*_positions(above), *reversed(list(_positions(below)))]
+        outline = [*_PANELS.positions(above), *reversed(_PANELS.positions(below))]
         yield f'<path d="M{"L".join(outline)}Z" fill="{_COLOURS[team]}"/>'
         below = above
-    for mark, cpus in (("0", 0), (f"{SHARE}", SHARE), (f"{2 * SHARE}", 2 * SHARE)):
-        y = _TOP + _HEIGHT * (1 - cpus / (NODES * CPUS))
-        yield f'<path d="M{_LEFT} {y}h{_WIDTH}" stroke="#57606a" stroke-dasharray="3 3"/>'
-        yield f'<text x="{_LEFT - 6}" y="{y + 4}" text-anchor="end">{mark}</text>'
-    for hour in range(0, LENGTH // 3600 + 1, 2):
-        x = _LEFT + _WIDTH * hour * 3600 / LENGTH
-        yield f'<text x="{x:.0f}" y="{_TOP + _HEIGHT + 18}" text-anchor="middle">{hour} h</text>'
-    yield "</g>"
-
-
-def _positions(values: Sequence[float]) -> Iterator[str]:
-    for index, value in enumerate(values):
-        x = _LEFT + _WIDTH * index / (len(values) - 1)
-        yield f"{x:.1f} {_TOP + _HEIGHT * (1 - value / (NODES * CPUS)):.1f}"
 
 
 def main(arguments: Sequence[str] = ()) -> None:

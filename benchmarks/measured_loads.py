@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import fmean, pstdev
@@ -17,6 +17,7 @@ from typing import NamedTuple
 from kframework_load_aware import LoadVariationRiskBalancing, TargetLoadPacking
 from kframework_load_aware.providers import NodeLoad
 
+from benchmarks.time_panels import LEFT, TOP, WIDTH, TimePanels
 from benchmarks.timing import show
 from kframework.clock import seconds_of
 from kframework.engine import MemoryCluster
@@ -122,13 +123,13 @@ profiles:
     scenario = Scenario(nodes=nodes, plugins=[] if plugin is None else [plugin], config=config)
     script = scenario.source(plugin.name, "load") if plugin is not None else None
 
-    def sample(cluster: MemoryCluster, second: int) -> None:
+    def sample(second: int, cluster: MemoryCluster) -> None:
         measured = course.look(second, cluster)
         if script is not None:
             script.publish(measured)(cluster)
 
     for second in range(0, LENGTH, INTERVAL):
-        scenario.at(second, lambda cluster, second=second: sample(cluster, second))  # type: ignore[misc]
+        scenario.at(second, partial(sample, second))
     scenario.run(until=LENGTH)
     return course
 
@@ -139,48 +140,22 @@ CASES = {
     "TargetLoadPacking": TargetLoadPacking,
 }
 
-_LEFT, _TOP, _WIDTH, _HEIGHT, _CELL, _MOST = 44, 66, 230, 150, 284, 1.5
+_PANELS = TimePanels(WARM_UP, LENGTH, hours=1, most=1.5, marks={f"{100 * at:.0f}": at for at in (0, 0.5, TOO_BUSY)})
 
 
 def band_chart(courses: Mapping[str, Course]) -> str:
     """Draw a line for each node over time, a panel for each case; what is above the limit of a busy node is red."""
-    title = "CPU in use of ten nodes, in percent"
-    head = f'viewBox="0 0 {_CELL * len(courses) + 20} 250" role="img" font-family="sans-serif" font-size="12"'
-    panels = [line for number, (name, course) in enumerate(courses.items()) for line in _panel(number, name, course)]
-    return "\n".join(
-        [
-            f'<svg xmlns="http://www.w3.org/2000/svg" {head} fill="#24292f">',
-            f"<title>{escape(title)}</title>",
-            '<rect width="100%" height="100%" fill="#ffffff"/>',
-            f'<text x="12" y="24" font-size="15" font-weight="bold">{escape(title)}</text>',
-            *panels,
-            "</svg>\n",
-        ]
-    )
+    panels = {name: list(_lines(f"busy-{number}", course)) for number, (name, course) in enumerate(courses.items())}
+    return _PANELS.draw("CPU in use of ten nodes, in percent", panels)
 
 
-def _panel(number: int, name: str, course: Course) -> Iterator[str]:
-    limit = _TOP + _HEIGHT * (1 - TOO_BUSY / _MOST)
-    area = f'<rect x="{_LEFT}" y="{_TOP}" width="{_WIDTH}" height="{limit - _TOP}"/>'
-    lines = "".join(f"M{'L'.join(_positions(busy[WARM_UP // INTERVAL :: 5]))}" for busy in course.busy.values())
-    yield f'<g transform="translate({number * _CELL} 0)"><clipPath id="busy-{number}">{area}</clipPath>'
-    yield f'<text x="{_LEFT}" y="{_TOP - 14}" font-weight="bold">{escape(name)}</text>'
+def _lines(busy_area: str, course: Course) -> Iterator[str]:
+    samples = [busy[WARM_UP // INTERVAL :: 5] for busy in course.busy.values()]
+    lines = "".join(f"M{'L'.join(_PANELS.positions(shares))}" for shares in samples)
+    area = f'<rect x="{LEFT}" y="{TOP}" width="{WIDTH}" height="{_PANELS.y(TOO_BUSY) - TOP}"/>'
+    yield f'<clipPath id="{busy_area}">{area}</clipPath>'
     yield f'<path d="{lines}" fill="none" stroke="#0072b2" stroke-width="0.8"/>'
-    yield f'<path d="{lines}" fill="none" stroke="#d55e00" stroke-width="1.6" clip-path="url(#busy-{number})"/>'
-    for mark in (0, 0.5, TOO_BUSY):
-        y = _TOP + _HEIGHT * (1 - mark / _MOST)
-        yield f'<path d="M{_LEFT} {y:.1f}h{_WIDTH}" stroke="#57606a" stroke-dasharray="3 3"/>'
-        yield f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{100 * mark:.0f}</text>'
-    for hour in range(WARM_UP // 3600, LENGTH // 3600 + 1):
-        x = _LEFT + _WIDTH * (hour * 3600 - WARM_UP) / (LENGTH - WARM_UP)
-        yield f'<text x="{x:.0f}" y="{_TOP + _HEIGHT + 18}" text-anchor="middle">{hour} h</text>'
-    yield "</g>"
-
-
-def _positions(shares: Sequence[float]) -> Iterator[str]:
-    for index, share in enumerate(shares):
-        x = _LEFT + _WIDTH * index / (len(shares) - 1)
-        yield f"{x:.0f} {_TOP + _HEIGHT * (1 - min(share, _MOST) / _MOST):.0f}"
+    yield f'<path d="{lines}" fill="none" stroke="#d55e00" stroke-width="1.6" clip-path="url(#{busy_area})"/>'
 
 
 def main(arguments: Sequence[str] = ()) -> None:
