@@ -7,13 +7,13 @@ from collections.abc import Callable
 import pytest
 from kframework_capacity_scheduling import CapacityScheduling, ElasticQuota
 from kframework_capacity_scheduling.accounts import Accounts
+from kframework_capacity_scheduling.capacity_scheduling import CapacitySchedulingArgs
 from kframework_capacity_scheduling.testing import PUBLISHED, pods, quota, running, scenario, used, victims
 
-from kframework import CycleState, NodeTable, PendingPod, QueueingHint, Status, hookimpl
+from kframework import CycleState, Handle, NodeTable, PendingPod, QueueingHint, Status, hookimpl
 from kframework.testing import ScenarioResult, make_node, make_pod
 
 EIGHT = make_node("node", cpu=8)
-
 
 Run = Callable[[type[CapacityScheduling]], ScenarioResult]
 
@@ -46,7 +46,7 @@ def test_no_more_pods_are_evicted_than_were_borrowed() -> None:
 
 
 class KeepsNoNodes(CapacityScheduling):
-    """Let everybody go where a pod waits that has just taken back its room."""
+    """Let borrowers go where a pod waits that has just taken back its room."""
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | set[str] | None:
@@ -114,9 +114,9 @@ def test_writing_the_status_wakes_no_pod() -> None:
 class CountsOwnPodsOnly(CapacityScheduling):
     """Count the pods that this scheduler reserved, and none that were there before."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
-        self._usage._count = lambda pod, sign: (  # type: ignore[method-assign]
+    def __init__(self, args: CapacitySchedulingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
+        self._usage._count = lambda pod, sign: (  # type: ignore[method-assign]  # the naive rule
             type(self._usage)._count(self._usage, pod, sign) if isinstance(pod, PendingPod) else None
         )
 
@@ -136,8 +136,8 @@ def test_restarted_scheduler_knows_what_is_used() -> None:
 class SleepsOn(CapacityScheduling):
     """Wait for events at which a node gets room."""
 
-    def __init__(self, *arguments: object) -> None:
-        super().__init__(*arguments)  # type: ignore[arg-type]
+    def __init__(self, args: CapacitySchedulingArgs, handle: Handle) -> None:
+        super().__init__(args, handle)
         self._usage.on_bound.clear()
 
 

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from kframework_capacity_scheduling import CapacityScheduling, ElasticQuota
-from kframework_capacity_scheduling.elastic_quota import ElasticQuotaSpec
+from kframework_capacity_scheduling import CapacityScheduling
+from kframework_capacity_scheduling.testing import quota
 
-from kframework.objects import ObjectMeta
 from kframework.testing import PluginContract, check_wake_ups, make_node, make_pod
-
-
-def quota(namespace: str, min: int, max: int, version: str = "1") -> ElasticQuota:
-    metadata = ObjectMeta(name="quota", namespace=namespace, resource_version=version)
-    return ElasticQuota(metadata=metadata, spec=ElasticQuotaSpec(min={"cpu": min}, max={"cpu": max}))
-
 
 QUOTAS = [
     quota("default", 2, 3),

@@ -1,4 +1,4 @@
-"""Coscheduling, asked as the scheduler asks it; beside each trap stands the rule that falls into it."""
+"""Scenarios of Coscheduling, with the naive rules that its own ones replace."""
 
 from __future__ import annotations
 

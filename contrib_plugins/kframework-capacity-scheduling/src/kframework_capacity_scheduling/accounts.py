@@ -15,7 +15,7 @@ _NO_NAMESPACES: Mapping[str, Amounts] = {}
 
 
 class Demand(NamedTuple):
-    """What a pod requests, and what pods that are nominated to nodes have reserved: in its quota, and in all."""
+    """The request of a pod, and those of nominated pods that go first: `reserved` of its quota, and of all quotas."""
 
     namespace: str
     request: Amounts
@@ -24,7 +24,7 @@ class Demand(NamedTuple):
 
 
 class Accounts:
-    """What quotas use now, and what they use once the pods that are `leaving` have left: that is settled."""
+    """The usage of quotas now, and the settled one: without the pods that are `leaving`."""
 
     def __init__(self, handle: Handle, quotas: Quotas, usage: Usage) -> None:
         self._handle = handle

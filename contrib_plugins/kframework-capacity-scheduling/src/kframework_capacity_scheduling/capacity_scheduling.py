@@ -42,10 +42,10 @@ _KEPT_FOR_OTHERS = "node(s) were kept for pods that reclaim what their quota is 
 
 
 class CapacitySchedulingArgs(PluginArgs):
-    """What `pluginConfig` may say, which is nothing of importance."""
+    """Args of early releases of scheduler-plugins, accepted and ignored."""
 
     kube_config_path: str = ""
-    """Ignored: the scheduler has a connection already. Configurations of early releases of scheduler-plugins set it."""
+    """Ignored: the scheduler has a connection already."""
 
 
 class CapacityScheduling(Plugin[CapacitySchedulingArgs]):

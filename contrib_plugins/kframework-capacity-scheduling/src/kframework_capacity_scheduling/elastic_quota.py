@@ -8,14 +8,14 @@ from kframework.objects import ApiObject, ApiStruct, PrinterColumn, ResourceList
 
 
 class ElasticQuotaSpec(ApiStruct, frozen=True, kw_only=True):
-    """What a namespace is owed at any time (`min`), and what its pods may use at most (`max`)."""
+    """The amounts that a namespace is owed at any time (`min`), and that its pods may use at most (`max`)."""
 
     min: ResourceList = msgspec.field(default_factory=dict)
     max: ResourceList = msgspec.field(default_factory=dict)
 
 
 class ElasticQuotaStatus(ApiStruct, frozen=True, kw_only=True):
-    """What the pods of the namespace use."""
+    """The requests of the namespace's bound pods."""
 
     used: ResourceList = msgspec.field(default_factory=dict)
 

@@ -48,7 +48,7 @@ class StatusWriter:
             self._is_running = False
 
     async def _write_all(self) -> bool:
-        """Write every outdated status; return whether none is left behind."""
+        """Write every outdated status; return whether all writes succeeded."""
         outdated, self._changed = self._outdated(), set()
         for quota in outdated:
             metadata = quota.metadata

@@ -49,9 +49,9 @@ def _resources(amounts: Amounts | int | None) -> dict[str, RawQuantity]:
 
 
 def pods(namespace: str, number: int, name: str = "pod", **more: object) -> list[Pod]:
-    """Make pods of one cpu each, if nothing else is said."""
+    """Make pods, of one cpu each by default."""
     settings = {"cpu": 1, "memory": None, **more}
-    return [make_pod(f"{name}-{n}", namespace=namespace, **settings) for n in range(number)]  # type: ignore[arg-type]
+    return [make_pod(f"{name}-{n}", namespace=namespace, **settings) for n in range(number)]  # type: ignore[arg-type]  # as given
 
 
 def scenario(

@@ -34,7 +34,7 @@ def propose_victims(
     if rejection is not None:
         return _with_prefix(rejection)
     if not any(rules.may_evict(other, ()) for other in handle.pods.values()):
-        return ClearNomination(_NO_VICTIMS)  # so much is known without looking at every node
+        return ClearNomination(_NO_VICTIMS)  # no dry run is needed to know it
     found = preemption.candidates(state, pod, diagnosis, rules=rules)
     if found.candidates:
         return Preempt(found.candidates, preemption.key)

@@ -45,7 +45,7 @@ _DEFAULT_WAIT = 60.0
 
 _GROUP_EVENT = "podgroups.v1alpha1.scheduling.x-k8s.io"
 
-#: The kinds besides pods whose changes may make room: those of kube-scheduler's default registration.
+#: The kinds besides pods whose changes may make room: kube-scheduler's default registration, and ResourceSlices.
 ROOM = (
     EventResource.NODE,
     EventResource.PERSISTENT_VOLUME,
@@ -61,12 +61,12 @@ ROOM = (
 
 
 class CoschedulingArgs(PluginArgs):
-    """What `pluginConfig` may say, with the names and defaults of scheduler-plugins."""
+    """The Args of scheduler-plugins, with their names and defaults."""
 
     permit_waiting_time_seconds: Annotated[int, Field(ge=0)] = 60
-    """How long the first pod of a gang waits for the others, unless its PodGroup has scheduleTimeoutSeconds."""
+    """The seconds for which a pod waits for its gang, unless its PodGroup has scheduleTimeoutSeconds; 0 is 60."""
     pod_group_backoff_seconds: Annotated[int, Field(ge=0)] = 0
-    """How long a gang that gave up is not tried, whatever happens in the cluster."""
+    """The seconds for which a gang that gave up is not tried, whatever happens in the cluster."""
     pod_group_reject_percentage: Annotated[int, Field(ge=0, le=100)] = 10
     """Accepted and not used: a gang gives up when too few of its pods are left to try, which needs no guess."""
 
