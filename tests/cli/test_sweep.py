@@ -119,12 +119,12 @@ def test_rows_are_the_same_after_the_driver_was_killed(tmp_path: Path) -> None:
 
 
 @contextmanager
-def dask_cluster() -> Iterator[str]:
-    """Run a Dask scheduler and two workers, and yield its address."""
+def dask_cluster() -> Iterator[tuple[str, list[int]]]:
+    """Run a Dask scheduler and two workers, and yield its address and their processes."""
     code = (
         "from distributed import LocalCluster\n"
         "with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, host='127.0.0.1') as cluster:\n"
-        "    print(cluster.scheduler_address, flush=True)\n"
+        "    print(cluster.scheduler_address, *(each.pid for each in cluster.workers.values()), flush=True)\n"
         "    input()\n"
     )
     process = subprocess.Popen(
@@ -136,17 +136,31 @@ def dask_cluster() -> Iterator[str]:
     )
     assert process.stdin is not None and process.stdout is not None
     try:
-        yield process.stdout.readline().strip()
+        address, *workers = process.stdout.readline().split()
+        yield address, [*map(int, workers)]
     finally:
         process.communicate("\n", timeout=30)
 
 
 @pytest.mark.slow
-def test_rows_are_the_same_on_the_workers_of_dask(tmp_path: Path) -> None:
-    file = write_sweep(tmp_path, ONE_CLUSTER)
-    with dask_cluster() as address:
-        rows = rows_of(file, tmp_path / "dask", "--dask", address)
-    assert rows == rows_of(file, tmp_path / "local")
+@pytest.mark.usefixtures("in_this_process")
+def test_rows_are_the_same_on_dask_after_a_worker_and_the_driver_were_killed(run: Command, tmp_path: Path) -> None:
+    seeds = ", ".join(map(str, range(20)))
+    file = write_sweep(tmp_path, ONE_CLUSTER.replace("[1, 2]", f"[{seeds}]"))
+    folder = tmp_path / "dask"
+    with dask_cluster() as (address, workers):
+        driver = subprocess.Popen(command(file, folder, "--dask", address))
+        until(lambda: folder.exists() and any((folder / "runs").glob("*.json")))
+        os.kill(workers[0], signal.SIGKILL)
+        done = len(list((folder / "runs").glob("*.json")))
+        until(lambda: len(list((folder / "runs").glob("*.json"))) > done)
+        driver.kill()
+        driver.wait()
+        assert 1 < len(list((folder / "runs").glob("*.json"))) < 40
+        rows = rows_of(file, folder, "--dask", address)
+    assert rows.count("\n") == 1 + 40
+    assert run("sweep", file, "--output", tmp_path / "here").code == 0
+    assert rows == (tmp_path / "here" / "runs.csv").read_text()
 
 
 @pytest.mark.slow
