@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Callable
 from cProfile import Profile
+from pathlib import Path
 from typing import Literal
 
 import pytest
@@ -51,11 +55,11 @@ def many_containers(number: int) -> Pod:
 class Churn(Host):
     """An engine whose pods are bound and deleted as soon as they have a node, and deleted if they have none."""
 
-    def __init__(self, *plugins: type[Plugin]) -> None:
+    def __init__(self, *plugins: type[Plugin], bound: int = BOUND) -> None:
         self._bound: list[Reservation] = []
         configuration = configuration_with_plugins(None, plugins)
         factory = profiles_factory(configuration, Registry.with_plugins(*plugins), self)
-        self.engine = PodEngine(ClusterState(), SystemClock(), self, factory, layer_memory=BOUND, verifying=False)
+        self.engine = PodEngine(ClusterState(), SystemClock(), self, factory, layer_memory=bound, verifying=False)
         for number in range(100):
             self.engine.offer(Upserted(make_node(f"n{number}", cpu=64)))
         self.engine.offer(Synced())
@@ -106,6 +110,32 @@ def test_cached_answers_stay_within_the_bound(
     finally:
         tracemalloc.stop()
     assert BOUND / 2 < most < 1.3 * BOUND
+
+
+def resident_bytes() -> int:
+    """Return the resident memory of this process."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def resident_growth(bound: int) -> int:
+    """Return by how many bytes this process grows while more templates come than fit into the bound."""
+    churn = Churn(bound=bound)
+    for number in range(50):
+        churn.schedule(make_pod(cpu=f"{10_000 + number}m"), "one", "other")
+    churn.engine._plan_caches["default-scheduler"].clear()
+    gc.collect()
+    before = resident_bytes()
+    for number in range(1_500):
+        churn.schedule(make_pod(cpu=f"{number + 1}m"), "one", "other")
+    return resident_bytes() - before
+
+
+@pytest.mark.slow
+def test_cached_answers_stay_within_the_bound_in_resident_memory() -> None:
+    bound = 4 * BOUND
+    code = f"from tests.core.cycle.test_unique_templates import resident_growth; print(resident_growth({bound}))"
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+    assert bound / 2 < int(done.stdout) < 1.3 * bound
 
 
 class Thrifty(Plugin):
