@@ -12,6 +12,7 @@ from kframework.capacity.fit_result import Obstacle
 from kframework.capacity.workload import CopiedKinds
 from kframework.core.engine import Engine
 from kframework.core.pod_engine import PodEngine
+from kframework.core.runtime.profiles import watched_kinds
 from kframework.explain.explanation import Explanation
 from kframework.in_memory.kubelet import Kubelet
 from kframework.in_memory.recreation import create_recreation
@@ -96,6 +97,12 @@ class SimulatedEngineKind(EngineKind[E]):
     @abstractmethod
     def create_fit_simulation(self, objects: Iterable[ApiObject], config: str | None) -> FitSimulation[E]:
         """Create a simulation of objects with `FIT_CONTROLLERS` and a configuration file of the engine."""
+
+    def watched_kinds(self, config: str | None) -> list[type[ApiObject]]:
+        """Return the kinds that the engine and its plugins watch with this configuration file."""
+        with self.create_fit_simulation((), config).simulation as simulation:
+            engine = simulation.scheduler.engine
+            return [*watched_kinds(engine.profiles), *(watch.kind for watch in engine.watches)]
 
 
 class PodFitSimulation(FitSimulation[PodEngine]):

@@ -101,11 +101,14 @@ def command(
             )
         result = _ask(scheduler, certificate_authority, read([workload_file]).objects)
     elif engine is not None:
-        if live.kubeconfig or plugin or version.feature_gates or version.emulated_version:
-            raise typer.BadParameter("takes files, and has its own plugins", param_hint="'--engine'")
+        if plugin or version.feature_gates or version.emulated_version:
+            raise typer.BadParameter("has its own plugins, and no feature gates", param_hint="'--engine'")
         live.require_either(cluster_files, "another -f before it")
         kind = _simulated_engine(engine)
-        cluster, workload = _split(read_cluster(filenames, devices=live.devices), workload_file)
+        if live.kubeconfig is None:
+            cluster, workload = _split(read_cluster(filenames, devices=live.devices), workload_file)
+        else:
+            cluster, workload = live.list_objects(kind.watched_kinds(config)), read([workload_file]).objects
         result = fit_by_engine(kind, cluster, workload, config, copies=copies or 1)
     else:
         live.require_either(cluster_files, "another -f before it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,29 +51,29 @@ class LiveCluster:
         plugins: Sequence[type[Plugin]] = (),
     ) -> Manifest:
         """Read the files, or else the cluster that the kubeconfig names, which has no locations."""
+        from kframework.core.queue.group_queue import group_watches
+        from kframework.core.runtime.profiles import watched_kinds
         from kframework.objects.manifest import Manifest
 
         if self.kubeconfig is not None:
-            return Manifest(self._list_objects(configuration, plugins))
+            watched = watched_kinds(compile_profiles(configuration.with_all_profiles, plugins))
+            groups = (watch.kind for watch in group_watches(configuration.options.gates))
+            return Manifest(self.list_objects((*watched, *groups)))
         manifest = read_cluster(files, configuration, plugins, devices=self.devices)
         report_groups(manifest, configuration.options.gates)
         return manifest
 
-    def _list_objects(self, configuration: Configuration, plugins: Sequence[type[Plugin]]) -> list[ApiObject]:
-        """Read what a scheduler of this configuration would watch, and what decides which pods are admitted."""
+    def list_objects(self, watched: Iterable[type[ApiObject]]) -> list[ApiObject]:
+        """Read what a scheduler watches in the cluster, and what decides which pods are admitted."""
         import asyncio
         from random import Random
 
         from kframework.client.kube import ConnectionSettings, connect
         from kframework.client.kube_cluster import KubeCluster, list_objects
         from kframework.clock import SystemClock
-        from kframework.core.queue.group_queue import group_watches
-        from kframework.core.runtime.profiles import watched_kinds
         from kframework.objects import LimitRange, PriorityClass, RuntimeClass
 
-        watched = watched_kinds(compile_profiles(configuration.with_all_profiles, plugins))
-        groups = (watch.kind for watch in group_watches(configuration.options.gates))
-        kinds: list[type[ApiObject]] = [*watched, *groups, PriorityClass, RuntimeClass, LimitRange]
+        kinds: list[type[ApiObject]] = [*watched, PriorityClass, RuntimeClass, LimitRange]
 
         async def read() -> list[ApiObject]:
             transport = await connect(ConnectionSettings(kubeconfig=self.kubeconfig, context=self.kube_context))

@@ -73,7 +73,7 @@ def test_a_workload_from_stdin_and_a_cluster_of_a_folder(run: Command, tmp_path:
         (["-f", "a.yaml", "-f", "web.yaml", "--context", "c"], "only with --kubeconfig"),
         (["-f", "web.yaml", "--kubeconfig", "k", "--devices", "d.yaml"], "the cluster has its own"),
         (["-f", "a.yaml", "-f", "web.yaml", "--engine", "none"], "no installed distribution offers 'none'"),
-        (["-f", "web.yaml", "--engine", "batch", "--kubeconfig", "k"], "takes files, and has its own plugins"),
+        (["-f", "a.yaml", "-f", "web.yaml", "--engine", "batch", "--plugin", "p:P"], "has its own plugins"),
         (["-f", "a.yaml", "-f", "web.yaml", "--copies", "0"], "write a number from 1 to 20000, or max"),
     ],
 )

@@ -26,13 +26,19 @@ spec: {priorityClassName: urgent, containers: [{name: c, resources: {requests: {
 
 
 class Server:
-    """An API server with one node, one pod and one class; it serves no other kinds."""
+    """An API server with one node, one pod and one class; it serves no other kinds.
+
+    Attributes:
+        asked: the resources that were listed.
+    """
 
     def __init__(self) -> None:
         self.is_closed = False
+        self.asked = set[str]()
 
     async def send(self, request: Request) -> Response:
         kind = request.path.partition("?")[0].rpartition("/")[2]
+        self.asked.add(kind)
         items = {"nodes": [NODE], "pods": [RUNNING], "priorityclasses": [URGENT]}.get(kind)
         if items is None:
             return Response(404, b"{}")
@@ -42,9 +48,8 @@ class Server:
         self.is_closed = True
 
 
-def test_the_cluster_of_a_kubeconfig_is_read_once(
-    run: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Server:
     server = Server()
 
     async def connect(settings: kube.ConnectionSettings) -> Server:
@@ -52,7 +57,19 @@ def test_the_cluster_of_a_kubeconfig_is_read_once(
         return server
 
     monkeypatch.setattr(kube, "connect", connect)
+    return server
+
+
+def test_the_cluster_of_a_kubeconfig_is_read_once(run: Command, tmp_path: Path, server: Server) -> None:
     file = tmp_path / "web.yaml"
     file.write_text(WORKLOAD)
     result = run("fit", "--kubeconfig", "mine", "--context", "blue", "-f", file)
     assert (result.code, result.errors) == (0, []) and "default/web  a" in result.out and server.is_closed
+
+
+def test_an_engine_reads_what_it_watches(run: Command, tmp_path: Path, server: Server) -> None:
+    file = tmp_path / "web.yaml"
+    file.write_text(WORKLOAD.replace("spec: {", "spec: {schedulerName: volcano, "))
+    result = run("fit", "--kubeconfig", "mine", "--context", "blue", "-f", file, "--engine", "batch")
+    assert (result.code, result.errors) == (0, []) and "default/web  a" in result.out
+    assert server.asked >= {"nodes", "pods", "priorityclasses", "podgroups", "queues", "persistentvolumes"}

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kframework_batch.objects import Job
+from kframework_batch.objects import Job, PodGroup, Queue
 from kframework_batch.recording import ENGINES
 from kframework_batch.scenario import make_job
 from kframework_batch.testing import make_node, make_queue
 
 from kframework.capacity.fit import fit_by_engine
-from kframework.objects import ApiObject, Pod
+from kframework.objects import ApiObject, Node, Pod
 
 NODES = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
 #: A job whose two pods leave two CPUs on each node, which only another queue can reclaim.
@@ -38,6 +38,10 @@ def test_job_fits_whose_pods_all_find_a_node() -> None:
     assert (result.workload, result.fits, len(result.pods)) == (("job/train",), True, 4)
     assert {each.node for each in result.pods} == {"n1", "n2"}
     assert result.copies is not None and (result.copies.fit, result.copies.tried) == (1, 2)
+
+
+def test_jobs_are_part_of_the_cluster() -> None:
+    assert {Job, Queue, PodGroup, Pod, Node} <= {*ENGINES.watched_kinds(None)}
 
 
 def test_pods_do_not_end_so_that_others_fit() -> None:

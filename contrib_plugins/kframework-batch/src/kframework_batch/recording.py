@@ -41,6 +41,7 @@ from kframework_batch.core_plugins import CorePlugins
 from kframework_batch.engine import BatchEngine, LoadedProgram
 from kframework_batch.explain.explainer import explain_by_name
 from kframework_batch.fit_simulation import BatchFitSimulation, EvictionHistory
+from kframework_batch.objects import Job
 from kframework_batch.placement import ScoreCache
 from kframework_batch.program import Program, compile_program, core_configuration, core_registry, load_program
 from kframework_batch.session import TrialSession
@@ -110,6 +111,9 @@ class BatchEngines(SimulatedEngineKind[BatchEngine]):
         settings, sessions = ProgramSettings(load_program(config)), EvictionHistory()
         simulation = create_simulation(objects, settings, observers=[sessions], kubernetes_controllers=FIT_CONTROLLERS)
         return BatchFitSimulation(simulation, sessions)
+
+    def watched_kinds(self, config: str | None) -> list[type[ApiObject]]:
+        return [*super().watched_kinds(config), Job]  # the controllers of the simulation manage those that there are
 
     def reconsider(self, file: Path, config: str) -> ReplayResult:
         return reconsider(Recording(file), BatchEngines(ReconsideredEngine), load_program(config))
