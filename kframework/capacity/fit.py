@@ -79,7 +79,7 @@ class FitTrial(Generic[E]):
         self._fit_simulation = fit_simulation
         self._simulation = fit_simulation.simulation
         self._workload = workload
-        self._origins = Origins()
+        self._origins = Origins(self._simulation.cluster)
         self._created: list[ApiObject] = []
 
     def run(self, copies: int) -> FitResult:
@@ -87,7 +87,7 @@ class FitTrial(Generic[E]):
         before = sum(1 for _ in self._fit_simulation.evictions())
         self._add(1, self._workload.create(self._simulation))
         self._simulation.run()
-        pods = [pod for _, pod in self._origins.pods(self._simulation)]
+        pods = [pod for _, pod in self._origins.pods()]
         stuck = next(self._stuck(pods), None)
         fits = bool(pods) and stuck is None
         return FitResult(
@@ -123,19 +123,18 @@ class FitTrial(Generic[E]):
 
     def _count_copies(self, copies: int, pods: int) -> Copies:
         """Create copies, each of that many pods, until one has a pod without a node."""
-        tried, whole, found = 1, 1, list[tuple[int, Pod]]()
+        tried, whole = 1, 1
         while whole == tried < copies:
             batch = range(tried + 1, min(tried + self._fit_simulation.copies_at_once, copies) + 1)
             for number in batch:
                 self._add(number, self._workload.create_copy(self._simulation, number))
             tried = batch[-1]
             self._simulation.run()
-            found = [*self._origins.pods(self._simulation)]
-            bound = Counter(copy for copy, pod in found if pod.spec.node_name)
-            whole = next((copy - 1 for copy in range(whole, tried + 1) if bound[copy] < pods), tried)
+            bound = Counter(copy for copy, pod in self._origins.new_pods() if pod.spec.node_name)
+            whole = next((copy - 1 for copy in batch if bound[copy] < pods), tried)
         if whole == tried:
             return Copies(fit=whole, tried=tried)
-        stuck = next(self._stuck([pod for _, pod in found]))
+        stuck = next(self._stuck([pod for _, pod in self._origins.pods()]))
         obstacle = self._find_obstacle(stuck)
         message, _, _ = obstacle.message.partition(" preemption: ")  # copies evict no pods
         return Copies(fit=whole, tried=tried, message=message, reasons=obstacle.reasons)

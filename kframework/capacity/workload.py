@@ -8,12 +8,13 @@ from typing import NamedTuple, TypeVar
 from msgspec.structs import replace
 
 from kframework.core.engine import Engine
+from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import (
     ApiObject,
     CompositePodGroup,
     CronJob,
     Job,
-    ObjectMeta,
     PersistentVolumeClaim,
     Pod,
     PodGroup,
@@ -65,6 +66,8 @@ class Workload:
         objects = [_job_of(each) if isinstance(each, CronJob) else each for each in objects]
         self._others = [each for each in objects if type(each) not in self._kinds]
         self._copied = [each for kind in self._kinds for each in objects if type(each) is kind]
+        #: What copies are made of. They share their parts, and checks of a part are cached.
+        self._originals = [self._kinds[type(each)](each) for each in self._copied]
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,7 +90,7 @@ class Workload:
     def create_copy(self, simulation: Simulation[E], number: int) -> list[ApiObject]:
         """Create them again under other names, for the copy of a number; copies evict no pods."""
         names = {each.metadata.name: f"{each.metadata.name}-copy-{number}" for each in self._copied}
-        return [simulation.create(_renamed(self._kinds[type(each)](each), names)) for each in self._copied]
+        return [simulation.create(_renamed(each, names)) for each in self._originals]
 
 
 def _job_of(cron_job: CronJob) -> Job:
@@ -119,10 +122,11 @@ class ExpandedWorkload(NamedTuple):
 
 def expand(objects: Iterable[ApiObject]) -> ExpandedWorkload:
     """Create the pods of a workload and their claims; ClusterError for a refused object."""
-    origins = Origins()
     with Simulation([]) as simulation:
+        origins = Origins(simulation.cluster)
         origins.add(Workload(objects).create(simulation), 1)
-        pods = (pod for _, pod in origins.pods(simulation.run()))
+        simulation.run()
+        pods = (pod for _, pod in origins.pods())
         return ExpandedWorkload(
             tuple(replace(pod, status=_claims_of(pod.status)) for pod in pods),
             tuple(simulation.objects(ResourceClaim)),
@@ -137,27 +141,48 @@ def _claims_of(status: PodStatus) -> PodStatus:
 class Origins:
     """Which copy of a workload each pod comes from, by the owners of the pods."""
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
+        self._cluster = cluster
         self._copies: dict[str, int] = {}
+        self._pods: list[tuple[int, Pod]] = []  # as they were created
+        self._created: list[ReplicaSet | Job | Pod] = []  # not looked at yet
+        cluster.subscribe((ReplicaSet, Job, Pod), self._receive)
+
+    def _receive(self, change: Change) -> None:
+        if change.old is None:
+            assert isinstance(change.new, ReplicaSet | Job | Pod)
+            self._created.append(change.new)
 
     def add(self, created: Iterable[ApiObject], copy: int) -> None:
         """Note what was created as a copy."""
         self._copies.update((each.metadata.uid, copy) for each in created)
 
-    def pods(self, simulation: Simulation[E]) -> Iterator[tuple[int, Pod]]:
-        """Yield the pods that come from copies, with the number of the copy."""
-        for kind in (ReplicaSet, Job):
-            for each in simulation.objects(kind):
-                self._inherit(each.metadata)
-        for pod in simulation.objects(Pod):
-            self._inherit(pod.metadata)
-            if pod.metadata.uid in self._copies:
-                yield self._copies[pod.metadata.uid], pod
+    def pods(self) -> Iterator[tuple[int, Pod]]:
+        """Yield the pods that come from copies, in the order of creation, with the number of the copy."""
+        self._find_origins()
+        return self._current(self._pods)
 
-    def _inherit(self, metadata: ObjectMeta) -> None:
-        owner = metadata.controlling_owner
-        if owner is not None and owner.uid in self._copies:
-            self._copies[metadata.uid] = self._copies[owner.uid]
+    def new_pods(self) -> Iterator[tuple[int, Pod]]:
+        """Yield those that were created since the last look."""
+        known = len(self._pods)
+        self._find_origins()
+        return self._current(self._pods[known:])
+
+    def _find_origins(self) -> None:
+        for each in self._created:
+            uid, owner = each.metadata.uid, each.metadata.controlling_owner
+            if owner is not None and owner.uid in self._copies:
+                self._copies[uid] = self._copies[owner.uid]
+            if isinstance(each, Pod) and uid in self._copies:
+                self._pods.append((self._copies[uid], each))
+        self._created.clear()
+
+    def _current(self, pods: Iterable[tuple[int, Pod]]) -> Iterator[tuple[int, Pod]]:
+        for copy, created in pods:
+            metadata = created.metadata
+            pod = self._cluster.find(Pod, metadata.name, metadata.namespace)
+            if pod is not None and pod.metadata.uid == metadata.uid:
+                yield copy, pod
 
 
 def pod_key(pod: Pod) -> str:
