@@ -190,7 +190,8 @@ class EventHandlers:
             return
         new = PendingPod(pod, self.cluster.interner, old)
         self.pending[uid] = new
-        self.cluster.report_pending(old, new)
+        for callback in self.cluster.pending_callbacks:
+            callback(old, new)
         if uid in self.cluster.assumed:
             if new.terminating and (old is None or not old.terminating):
                 self._remove_assumed_pod(uid)
@@ -214,7 +215,8 @@ class EventHandlers:
         """Drop a pod from the pending ones and return it; None if it was not there."""
         pending = self.pending.pop(uid, None)
         if pending is not None:
-            self.cluster.report_pending(pending, None)
+            for callback in self.cluster.pending_callbacks:
+                callback(pending, None)
         return pending
 
     def _take_nomination(self, pod: PendingPod) -> None:
@@ -223,12 +225,13 @@ class EventHandlers:
             self.cluster.nominator.nominate(pod, pod.nominated_node_name)
 
     def _update_pending_pod(self, old: PendingPod, new: PendingPod) -> None:
+        events = [*pod_update_events(old, new)]
         if new.uid in self.queue.in_flight:
-            for event in pod_update_events(old, new):
+            for event in events:
                 self.queue.in_flight.add(event)
         else:
             self.queue.update(new)
-        for event in pod_update_events(old, new):
+        for event in events:
             self._on_waiting_pod(event.action, old, new)
         before, after = old.nominated_node_name, new.nominated_node_name
         nominator = self.cluster.nominator

@@ -206,7 +206,7 @@ class Records(RunObserver, Observer, GroupObserver):
     def on_change(self, change: Change) -> None:
         """Note a change of the cluster."""
         old, new = change.old, change.new
-        if old is None or new is None or _has_moved(old, new):
+        if change.binds or old is None or new is None or _has_moved(old, new):
             self.moved_at = self._clock.now()
             if isinstance(new, Pod):
                 self._attempts.clear()

@@ -62,7 +62,7 @@ class ClusterState:
         self._followed: set[type[object]] = set()
         self._orphans: dict[str, dict[str, PodInfo]] = {}
         self._pod_callbacks: list[Callable[[PodInfo | None, PodInfo | None], None]] = []
-        self._pending_callbacks: list[Callable[[PendingPod | None, PendingPod | None], None]] = []
+        self.pending_callbacks: list[Callable[[PendingPod | None, PendingPod | None], None]] = []
         if feature_gates.has_pod_groups:
             self.objects(PodGroup).on_change(self.groups.trees.apply)
         if feature_gates.has_group_trees:
@@ -121,19 +121,14 @@ class ClusterState:
 
     def on_pending_change(self, callback: Callable[[PendingPod | None, PendingPod | None], None]) -> None:
         """Call back with (old, new) whenever one of this scheduler's pending pods changes; None means absent."""
-        self._pending_callbacks.append(callback)
+        self.pending_callbacks.append(callback)
 
     def stop_calling(self, callback: Callable[..., None]) -> None:
         """Undo one `on_pod_change` or `on_pending_change` of this callback."""
-        for callbacks in (self._pod_callbacks, self._pending_callbacks):
+        for callbacks in (self._pod_callbacks, self.pending_callbacks):
             if callback in callbacks:
                 callbacks.remove(callback)
                 return
-
-    def report_pending(self, old: PendingPod | None, new: PendingPod | None) -> None:
-        """Report that a pending pod has changed, to those that follow them."""
-        for callback in self._pending_callbacks:
-            callback(old, new)
 
     def _store_pod(self, old: PodInfo | None, new: PodInfo) -> None:
         self.pods[new.uid] = new

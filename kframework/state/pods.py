@@ -58,12 +58,13 @@ class PodTemplate:
 
     __slots__ = (
         *("__weakref__", "_memo", "context", "fit", "has_terms"),
-        *("host_ports", "non_zero", "on_node", "scoring", "spec"),
+        *("host_ports", "non_zero", "on_node", "profile_name", "scoring", "spec"),
     )
 
     def __init__(self, spec: PodSpec, context: SpecContext = ()) -> None:
         pod = Pod(spec=spec)
         self.spec: PodSpec = spec
+        self.profile_name: str = spec.profile_name
         self.context: SpecContext = context
         self.fit: Requests = tuple(fit_requests(spec).items())
         self.scoring: Mapping[str, int] = scoring_requests(spec)
@@ -275,7 +276,7 @@ class PendingPod(PodInfo):
     @property
     def scheduler_name(self) -> str:
         """The profile that the pod names."""
-        return self.object.spec.profile_name
+        return self.template.profile_name
 
     @property
     def signature_fields(self) -> Hashable:

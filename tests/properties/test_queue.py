@@ -251,7 +251,7 @@ def hear_everything(in_flight: InFlightPods, uid: str) -> list[ObservedEvent]:
 
 
 def keep_the_events(in_flight: InFlightPods, uid: str) -> bool:
-    return in_flight._popped.pop(uid, None) is not None
+    return in_flight.popped.pop(uid, None) is not None
 
 
 def pop_after_errors_too(queue: SchedulingQueue) -> QueuedPod | None:

@@ -160,7 +160,7 @@ class Search:
         plugin writes from Reserve on.
         """
         plan = self.plan
-        is_alike = signature is plan.signature and not pod.status.nominated_node_name and self.extenders is None
+        is_alike = signature is plan.signature and not pod.nominated_node_name and self.extenders is None
         if not self.size or not is_alike or not self.is_remembered or not plan.binds_directly:
             return None
         assert plan.cache is not None

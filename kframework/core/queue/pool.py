@@ -20,7 +20,8 @@ class HeldPods:
     """
 
     def __init__(self) -> None:
-        self._pods: dict[str, tuple[int, QueuedPod, tuple[PluginKey, ...]]] = {}
+        #: The pods with the number of their arrival and the plugins, by uid.
+        self.pods: dict[str, tuple[int, QueuedPod, tuple[PluginKey, ...]]] = {}
         self._by_plugin: dict[PluginKey, dict[str, None]] = {}
         self._arrivals = 0
 
@@ -29,12 +30,12 @@ class HeldPods:
         self._arrivals += 1
         uid, profile = queued.pod.uid, queued.pod.scheduler_name
         keys = tuple((profile, plugin) for plugin in plugins)
-        self._pods[uid] = (self._arrivals, queued, keys)
+        self.pods[uid] = (self._arrivals, queued, keys)
         for key in keys:
             self._by_plugin.setdefault(key, {})[uid] = None
 
     def pop(self, uid: str) -> QueuedPod | None:
-        entry = self._pods.pop(uid, None)
+        entry = self.pods.pop(uid, None)
         if entry is None:
             return None
         _, queued, keys = entry
@@ -46,18 +47,18 @@ class HeldPods:
         return queued
 
     def get(self, uid: str) -> QueuedPod | None:
-        entry = self._pods.get(uid)
+        entry = self.pods.get(uid)
         return entry[1] if entry is not None else None
 
     def held_by_any(self, plugins: Mapping[PluginKey, Collection[str] | None]) -> list[QueuedPod]:
         """List the pods that these plugins hold back, oldest first; the values are the affected uids, None for all."""
-        if not self._pods:
+        if not self.pods:
             return []  # called for every event, and mostly no pod waits
         uids = set[str]()
         for key, held in self._by_plugin.items():
             affected = plugins.get(key, ())
             uids.update(held if affected is None else held.keys() & affected)
-        entries = sorted((self._pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
+        entries = sorted((self.pods[uid][:2] for uid in uids), key=lambda entry: entry[0])
         return [queued for _, queued in entries]
 
     @property
@@ -66,16 +67,16 @@ class HeldPods:
 
     def held_by(self, plugin: PluginKey) -> Iterator[QueuedPod]:
         """List the pods that a plugin holds back, in the order of their arrival; the pool must not change meanwhile."""
-        return (self._pods[uid][1] for uid in self._by_plugin.get(plugin, ()))
+        return (self.pods[uid][1] for uid in self._by_plugin.get(plugin, ()))
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._pods
+        return uid in self.pods
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        return (queued for _, queued, _ in self._pods.values())
+        return (queued for _, queued, _ in self.pods.values())
 
     def __len__(self) -> int:
-        return len(self._pods)
+        return len(self.pods)
 
 
 class InFlightPods:
@@ -86,7 +87,8 @@ class InFlightPods:
     """
 
     def __init__(self) -> None:
-        self._popped: dict[str, int] = {}
+        #: The time of each pop, by uid.
+        self.popped: dict[str, int] = {}
         self._events: deque[tuple[int, ObservedEvent]] = deque()
         self._time = 0
         #: The number of kept events, by label.
@@ -94,23 +96,23 @@ class InFlightPods:
 
     def pop(self, uid: str) -> None:
         self._time += 1
-        self._popped[uid] = self._time
+        self.popped[uid] = self._time
 
     def add(self, event: ObservedEvent) -> None:
-        if self._popped:
+        if self.popped:
             self._time += 1
             self._events.append((self._time, event))
             self.event_counts[event.label] += 1
 
     def events_since_pop(self, uid: str) -> Iterator[ObservedEvent]:
-        popped = self._popped[uid]
+        popped = self.popped[uid]
         return (seen_by(uid, event) for time, event in self._events if time > popped)
 
     def done(self, uid: str) -> bool:
         """Remove a pod and the events that no other pod needs; return whether it was in flight."""
-        if self._popped.pop(uid, None) is None:
+        if self.popped.pop(uid, None) is None:
             return False
-        oldest = next(iter(self._popped.values()), None)
+        oldest = next(iter(self.popped.values()), None)
         while self._events and (oldest is None or self._events[0][0] < oldest):
             _, event = self._events.popleft()
             self.event_counts[event.label] -= 1
@@ -121,7 +123,7 @@ class InFlightPods:
         return len(self._events)
 
     def __contains__(self, uid: str) -> bool:
-        return uid in self._popped
+        return uid in self.popped
 
     def __len__(self) -> int:
-        return len(self._popped)
+        return len(self.popped)

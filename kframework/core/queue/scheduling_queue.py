@@ -230,7 +230,7 @@ class SchedulingQueue:
     @property
     def has_waiting_pods(self) -> bool:
         """Whether an event may matter to a pod that is held back or in flight."""
-        return bool(self._unschedulable or self._gated or self.in_flight)
+        return bool(self._unschedulable.pods or self._gated.pods or self.in_flight.popped)
 
     def recheck_gates(self) -> list[PendingPod]:
         """Run PreEnqueue again for all gated pods; return those that it admits."""

@@ -124,7 +124,7 @@ class Profiles(dict[str, Profile]):
 
     def registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         """Return the plugins of all profiles that registered the event, and the pods, by uid, that it may help."""
-        registered = self._registrations(event)
+        registered = self._registrations(event.resource, event.action)
         if not registered.for_some_pods:
             return registered.for_any_pod
         some = {plugin: self._affected_pods(plugin, each, event) for plugin, each in registered.for_some_pods.items()}
@@ -146,10 +146,11 @@ class Profiles(dict[str, Profile]):
             affected.update(uids)
         return affected
 
-    def _registrations(self, event: ObservedEvent) -> _Registrations:
-        kind = (event.resource, event.action)
+    def _registrations(self, resource: str, action: ActionType) -> _Registrations:
+        kind = (resource, action)
         registrations = self._registered.get(kind)
         if registrations is None:
+            event = ObservedEvent(resource, action)
             registrations = self._registered[kind] = _Registrations(
                 {
                     (profile.name, plugin): matching
@@ -162,8 +163,7 @@ class Profiles(dict[str, Profile]):
 
     def follows_waiting_pods(self, action: ActionType) -> bool:
         """Return whether a plugin registered this change of waiting pods by their own name, `UNSCHEDULED_POD`."""
-        registrations = self._registrations(ObservedEvent(EventResource.UNSCHEDULED_POD, action))
-        return registrations.for_waiting_pods
+        return self._registrations(EventResource.UNSCHEDULED_POD, action).for_waiting_pods
 
     def is_worth_requeuing(self, event: ObservedEvent, pod: PendingPod, plugin: str) -> bool:
         """Run the hints that this plugin of the pod's profile registered for the event; one Queue is enough.
@@ -171,7 +171,7 @@ class Profiles(dict[str, Profile]):
         A missing or failing hint counts as Queue: a useless attempt is better than a pod that sleeps.
         """
         profile = self[pod.scheduler_name]
-        registered = self._registrations(event).by_plugin.get((profile.name, plugin), ())
+        registered = self._registrations(event.resource, event.action).by_plugin.get((profile.name, plugin), ())
         is_worthwhile = any(
             each.hint is None or _run_hint(profile, plugin, each.hint, event, pod) for each in registered
         )
