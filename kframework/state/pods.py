@@ -98,9 +98,8 @@ class PodInfo:
     `row` is its node's row, -1 while it is on none; `group` is the name of its PodGroup, "" without one; `claims` names
     the claims of its volumes of the kind `persistentVolumeClaim`, in order; `on_node` and `non_zero` are the amounts of
     its template, others if its status shows an in-place resize; times are RFC 3339 text. `disrupted`: some scheduler
-    has chosen the pod as a victim of preemption (condition DisruptionTarget).
-
-    `before` is the previous PodInfo: the pod most likely still has the same template.
+    has chosen the pod as a victim of preemption (condition DisruptionTarget). `previous` is the PodInfo before this
+    version of the pod, which most likely has the same template.
     """
 
     __slots__ = (
