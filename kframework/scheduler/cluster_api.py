@@ -35,6 +35,10 @@ def retried_answers(gates: FeatureGates) -> frozenset[int]:
     return UNKNOWN_OUTCOMES if gates.is_1_36 else UNKNOWN_OUTCOMES | RETRYABLE
 
 
+#: The number of binds that keep an API server busy, with up to 128 in flight. No more pods are placed meanwhile: each
+#: that waits for its bind takes 14 KB, and a later pod of a higher priority would be bound after all of them.
+ENOUGH_BINDS = 500
+
 #: Reading back is retried until there is an answer; each pause, in seconds, is five times the previous, up to the last.
 FIRST_READ_DELAY, MAX_READ_DELAY = 0.01, 10.0
 
@@ -49,6 +53,12 @@ class ClusterApi(Api):
         self._cluster = cluster
         self._outbox = outbox
         self._retried = retried_answers(gates)
+        self._binds = 0
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has enough pods to bind for now."""
+        return self._binds >= ENOUGH_BINDS
 
     def bind(self, pod: PendingPod, node_name: str) -> Awaitable[None]:
         previous_write = self._outbox.wait_for_write(pod.uid)
@@ -62,28 +72,35 @@ class ClusterApi(Api):
         await self._bind_until_known(pod, node_name, None)
 
     async def _bind_until_known(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
+        self._binds += 1
+        try:
+            with without_timeout():
+                await self._bind_with_retries(pod, node_name, binding)
+        finally:
+            self._binds -= 1
+
+    async def _bind_with_retries(self, pod: PendingPod, node_name: str, binding: Awaitable[None] | None) -> None:
         pauses, unanswered = iter(RETRY_DELAYS), False
-        with without_timeout():
-            while True:
-                if binding is None:
-                    self._outbox.fence.check()
-                    binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
-                try:
-                    return await binding
-                except ClusterError as error:
-                    binding, unanswered = None, unanswered or error.status in UNKNOWN_OUTCOMES
-                    if not unanswered and error.status < 500:
-                        raise
-                    node = await self.read_back(pod)
-                    if node == node_name:
-                        return None
-                    # While the pod has no node, a bind without an answer may still be done, whatever the answers to
-                    # later ones.
-                    is_retried = node == "" and (unanswered or error.status in self._retried)
-                    pause = next(pauses, None) if is_retried else None
-                    if pause is None:
-                        raise
-                await asyncio.sleep(self._outbox.with_jitter(pause))
+        while True:
+            if binding is None:
+                self._outbox.fence.check()
+                binding = self._cluster.bind(pod.namespace, pod.name, pod.uid, node_name)
+            try:
+                return await binding
+            except ClusterError as error:
+                binding, unanswered = None, unanswered or error.status in UNKNOWN_OUTCOMES
+                if not unanswered and error.status < 500:
+                    raise
+                node = await self.read_back(pod)
+                if node == node_name:
+                    return None
+                # While the pod has no node, a bind without an answer may still be done, whatever the answers to
+                # later ones.
+                is_retried = node == "" and (unanswered or error.status in self._retried)
+                pause = next(pauses, None) if is_retried else None
+                if pause is None:
+                    raise
+            await asyncio.sleep(self._outbox.with_jitter(pause))
 
     async def read_back(self, pod: PendingPod) -> str | None:
         """Return the pod's node, "" while there is none, None if it cannot be bound any more.

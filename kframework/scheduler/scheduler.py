@@ -289,7 +289,7 @@ class Scheduler(Host, Generic[E]):
             await asyncio.sleep(0)
 
     def _step(self) -> bool:
-        if self.standing_by:
+        if self.standing_by or self._api.is_busy:
             self.engine.apply_messages()
             return False
         return self.engine.step()

@@ -22,8 +22,10 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import Fault, MemoryCluster
+from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
 from kframework.observe.history import History
+from kframework.scheduler import cluster_api
 from kframework.scheduler.cooperative import wait_until_idle
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
@@ -631,6 +633,30 @@ def test_pod_that_waits_on_permit_does_not_keep_others_from_being_bound() -> Non
 
     stopped = Stopped(plugin("A", permit=permit, pre_bind=sleeping(4.0)), objects=[make_pod("waits", priority=1)])
     assert (stopped.seconds, stopped.nodes) == (3.0, {"pod": "a"})
+
+
+def test_pod_is_placed_when_it_can_be_bound_soon_the_most_important_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_api, "ENOUGH_BINDS", 3)
+    bound: list[str] = []
+    assumed: list[int] = []
+
+    async def work(scheduler: Scheduler, cluster: MemoryCluster) -> None:
+        def note(change: Change) -> None:
+            if isinstance(change.new, Pod) and change.new.spec.node_name:
+                bound.append(change.new.metadata.name)
+                assumed.append(len(scheduler.engine.cluster.assumed))
+
+        cluster.subscribe([Pod], note)
+        cluster.faults.append(lambda method, *_: Fault(delay=1.0) if method == "bind" else None)
+        for number in range(6):
+            cluster.add(make_pod(f"p{number}"))
+        await asyncio.sleep(0.5)
+        cluster.add(make_pod("urgent", priority=1))
+        await asyncio.sleep(10.0)
+
+    running(work)
+    assert [{*bound[:3]}, {*bound[3:6]}, {*bound[6:]}] == [{"p0", "p1", "p2"}, {"urgent", "p3", "p4"}, {"p5"}]
+    assert max(assumed) == 3
 
 
 def test_write_time_is_limited() -> None:
