@@ -80,6 +80,8 @@ class Options(ApiModel):
     """Whether an eviction counts in PodDisruptionBudgets at once; kube-scheduler waits for their status."""
     report_gated_pods: Bool = False
     """Whether pods that a plugin gates get a condition and an event (KEP-5501)."""
+    gang_binding_timeout: Duration = Duration(0)
+    """How long a gang may be bound in part before its bound pods are evicted; 0: never, as in kube-scheduler."""
     hook_timeouts: HookTimeouts = HookTimeouts()
     """Time limits of plugins."""
     profiles: tuple[ProfileOptions, ...] = ()
@@ -116,6 +118,8 @@ class Options(ApiModel):
         duration = self.pod_max_in_unschedulable_pods_duration
         if duration <= 0:
             yield invalid(("podMaxInUnschedulablePodsDuration",), str(duration), _NOT_POSITIVE)
+        if self.gang_binding_timeout < 0:
+            yield invalid(("gangBindingTimeout",), str(self.gang_binding_timeout), "must be non-negative")
         for name, timeout in self.hook_timeouts:
             if timeout <= 0:
                 yield invalid(("hookTimeouts", to_camel(name)), str(timeout), _NOT_POSITIVE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -68,6 +68,9 @@ class Host:
 
     def evict(self, eviction: Eviction) -> None:
         """Start evicting the victims of a preemption; LastVictimReached and PreemptionEnded report on it."""
+
+    def evict_gang(self, pods: Sequence[PodInfo], note: str) -> None:
+        """Start evicting the pods of a gang that stays bound in part; the watch reports on it."""
 
     def report_decision(self, decision: Decision) -> None:
         """Pass the record of an attempt to observers."""

@@ -17,7 +17,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from kframework.clock import Clock
-from kframework.config.configuration import Configuration
+from kframework.config.configuration import Configuration, Options
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches, mixed_members
 from kframework.core.cycle.group_trace import GroupTrace
@@ -99,8 +99,6 @@ class PodEngine(PodOutcomes):
         max_unschedulable: float = 300.0,
         layer_memory: int = 256 << 20,
         preempt_other_schedulers_pods: bool = True,
-        count_down_disruption_budgets: bool = True,
-        report_gated_pods: bool = False,
         verifying: bool | None = None,
         extenders: ExtenderClient | None = None,
         run_length: int = RUN_LENGTH,
@@ -131,12 +129,11 @@ class PodEngine(PodOutcomes):
             budget=layer_memory // 8,
             verifying=self._verifying,
         )
-        self._counts_evictions = count_down_disruption_budgets
+        self._counts_evictions = True
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
         backoff = backoff or Backoff()
         self.queue: SchedulingQueue = new_queue(cluster, self.profiles, clock.now, backoff, max_unschedulable)
-        self.queue.on_gated = self._report_gated if report_gated_pods else None
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
         self._plan_caches = PlanCaches(cluster.nodes)
@@ -152,7 +149,7 @@ class PodEngine(PodOutcomes):
         profiles: ProfilesFactory,
     ) -> Self:
         options, settings = configuration.options, configuration.settings
-        return cls(
+        engine = cls(
             ClusterState(options.gates),
             clock,
             host,
@@ -162,10 +159,9 @@ class PodEngine(PodOutcomes):
             max_unschedulable=options.pod_max_in_unschedulable_pods_duration,
             layer_memory=options.layer_memory_bytes,
             extenders=extenders,
-            preempt_other_schedulers_pods=options.preempt_other_schedulers_pods,
-            count_down_disruption_budgets=options.count_down_disruption_budgets,
-            report_gated_pods=options.report_gated_pods,
         )
+        engine.follow_options(options)
+        return engine
 
     @property
     def pending(self) -> Mapping[str, PendingPod]:
@@ -179,12 +175,6 @@ class PodEngine(PodOutcomes):
         return tuple(pod.key for pod in self.pending.values() if not self.queue.waits_for_event(pod.uid))
 
     # -- running ---------------------------------------------------------------------------------------------------
-
-    def request(self, message: Message) -> None:
-        if self.current_search is not None or self._isolated:
-            self._deferred.append(message)
-        else:
-            self.offer(message)
 
     def step(self) -> bool:
         self.apply_messages()
@@ -206,19 +196,22 @@ class PodEngine(PodOutcomes):
         deadline = self.cluster.waiting.deadline
         if deadline is not None and deadline <= now:
             self._reject_overdue(now)
+        self.group_binder.expire(now)
         self.queue.tick()
 
     @property
     def deadline(self) -> float | None:
         queue, waiting = self.queue, self.cluster.waiting
-        deadlines = (queue.retry_deadline, queue.flush_deadline, waiting.deadline, self.sources.deadline)
+        of_queue, of_groups = (queue.retry_deadline, queue.flush_deadline), self.group_binder.deadline
+        deadlines = (*of_queue, waiting.deadline, self.sources.deadline, of_groups)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     @property
     def is_idle(self) -> bool:
         pending = self.queue.count_by_queue()
         queued = pending["active"] or pending["backoff"] or len(self.queue.in_flight)
-        return self.synced and not (queued or self._binding or self._running or len(self.preempting) or len(self.inbox))
+        begun = self._binding or self._running or len(self.preempting) or self.group_binder.has_unfinished_gangs
+        return self.synced and not (queued or begun or len(self.inbox))
 
     def _apply(self, message: Message) -> None:
         # The four messages of every pod come first and bind no fields: a pattern that binds takes 0.4 us more.
@@ -240,6 +233,7 @@ class PodEngine(PodOutcomes):
             case Synced():
                 self.synced = True
                 self.handlers.mark_synced()
+                self.group_binder.resume(self.profiles)
             case LastVictimReached(uid, attempt, victim):
                 self.preempting.record_last_victim(uid, attempt, victim)
             case PreemptionEnded():
@@ -268,14 +262,19 @@ class PodEngine(PodOutcomes):
         if self.extenders is not (change.extenders or None):
             self.extenders, changes = change.extenders or None, replace(changes, holding=tuple(self.profiles))
         self.configuration, self.configuration_number = change.configuration, self.configuration_number + 1
-        self._counts_evictions = options.count_down_disruption_budgets
-        self._evaluator.spare(None if options.preempt_other_schedulers_pods else self._is_foreign)
+        self.follow_options(options)
         self._follow_profiles(options.layer_memory_bytes)
         self.sources.follow(self.profiles)
-        self.queue.on_gated = self._report_gated if options.report_gated_pods else None
         self.queue.set_times(*change.queue_times)
         self.handlers.follow_profiles(changes)
         change.on_taken()
+
+    def follow_options(self, options: Options) -> None:
+        """Follow the options that say what the engine does besides its decisions."""
+        self._counts_evictions = options.count_down_disruption_budgets
+        self._evaluator.spare(None if options.preempt_other_schedulers_pods else self._is_foreign)
+        self.queue.on_gated = self._report_gated if options.report_gated_pods else None
+        self.group_binder.time_limit = options.gang_binding_timeout
 
     def _is_foreign(self, pod: PodInfo) -> bool:
         return pod.spec.profile_name not in self.profiles
@@ -356,14 +355,14 @@ class PodEngine(PodOutcomes):
             if self.follower is not None:
                 self.follower.begin_group(queued, pods)
             status, outcomes = yield from self.decide_group(root, pods, partial(self._begin_cycle, group=trace), trace)
-            self._bind_together(root, profile, outcomes)
+            self.group_binder.add(root, profile, outcomes)
             for number, (each, result) in enumerate((pair for outcome in outcomes for pair in outcome.results), 1):
                 self._apply_result(each, result)
                 if number % PODS_PER_TURN == 0:
                     yield TURN
             self.queue.put_back_group(queued, status)
             for outcome in outcomes:
-                self._report_group(outcome.group, outcome.status)
+                self.group_conditions.report_cycle(outcome.group, outcome.status)
             decision = trace.decision(queued.key, profile.name, len(pods), queued.timestamp, status)
             if self.follower is not None:
                 self.follower.end_group(decision, outcomes)

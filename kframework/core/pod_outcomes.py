@@ -2,48 +2,37 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from random import Random
 
-from msgspec import to_builtins
-from msgspec.structs import replace
-
-from kframework.clock import Clock, rfc3339
+from kframework.clock import Clock
 from kframework.config.duration import Duration
 from kframework.core.attempt_follower import AttemptFollower
 from kframework.core.cycle.attempt import AttemptResult
-from kframework.core.cycle.group_bindings import GroupBindings
-from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.rotation import Rotation, SearchStart
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
 from kframework.core.engine import Engine
 from kframework.core.event_handlers import EventHandlers
+from kframework.core.group_binder import GroupBinder
+from kframework.core.group_conditions import GroupConditions
 from kframework.core.host import Host, PodEvent
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
-from kframework.core.runtime.points import run_placement_feasible, run_unreserve
+from kframework.core.runtime.points import run_unreserve
 from kframework.core.runtime.profile import Profile
-from kframework.errors import ClusterError
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
-from kframework.objects import GenericPodGroup, PodCondition, PodGroup
-from kframework.objects.pod_groups import INITIALLY_SCHEDULED, PodGroupCondition
+from kframework.objects import PodCondition
 from kframework.state.cluster import ClusterState
-from kframework.state.group_trees import EntityKey, entity_key
 from kframework.state.inbox import BindingEnded, Message, PreemptionEnded
 from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo, QueuedPod, bound_note
 from kframework.values.status import Code, Status
 
 #: The plugins whose gated pods have a condition: from the API server, and of the attempt that preempts.
 _EXPLAINED_ELSEWHERE = ("SchedulingGates", "DefaultPreemption")
-
-
-_log = logging.getLogger(__name__)
 
 
 class PodOutcomes(Engine):
@@ -71,7 +60,10 @@ class PodOutcomes(Engine):
         #: Whether plugins are being called without side effects (`isolated`).
         self._isolated = False
         self._binding: dict[str, Reservation] = {}
-        self._group_bindings: dict[EntityKey, GroupBindings] = {}
+        self.group_conditions: GroupConditions = GroupConditions(cluster, clock, lambda: self.host)
+        self.group_binder: GroupBinder = GroupBinder(
+            cluster, clock, self.group_conditions, lambda: self.host, self._give_up_nomination
+        )
         self._running = 0  # runs whose pods are being bound
         #: The profiles of failed bindings, by pod and node: the API server may execute one later.
         self._failed_bindings: dict[str, dict[str, Profile]] = {}
@@ -92,6 +84,12 @@ class PodOutcomes(Engine):
         finally:
             self.host, self._deferred, self._isolated, self.current_search = before
             start.restore()
+
+    def request(self, message: Message) -> None:
+        if self.current_search is not None or self._isolated:
+            self._deferred.append(message)
+        else:
+            self.offer(message)
 
     def _bind_run(self, run: Run) -> None:
         for attempt in run.attempts:
@@ -126,29 +124,6 @@ class PodOutcomes(Engine):
         self._binding[reservation.pod.uid] = reservation
         self.host.bind(reservation)
 
-    def _bind_together(self, root: GenericPodGroup, profile: Profile, outcomes: Iterable[GroupOutcome]) -> None:
-        """Let no pod of a group be bound before enough of them can be, if they may still fail."""
-        reservations = [
-            (outcome.group, each)
-            for outcome in outcomes
-            for _, (_, each) in outcome.results
-            if isinstance(each, Reservation)
-        ]
-        key = entity_key(root)
-        bindings = self._group_bindings.get(key)
-        if bindings is None:
-            if not any(each.profile.permit or each.profile.pre_bind for _, each in reservations):
-                return
-            bindings = GroupBindings(
-                root, self.cluster.groups, partial(run_placement_feasible, profile.placement_feasible)
-            )
-        for group, reservation in reservations:
-            bindings.add(reservation.pod.uid, group)
-        if key in self._group_bindings or not bindings.has_enough:
-            self._group_bindings[key] = bindings
-            for _, reservation in reservations:
-                reservation.group = bindings
-
     # -- failures --------------------------------------------------------------------------------------------------
 
     def failed(self, queued: QueuedPod, status: Status, nominated: str | None) -> None:
@@ -182,6 +157,10 @@ class PodOutcomes(Engine):
         )
         self.host.patch_status(pod, condition, nominated)
 
+    def _give_up_nomination(self, pod: PendingPod) -> None:
+        self.handlers.nominate(pod, "")
+        self.host.patch_status(pod, None, "")
+
     def _warn(self, queued: QueuedPod, note: str) -> None:
         pod = queued.pod
         self.host.record(PodEvent(pod.scheduler_name, pod, "FailedScheduling", "Scheduling", note, warning=True))
@@ -199,45 +178,6 @@ class PodOutcomes(Engine):
         if status.plugin not in _EXPLAINED_ELSEWHERE and (condition.reason, condition.message) not in known:
             self.host.record(PodEvent(pod.scheduler_name, pod, condition.reason, "Scheduling", status.message))
             self.host.patch_status(pod, condition, None)
-
-    # -- groups ----------------------------------------------------------------------------------------------------
-
-    def _report_group(self, group: PodGroup, status: Status) -> None:
-        """Write the condition of a PodGroup after its cycle; once it was scheduled, it stays so."""
-        store = self.cluster.objects(PodGroup)
-        current = store.get(group.metadata.name, group.metadata.namespace)
-        if current is None:
-            return
-        metadata, before = current.metadata, {each.type: each for each in current.status.conditions}
-        known = before.get(INITIALLY_SCHEDULED)
-        if known is not None and known.status == "True":
-            return
-        reason = (
-            "Scheduled" if status.code == Code.SUCCESS else "Unschedulable" if status.is_rejected else "SchedulerError"
-        )
-        condition = PodGroupCondition(
-            type=INITIALLY_SCHEDULED,
-            status="True" if status.code == Code.SUCCESS else "False",
-            reason=reason,
-            message=status.message,
-            observed_generation=metadata.generation,
-            last_transition_time=rfc3339(self.clock.now()),
-        )
-        if known is not None and replace(condition, last_transition_time=known.last_transition_time) == known:
-            return
-        conditions = {**before, INITIALLY_SCHEDULED: condition}.values()
-        patch = {"conditions": to_builtins([*conditions])}
-        # The next cycle of the group may begin before the answer.
-        store.assume(metadata, replace(current, status=replace(current.status, conditions=tuple(conditions))))
-
-        def write() -> Awaitable[object]:
-            return self.host.api.patch_status(PodGroup, metadata.name, patch, metadata.namespace, uid=metadata.uid)
-
-        def refused(error: ClusterError) -> None:
-            _log.warning("cannot write the condition of PodGroup %s/%s: %s", metadata.namespace, metadata.name, error)
-            store.restore(metadata)  # the next cycle writes it again
-
-        self.host.write(f"PodGroup {metadata.namespace}/{metadata.name}", write, refused)
 
     # -- pods that wait on Permit --------------------------------------------------------------------------------------
 
@@ -282,12 +222,7 @@ class PodOutcomes(Engine):
                 self._failed_bindings.setdefault(ended.uid, {})[reservation.node_name] = reservation.profile
             self.record_late_binding(ended.uid)
         if reservation.group is not None:
-            self._leave_group_bindings(reservation.group, reservation.pod)
-
-    def _leave_group_bindings(self, bindings: GroupBindings, pod: PendingPod) -> None:
-        bindings.remove(pod.uid)
-        if bindings.is_idle:
-            self._group_bindings.pop(entity_key(bindings.root), None)
+            self.group_binder.leave(reservation.group, ended.uid)
 
     def record_late_binding(self, uid: str) -> None:
         """Record the event of a pod that a binding brought to its node after it had failed."""

@@ -8,6 +8,9 @@ from kframework.objects.pod import PodResourceClaim
 #: The condition that says whether a group was ever scheduled; it never goes back to False.
 INITIALLY_SCHEDULED = "PodGroupInitiallyScheduled"
 
+#: The condition, not one of Kubernetes, that is true while a gang may be bound in part.
+BINDING = "kframework.dev/Binding"
+
 
 class WithoutFields(ApiStruct, frozen=True, kw_only=True):
     """A choice of a union that has no fields of its own, written as `{}`."""

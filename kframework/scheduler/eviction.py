@@ -1,4 +1,4 @@
-"""Eviction of the victims of a preemption, in the background while other pods are scheduled.
+"""Eviction of the victims of a preemption, and of gangs that stay bound in part, while other pods are scheduled.
 
 It changes nothing of the scheduler's state: its progress is reported by messages. A victim that is not bound yet is
 requeued without an API call.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter_ns
 
@@ -31,6 +31,70 @@ _log = logging.getLogger(__name__)
 #: its API can refuse.
 RETRY_DELAY = 1.0
 
+#: The reason of the condition and event of a pod whose gang stays bound in part.
+_INCOMPLETE = "IncompleteGang"
+
+
+@dataclass(frozen=True, repr=False)
+class Disruptor:
+    """Deletes pods that run."""
+
+    cluster: Cluster
+    outbox: Outbox
+
+    async def delete(self, victim: PodInfo, reason: str, message: str) -> bool:
+        """Mark a pod as disrupted and delete it; False: it was gone already."""
+        condition = PodCondition(
+            type="DisruptionTarget",
+            status="True",
+            reason=reason,
+            message=message,
+            observed_generation=victim.generation,
+        )
+        try:
+            refusal = await self.outbox.patch_status(victim, condition, None)
+            if refusal is not None:
+                raise refusal
+            self.outbox.fence.check()
+            await self.cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
+        except ClusterError as error:
+            if error.status == 404 or (error.status == 409 and await self._is_deleted(victim)):
+                return False
+            raise
+        return True
+
+    async def _is_deleted(self, victim: PodInfo) -> bool:
+        """Return whether a conflict means that another pod has the victim's name now."""
+        try:
+            found = await self.cluster.get(Pod, victim.name, victim.namespace)
+        except ClusterError as error:
+            return error.status == 404
+        return found.metadata.uid != victim.uid
+
+
+@dataclass(frozen=True, repr=False)
+class GangEviction:
+    """A task that evicts the bound pods of a gang, all concurrently; those that are left are evicted again later."""
+
+    pods: Sequence[PodInfo]
+    note: str
+    disruptor: Disruptor
+    record: Callable[[PodEvent], None]
+
+    async def run(self) -> None:
+        async with anyio.create_task_group() as tasks:
+            for pod in self.pods:
+                tasks.start_soon(self._evict, pod)
+
+    async def _evict(self, pod: PodInfo) -> None:
+        try:
+            is_deleted = await self.disruptor.delete(pod, _INCOMPLETE, self.note)
+        except ClusterError as refused:
+            _log.warning("cannot evict pod %s of an incomplete gang: %s", pod.key, refused)
+            return
+        if is_deleted:
+            self.record(PodEvent(pod.spec.profile_name, pod, _INCOMPLETE, "Evicting", self.note, warning=True))
+
 
 @dataclass(frozen=True, repr=False)
 class EvictionTask:
@@ -41,7 +105,7 @@ class EvictionTask:
     """
 
     eviction: Eviction
-    cluster: Cluster
+    disruptor: Disruptor
     outbox: Outbox
     waiting: WaitingPods
     offer: Callable[[Message], None]
@@ -83,38 +147,11 @@ class EvictionTask:
             return
         if reserved is not None and reserved.preempt(eviction.plugin):
             note += " (in kube-scheduler memory)."
-        elif not await self._delete(victim):
-            return
+        else:
+            message = f"{eviction.profile}: preempting to accommodate a higher priority {eviction.kind}"
+            if not await self.disruptor.delete(victim, "PreemptionByScheduler", message):
+                return
         if _log.isEnabledFor(V2):
             fields = {"preemptor": eviction.preemptor.key, "victim": victim.key, "node": eviction.node_name}
             _log.log(V2, "Preemptor Pod preempted victim Pod", extra=fields)
         self.record(PodEvent(eviction.profile, victim, "Preempted", "Preempting", note, related=eviction.preemptor))
-
-    async def _delete(self, victim: PodInfo) -> bool:
-        """Mark a victim as disrupted and delete it; False: it was gone already."""
-        condition = PodCondition(
-            type="DisruptionTarget",
-            status="True",
-            reason="PreemptionByScheduler",
-            message=f"{self.eviction.profile}: preempting to accommodate a higher priority {self.eviction.kind}",
-            observed_generation=victim.generation,
-        )
-        try:
-            refusal = await self.outbox.patch_status(victim, condition, None)
-            if refusal is not None:
-                raise refusal
-            self.outbox.fence.check()
-            await self.cluster.delete(Pod, victim.name, victim.namespace, uid=victim.uid)
-        except ClusterError as error:
-            if error.status == 404 or (error.status == 409 and await self._is_deleted(victim)):
-                return False
-            raise
-        return True
-
-    async def _is_deleted(self, victim: PodInfo) -> bool:
-        """Return whether a conflict means that another pod has the victim's name now."""
-        try:
-            found = await self.cluster.get(Pod, victim.name, victim.namespace)
-        except ClusterError as error:
-            return error.status == 404
-        return found.metadata.uid != victim.uid

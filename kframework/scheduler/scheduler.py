@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
 from time import perf_counter, perf_counter_ns
 from typing import Generic
@@ -46,7 +46,7 @@ from kframework.scheduler.background import BackgroundTasks, Workers
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
 from kframework.scheduler.event_recorder import EventRecorder
-from kframework.scheduler.eviction import EvictionTask
+from kframework.scheduler.eviction import Disruptor, EvictionTask, GangEviction
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extenders import Extenders
@@ -459,9 +459,12 @@ class Scheduler(Host, Generic[E]):
         self.recorder.record_run(bound)
 
     def evict(self, eviction: Eviction) -> None:
-        waiting = self.engine.cluster.waiting
-        task = EvictionTask(eviction, self.cluster, self.outbox, waiting, self.engine.offer, self.record)
+        disruptor, waiting = Disruptor(self.cluster, self.outbox), self.engine.cluster.waiting
+        task = EvictionTask(eviction, disruptor, self.outbox, waiting, self.engine.offer, self.record)
         self._start_work(task.run())
+
+    def evict_gang(self, pods: Sequence[PodInfo], note: str) -> None:
+        self._start_work(GangEviction(pods, note, Disruptor(self.cluster, self.outbox), self.record).run())
 
     def report_decision(self, decision: Decision) -> None:
         for observer in self._observers:

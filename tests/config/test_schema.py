@@ -104,6 +104,7 @@ OPTIONS: dict[str, Any] = {
     "preemptOtherSchedulersPods": False,
     "countDownDisruptionBudgets": False,
     "reportGatedPods": True,
+    "gangBindingTimeout": "1m",
     "hookTimeouts": {"start": "3s"},
 }
 

@@ -118,6 +118,7 @@ def test_our_own_document_is_shown_with_its_defaults() -> None:
         "preemptOtherSchedulersPods": True,
         "countDownDisruptionBudgets": True,
         "reportGatedPods": False,
+        "gangBindingTimeout": "0s",
         "hookTimeouts": {
             **{"start": "30s", "source": "30s", "preBind": "10m0s"},
             **{"bind": "1m0s", "postBind": "30s", "close": "5s"},

@@ -99,12 +99,18 @@ class GroupWorld:
 
 
 class GroupChecker:
-    """Whether each gang had its minimum with every pod that was bound, within `patience` seconds."""
+    """Whether each gang had its minimum with every pod that was bound, within `patience` seconds.
 
-    def __init__(self, cluster: MemoryCluster, clock: Clock, patience: float) -> None:
+    If gangs that are bound in part are given back (`gives_back`), none may be left so that never had its minimum.
+    """
+
+    def __init__(self, cluster: MemoryCluster, clock: Clock, patience: float, gives_back: bool) -> None:
         self._cluster = cluster
         self._clock = clock
         self._patience = patience
+        self._gives_back = gives_back
+        #: The gangs that had their minimum at some time.
+        self._complete: set[str] = set()
         #: When the pods of a group were bound, and since when they do not count, by uid.
         self._bound: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self._ended: dict[str, float] = {}
@@ -128,12 +134,28 @@ class GroupChecker:
                     self._disturbed[name] = now
             if subject.spec.node_name:
                 self._bound[name].setdefault(uid, now)
+            if len(self._running(name)) >= self._minimum(name):
+                self._complete.add(name)
+
+    def _running(self, name: str) -> set[str]:
+        """Return the pods of a group that are bound and not about to end."""
+        return self._bound[name].keys() - self._ended.keys()
+
+    def _minimum(self, name: str) -> int:
+        group = self._cluster.find(PodGroup, name, "default")
+        policy = None if group is None else group.spec.scheduling_policy.gang
+        return 0 if policy is None else policy.min_count
 
     def begin_scheduler(self) -> None:
         self._replaced_at = self._clock.now()
 
     def problems(self) -> Iterator[str]:
-        """Name the gangs that were started in part, unless they were disturbed since."""
+        """Name the gangs that were started in part, unless they were disturbed since or are to be given back."""
+        if self._gives_back:
+            for name in self._bound.keys() - self._complete:
+                if 0 < len(self._running(name)) < self._minimum(name):
+                    yield f"{len(self._running(name))} pods of {name} are bound, which needs {self._minimum(name)}"
+            return
         for group in self._cluster.objects(PodGroup):
             name, policy = group.metadata.name, group.spec.scheduling_policy.gang
             bound = self._bound[name]

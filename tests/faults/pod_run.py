@@ -49,7 +49,7 @@ class PodRun(FaultyRun[PodEngine]):
     def world(self) -> Runnable:
         self._device_books = DeviceChecker(self.store, self.scheduler_runs)
         patience = math.inf if self.shape.rates != Rates() else 1.0  # a bind that fails is tried again
-        self._group_books = GroupChecker(self.store, self.clock, patience)
+        self._group_books = GroupChecker(self.store, self.clock, patience, bool(self.shape.gang_timeout))
         self._extender = UnreliableExtender(self.random("extender"), self.clock, self.troubles)
         return World(self.store, self.clock, self.random("world"), self.shape, self.deleted, self.troubles)
 

@@ -43,6 +43,7 @@ apiVersion: kframework.dev/v1
 kind: KFrameworkConfiguration
 podMaxInUnschedulablePodsDuration: 10h
 seed: {seed}
+gangBindingTimeout: {gang_timeout}s
 featureGates: {gates}
 """
 
@@ -75,7 +76,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     A scheduler lives for `lifetime` seconds on average until another one follows. There may be an extender that fails,
     budgets in the way of preemption, plugins that raise, moments at which the whole process halts, devices that pods
-    claim, and groups of pods.
+    claim, and groups of pods, whose gangs may be bound in part for at most `gang_timeout` seconds (0: for ever).
     """
 
     nodes: int = 4
@@ -89,6 +90,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
     standstills: bool = False
     devices: bool = False
     groups: bool = False
+    gang_timeout: int = 0
 
 
 #: A small run of one scheduler.
@@ -112,6 +114,7 @@ def random_settings(seed: int, pods: int) -> RunSettings:
         standstills=random.random() < 0.5,
         devices=random.random() < 0.3,
         groups=random.random() < 0.3,
+        gang_timeout=random.choice([0, 1, 20]),
     )
 
 
@@ -125,6 +128,7 @@ def configuration(seed: int, shape: RunSettings = PLAIN, life: int = 0) -> Confi
     return parse(
         CONFIGURATION.format(
             seed=seed + life,
+            gang_timeout=shape.gang_timeout,
             strategy="MostAllocated" if life % 2 else "LeastAllocated",
             percentage=50 if life % 2 else 0,
             extenders=_EXTENDER % EXTENDED if shape.extender else "",

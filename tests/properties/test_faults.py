@@ -10,6 +10,7 @@ import pytest
 
 from kframework.client.reflector import Reflector
 from kframework.core.cycle.results import Reservation
+from kframework.core.group_binder import GroupBinder
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.scheduling_queue import SchedulingQueue
@@ -25,7 +26,9 @@ from tests.support.scale import seeds
 
 #: A run with groups; their bindings fail, too, and schedulers follow each other.
 GROUPS = RunSettings(groups=True, pods=40, lifetime=100.0, plugin_errors=True)
-#: The same without faults of the API, so that no gang is bound in part for a moment.
+#: The same with little time for gangs to be bound.
+LIMITED = RunSettings(groups=True, pods=40, lifetime=100.0, plugin_errors=True, gang_timeout=1)
+#: The first without faults of the API, so that no gang is bound in part for a moment.
 STRICT = RunSettings(groups=True, pods=40, rates=Rates(), plugin_errors=True)
 
 
@@ -37,7 +40,9 @@ def test_invariants_hold_under_api_faults(seed: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seed", seeds(12))
-@pytest.mark.parametrize("shape", [GROUPS, STRICT], ids=["faults", "strict"])
+@pytest.mark.parametrize(
+    "shape", [GROUPS, pytest.param(LIMITED, marks=pytest.mark.slow), STRICT], ids=["faults", "limited", "strict"]
+)
 def test_invariants_hold_for_groups(seed: int, shape: RunSettings, tmp_path: Path) -> None:
     report = run(seed, shape, tmp_path)
     assert not report.problems, str(report)
@@ -105,7 +110,7 @@ def test_planted_fault_is_detected_and_its_run_replays(
     assert replay(report.recording, PLUGINS).difference is None
 
 
-def alone(self: PodEngine, group: object, profile: object, results: object) -> None: ...
+def alone(self: GroupBinder, root: object, profile: object, outcomes: object) -> None: ...
 
 
 def lost(self: GroupQueue, key: object, member: object) -> None: ...
@@ -119,7 +124,7 @@ def always(self: GangScheduling, group: PodGroup, progress: GroupProgress) -> St
 @pytest.mark.parametrize(
     ("owner", "name", "planted", "problem"),
     [
-        (PodEngine, "_bind_together", alone, "which needs"),
+        (GroupBinder, "add", alone, "which needs"),
         (
             GangScheduling,
             "placement_feasible",

@@ -8,9 +8,13 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
+from kframework import ClusterError
+from kframework.config.load import parse
+from kframework.core.group_binder import GroupBinder
 from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
 from kframework.core.queue.scheduling_queue import QueueingStrategy, SchedulingQueue
 from kframework.framework.events import ObservedEvent
+from kframework.in_memory.cluster import Fault
 from kframework.objects import (
     Affinity,
     ApiObject,
@@ -21,6 +25,7 @@ from kframework.objects import (
     PodGroup,
     TopologySpreadConstraint,
 )
+from kframework.objects.pod_groups import BINDING
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing import make_pod
 from tests.support.group_worlds import (
@@ -122,15 +127,61 @@ class World(GroupWorld):
         known = {group.metadata.name for group in self.simulation.objects(PodGroup)}
         for name, pods in self.bound.items():
             others = sum(pod.startswith(f"{name}-") for pod in existing - pods)
-            if name in known and others:
+            if name in known and others and pods & existing:
                 assert len(pods) >= self.minimum[name], f"{len(pods)} pods of {name} are bound, {others} wait"
         for name in known:
             assert cluster.groups.members("default", name).assumed == {}
 
 
+class LimitedWorld(World):
+    """A world in which the API refuses some pods for ever, and gangs are not to stay bound in part."""
+
+    config = parse("""
+apiVersion: kframework.dev/v1
+kind: KFrameworkConfiguration
+gangBindingTimeout: 6s
+featureGates: {GenericWorkload: true}
+""")
+    #: How long a gang may be bound in part: a retry may be under way when its time is over.
+    patience = 6 + 2
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        #: Since when each gang is bound in part.
+        self.since: dict[str, float] = {}
+
+    def with_rules(self, pod: Pod) -> Pod:
+        return peaceful(pod)
+
+    def fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
+        fault = super().fault(method, kind, namespace, name)
+        is_stubborn = method == "bind" and name.endswith("-1") and self.simulation.seconds < self.trouble
+        return fault or (Fault(error=ClusterError("refused", status=422)) if is_stubborn else None)
+
+    def watch(self) -> None:
+        super().watch()
+        running = Counter(
+            pod.spec.scheduling_group.pod_group_name
+            for pod in self.simulation.objects(Pod)
+            if pod.spec.scheduling_group and pod.spec.node_name and pod.metadata.deletion_timestamp is None
+        )
+        for group in self.simulation.objects(PodGroup):
+            name, reasons = group.metadata.name, {each.type: each.reason for each in group.status.conditions}
+            if 0 < running[name] < self.minimum[name] and reasons.get(BINDING) != "Bound":
+                waits = self.simulation.seconds - self.since.setdefault(name, self.simulation.seconds)
+                assert waits <= self.patience, f"{name} is bound in part for {waits} s"
+            else:
+                self.since.pop(name, None)
+
+
 @pytest.mark.parametrize("seed", seeds())
 def test_gangs_are_bound_whole_and_nothing_is_lost(seed: int) -> None:
     checked(World(seed))
+
+
+@pytest.mark.parametrize("seed", seeds())
+def test_gangs_are_bound_whole_in_time_or_given_back(seed: int) -> None:
+    checked(LimitedWorld(seed))
 
 
 def test_plugin_that_would_skip_is_not_asked_about_nominated_members(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,6 +207,17 @@ def let_rejected_groups_sleep(patch: pytest.MonkeyPatch) -> None:
         return QueueingStrategy.SKIP if sleeps else strategy_of(queue, event, queued, pod)
 
     patch.setattr(GroupQueue, "_queueing_strategy", skip)
+
+
+def keep_gangs_that_are_bound_in_part(patch: pytest.MonkeyPatch) -> None:
+    def give_back(*about: object) -> None: ...
+
+    patch.setattr(GroupBinder, "_give_back", give_back)
+
+
+def test_gang_that_is_not_given_back_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    keep_gangs_that_are_bound_in_part(monkeypatch)
+    assert any("bound in part" in problem for problem in failures(LimitedWorld))
 
 
 @pytest.mark.parametrize(

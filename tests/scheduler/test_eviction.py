@@ -18,7 +18,7 @@ from kframework.core.host import PodEvent
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Pod
-from kframework.scheduler.eviction import RETRY_DELAY, EvictionTask
+from kframework.scheduler.eviction import RETRY_DELAY, Disruptor, EvictionTask
 from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import LastVictimReached, Message, PreemptionEnded
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
@@ -75,9 +75,8 @@ class _Eviction:
             lower_priority=(PendingPod(self.cluster.read(Pod, "low", "default"), interned),) if lower_priority else (),
         )
         self._outbox = Outbox(self.cluster, LoopClock(self._loop), Random(0))
-        self._task = EvictionTask(
-            self.eviction, self.cluster, self._outbox, waiting, self.messages.append, self._record
-        )
+        disruptor = Disruptor(self.cluster, self._outbox)
+        self._task = EvictionTask(self.eviction, disruptor, self._outbox, waiting, self.messages.append, self._record)
 
     def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         self.calls.append((self._loop.time(), f"{method} {name}"))

@@ -20,6 +20,7 @@ class _LeafBindings:
 
     def __init__(self, group: PodGroup) -> None:
         self.group = group
+        self.key: EntityKey = entity_key(group)
         self.preparing: set[str] = set()
         #: With their callbacks.
         self.ready: dict[str, Callable[[], None]] = {}
@@ -56,6 +57,10 @@ class GroupBindings:
         self._ask_feasibility = ask_feasibility
         self._leaves: dict[EntityKey, _LeafBindings] = {}
         self._leaf_of: dict[str, _LeafBindings] = {}
+        #: The PodGroups that did not have their minimum when bindings of their pods began.
+        self.begun: dict[EntityKey, PodGroup] = {}
+        #: When the bound pods are evicted if they are still too few, in seconds; None while that is not to happen.
+        self.due: float | None = None
 
     @property
     def is_idle(self) -> bool:
@@ -64,13 +69,19 @@ class GroupBindings:
 
     def add(self, uid: str, group: PodGroup) -> None:
         """Add a pod of a PodGroup that may still fail."""
-        leaf = self._leaf_of[uid] = self._leaves.setdefault(entity_key(group), _LeafBindings(group))
+        leaf = self._leaf_of[uid] = self._leaf(group)
         leaf.preparing.add(uid)
 
-    @property
-    def has_enough(self) -> bool:
-        """Whether pods can be bound whatever becomes of those that may still fail."""
-        return all(answer is None for answer in self._answers().values())
+    def begin(self, group: PodGroup) -> None:
+        """Note that bindings of a group's pods began before it had its minimum."""
+        self.begun[self._leaf(group).key] = group
+
+    def _leaf(self, group: PodGroup) -> _LeafBindings:
+        return self._leaves.setdefault(entity_key(group), _LeafBindings(group))
+
+    def short_groups(self) -> dict[EntityKey, Status]:
+        """Return the PodGroups that have too few pods without those that may still fail, and why it is too few."""
+        return {leaf.key: answer for leaf, answer in self._answers().items() if answer is not None}
 
     def on_decision(self, uid: str, notify: Callable[[], None]) -> None:
         """Call back once it is decided whether this pod, which is ready now, is bound (`refusal`)."""

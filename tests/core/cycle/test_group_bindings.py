@@ -130,12 +130,12 @@ def test_pods_of_a_tree_are_bound_once_enough_of_its_groups_can_be(
 
 
 def test_tree_has_enough_if_its_minimum_does_not_need_the_pods_that_may_fail() -> None:
-    assert not tree_of_two(1).bindings.has_enough
     bindings = tree_of_two(1)
+    assert len(bindings.bindings.short_groups()) == 2
     bindings.put("e", "f", group="left")
-    assert not bindings.bindings.has_enough  # the other group is a gang, too
+    assert len(bindings.bindings.short_groups()) == 1  # the other group is a gang, too
     bindings.put("g", "h", group="right")
-    assert bindings.bindings.has_enough
+    assert not bindings.bindings.short_groups()
 
 
 # -- whole gangs -----------------------------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.objects.pod_groups import PodGroupSpec
 from kframework.scheduler.scheduler import Scheduler
-from kframework.testing import make_node, make_pod
+from kframework.testing import make_pod
 from tests.support.extenders import ExtenderServer, accept_except
 from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, with_gates
 
@@ -327,16 +327,3 @@ def test_deleted_member_is_left_out_and_the_others_are_scheduled() -> None:
     simulation.create(gang("g", 1))
     simulation.run(20)
     assert places(simulation) == {"g-0": None, "g-1": "n0"}
-
-
-def test_condition_that_the_api_refused_is_written_by_the_next_cycle() -> None:
-    simulation = Simulation([*nodes(1), gang("g", 2), *members("g", 2, cpu="3")], config=GROUPS)
-    refused = Fault(error=ClusterError("refused", status=403))
-    simulation.cluster.faults.append(lambda method, *_: refused if method == "patch_status" else None)
-    simulation.run(5)
-    (group,) = simulation.objects(PodGroup)
-    assert group.status.conditions == ()
-    simulation.cluster.faults.clear()
-    simulation.create(make_node("n1", cpu=4, unschedulable=True))  # the group is tried again, and waits as before
-    simulation.run(20)
-    assert condition(simulation, "g")[:2] == ("False", "Unschedulable")
