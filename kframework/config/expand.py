@@ -187,11 +187,6 @@ class _Expansion:
         rules = (
             ("queue_sort", sorts == 1, f"only one queue sort plugin required for {named}, but got {sorts}"),
             ("bind", order["bind"], f"at least one bind plugin is needed for {named}"),
-            (
-                "placement_generate",
-                len(order["placement_generate"]) <= 1,
-                f"at most one placement generate plugin is allowed for {named}",
-            ),
         )
         location = self._profile.location
         return [location.error(Problem(("plugins", camel(key)), message)) for key, kept, message in rules if not kept]

@@ -66,10 +66,11 @@ class PlacementGeneratePlugin(Protocol):
     def placement_generate(self, group: GenericPodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status | None:
         """Return the placements in the order in which they are tried; None if the group may use all nodes.
 
-        Only with the gate TopologyAwareWorkloadScheduling; at most one plugin of a profile. Its pods are looked at with
-        the nodes of one placement after the other, and get theirs from the best one in which the group can be
-        scheduled. Without placements, or with a rejection, the group waits. Of the placements of a group below another,
-        the nodes that the one above may not use are left out.
+        Only with the gate TopologyAwareWorkloadScheduling. Its pods are looked at with the nodes of one placement after
+        the other, and get theirs from the best one in which the group can be scheduled. If several plugins list
+        placements, there is one for the nodes that each of one plugin has in common with each of another. Without
+        placements, or with a rejection, the group waits. Of the placements of a group below another, the nodes that the
+        one above may not use are left out.
         """
         not_implemented()
 

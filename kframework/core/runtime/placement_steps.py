@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,20 +39,39 @@ class PlacementSteps:
     def generate(
         self, group: GenericPodGroup, nodes: NodeTable, available: NDArray[np.int64] | None = None
     ) -> Sequence[GroupPlacement] | Status:
-        """Return the placements of a group among these rows (None: all); one of them all if no plugin restricts it."""
+        """Return the placements of a group among these rows (None: all); one of them all if no plugin restricts it.
+
+        If several plugins do, there is a placement for what each of one plugin has in common with each of another.
+        """
+        placements: Sequence[GroupPlacement] | None = None
         for step in self._generate:
-            hook = Hook(step.name, "placement_generate", self._fault_status)
-            try:
-                answer = step.call(group, nodes)
-            except FAULTS as error:
-                return hook.fault_status(error)
-            if isinstance(answer, Status) and answer.code != Code.SUCCESS:
-                return hook.check_answer(answer, f'PlacementGenerate plugin "{step.name}"') or answer
-            if isinstance(answer, Sequence) and all(isinstance(each, GroupPlacement) for each in answer):
-                return _restrict(answer, available) or _NO_PLACEMENTS.with_plugin(step.name)
-            if answer is not None:
-                return hook.fault_status(f"answered {safe_repr(answer)}, which is no list of placements")
-        return (GroupPlacement("", nodes.order if available is None else available),)
+            answer = self._placements_of(step, group, nodes)
+            if answer is None:
+                continue
+            if isinstance(answer, Status):
+                return answer
+            placements = answer if placements is None else _intersect(placements, answer)
+            if available is not None:
+                placements = _non_empty(GroupPlacement(each.name, _common(each.rows, available)) for each in placements)
+            if not placements:
+                return _NO_PLACEMENTS.with_plugin(step.name)
+        return placements or (GroupPlacement("", nodes.order if available is None else available),)
+
+    def _placements_of(
+        self, step: Step, group: GenericPodGroup, nodes: NodeTable
+    ) -> Sequence[GroupPlacement] | Status | None:
+        hook = Hook(step.name, "placement_generate", self._fault_status)
+        try:
+            answer = step.call(group, nodes)
+        except FAULTS as error:
+            return hook.fault_status(error)
+        if isinstance(answer, Status) and answer.code != Code.SUCCESS:
+            return hook.check_answer(answer, f'PlacementGenerate plugin "{step.name}"') or answer
+        if isinstance(answer, Sequence) and all(isinstance(each, GroupPlacement) for each in answer):
+            return answer
+        if answer is not None:
+            return hook.fault_status(f"answered {safe_repr(answer)}, which is no list of placements")
+        return None
 
     def scores(self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int] | Status:
         """Return the weighted sum of the scores of each placement."""
@@ -70,12 +90,20 @@ class PlacementSteps:
         return totals
 
 
-def _restrict(placements: Sequence[GroupPlacement], available: NDArray[np.int64] | None) -> Sequence[GroupPlacement]:
-    """Return what of the placements is within these rows."""
-    if available is None:
-        return placements
-    inner = (GroupPlacement(each.name, each.rows[np.isin(each.rows, available)]) for each in placements)
-    return [each for each in inner if len(each.rows)]
+def _intersect(placements: Sequence[GroupPlacement], others: Sequence[GroupPlacement]) -> Sequence[GroupPlacement]:
+    """Return what each of the placements has in common with each of the others."""
+    return _non_empty(
+        GroupPlacement(f"{each.name}/{other.name}", _common(each.rows, other.rows))
+        for each, other in product(placements, others)
+    )
+
+
+def _common(rows: NDArray[np.int64], others: NDArray[np.int64]) -> NDArray[np.int64]:
+    return rows[np.isin(rows, others)]
+
+
+def _non_empty(placements: Iterable[GroupPlacement]) -> Sequence[GroupPlacement]:
+    return [each for each in placements if len(each.rows)]
 
 
 def _are_scores(answer: Sequence[object], count: int) -> bool:

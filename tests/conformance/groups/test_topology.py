@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
 import pytest
 
-from kframework.objects import Node, Pod, PodGroup
+from kframework import NodeTable, Plugin, Status, hookimpl, unschedulable
+from kframework.config.load import parse
+from kframework.framework.answers import GroupPlacement
+from kframework.objects import GenericPodGroup, Node, Pod, PodGroup
 from tests.conformance.groups.story import Story, group, pods
 from tests.conformance.groups.story import node as make_node
 from tests.support.groups import PLACEMENTS
@@ -208,6 +214,36 @@ def test_first_pod_decides_the_rack_even_if_the_others_do_not_fit_there(racks: l
     told.create(*members("p2 p3", "pg1"))
     told.expect(scheduled=" ".join(["p1 p2", *(pod.metadata.name for pod in running)]), unschedulable="p3")
     assert racks_of(told, "p1 p2") == {"2"}
+
+
+class InPool(Plugin):
+    """Keeps groups on the nodes of pool a."""
+
+    name = "InPool"
+
+    @hookimpl
+    def placement_generate(self, group: GenericPodGroup, nodes: NodeTable) -> Sequence[GroupPlacement] | Status:
+        rows = [row for row in nodes.order.tolist() if nodes[row].labels.get("pool") == "a"]
+        return [GroupPlacement("pool-a", np.array(rows))] if rows else unschedulable("no nodes in pool a")
+
+
+IN_POOL = parse("""
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{plugins: {placementGenerate: {enabled: [{name: InPool}]}}}]
+---
+apiVersion: kframework.dev/v1
+kind: KFrameworkConfiguration
+featureGates: {GenericWorkload: true, TopologyAwareWorkloadScheduling: true}
+""")
+
+
+def test_gang_keeps_to_the_placements_of_two_plugins() -> None:
+    """As in tas_multi_placement_test: both racks have three nodes, but only those of rack 2 are all in the pool."""
+    racks = {"1-1": "a", "1-2": "a", "1-3": "b", "2-1": "a", "2-2": "a", "2-3": "a"}
+    machines = [make_node(name, 2, rack=name[0], pool=pool) for name, pool in racks.items()]
+    told = Story(*machines, gang("pg", 3), *members("p1 p2 p3", "pg", 2), config=IN_POOL, plugins=[InPool])
+    assert told.nodes_of("p1 p2 p3") == ["2-1", "2-2", "2-3"]
 
 
 def test_pod_follows_its_group_when_there_is_room() -> None:

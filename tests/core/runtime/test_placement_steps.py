@@ -52,6 +52,39 @@ def steps(answer: object, weight: int = 1) -> PlacementSteps:
     return PlacementSteps({"Scripted": plugin}, ["Scripted"], ["Scripted"], {"Scripted": weight}, fault)
 
 
+def rows(**placements: list[int]) -> list[GroupPlacement]:
+    return [GroupPlacement(name, np.array(of, dtype=np.int64)) for name, of in placements.items()]
+
+
+@pytest.mark.parametrize(
+    ("answers", "available", "expected"),
+    [
+        ([rows(a=[0], b=[1]), None], None, {"a": [0], "b": [1]}),
+        ([None, None], [1], {"": [1]}),
+        ([rows(a=[0, 1], b=[2]), rows(x=[1, 2], y=[0])], None, {"a/x": [1], "a/y": [0], "b/x": [2]}),
+        ([rows(a=[0, 1], b=[2]), rows(x=[1, 2], y=[0])], [1, 2], {"a/x": [1], "b/x": [2]}),
+    ],
+)
+def test_placements_of_several_plugins_are_what_theirs_have_in_common(
+    answers: list[object], available: list[int] | None, expected: dict[str, list[int]]
+) -> None:
+    plugins: dict[str, Plugin] = {}
+    for number, answer in enumerate(answers):
+        plugin = plugins[f"{number}"] = Scripted(Scripted.Args(), stub_handle())
+        plugin.answer = answer
+    steps = PlacementSteps(plugins, [*plugins], [], {}, fault)
+    found = steps.generate(GROUP, nodes(), None if available is None else np.array(available))
+    assert not isinstance(found, Status)
+    assert {each.name: each.rows.tolist() for each in found} == expected
+
+
+def test_group_waits_if_the_placements_of_two_plugins_have_nothing_in_common() -> None:
+    first, second = Scripted(Scripted.Args(), stub_handle()), Scripted(Scripted.Args(), stub_handle())
+    first.answer, second.answer = rows(a=[0]), rows(b=[1])
+    found = PlacementSteps({"1": first, "2": second}, ["1", "2"], [], {}, fault).generate(GROUP, nodes())
+    assert isinstance(found, Status) and found.message == "no feasible placements found"
+
+
 def nodes() -> NodeTable:
     table = NodeTable()
     table.put(make_node("a"))
