@@ -16,7 +16,7 @@ class PodPlace(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class DisplacedPod(msgspec.Struct, frozen=True, kw_only=True):
+class DisplacedPod(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A pod, `namespace/name`, that is evicted from a node for another one, and where it goes if it is recreated."""
 
     pod: str

@@ -73,7 +73,7 @@ class Sources:
                 yield SourceUpdate(source)
 
 
-class SourceStatus(msgspec.Struct, frozen=True):
+class SourceStatus(msgspec.Struct, frozen=True, rename="camel"):
     """One source of a plugin: `values` is a count, `age` is in seconds (None before the first data).
 
     `fresh`: the plugin uses it; if not, `when_stale` decides what happens to pods. `error` is the latest failure since.

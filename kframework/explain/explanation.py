@@ -87,7 +87,7 @@ class NominatedRoom(msgspec.Struct, frozen=True):
     pods: tuple[str, ...]
 
 
-class Assessment(msgspec.Struct, frozen=True, kw_only=True):
+class Assessment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The plugins' current answers about the pod, on all nodes; for a pod on a node, as if it were not there.
 
     `message` is the condition's message without the part of PostFilter; it is empty if nodes are feasible. `rejections`
@@ -103,7 +103,7 @@ class Assessment(msgspec.Struct, frozen=True, kw_only=True):
     enough: int
     message: str = ""
     reasons: Mapping[str, int] = {}
-    rejections: tuple[Rejection, ...] = msgspec.field(default=(), name="objections")
+    rejections: tuple[Rejection, ...] = ()
     reasons_left_out: int = 0
     details: tuple[RejectionDetails, ...] = ()
     top: tuple[NodeScore, ...] = ()
@@ -122,7 +122,7 @@ class ScoreLead(msgspec.Struct, frozen=True):
     lead: int
 
 
-class WeightChange(msgspec.Struct, frozen=True):
+class WeightChange(msgspec.Struct, frozen=True, rename="camel"):
     """The weight nearest to a plugin's own with which the runner-up alone is the best node.
 
     A `new_weight` of 0 means that the plugin does not score.
@@ -133,7 +133,7 @@ class WeightChange(msgspec.Struct, frozen=True):
     new_weight: int
 
 
-class NodeChoice(msgspec.Struct, frozen=True, kw_only=True):
+class NodeChoice(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The comparison of the pod's node with the runner-up, in the decision and by the plugins' answers.
 
     Attributes:
@@ -174,7 +174,7 @@ class LateFailure(msgspec.Struct, frozen=True):
     rejected: bool
 
 
-class PreemptionPreview(msgspec.Struct, frozen=True, kw_only=True):
+class PreemptionPreview(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The result of preemption now: the node and its victims, or `why` not.
 
     `in_progress`: victims of the last attempt have not left yet. `tried` nodes were examined, and it would help on
@@ -198,7 +198,7 @@ class WakeEvents(msgspec.Struct, frozen=True):
     events: Mapping[str, tuple[str, ...]]
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class Waiting(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What the pod waits for; times are seconds since 1970.
 
     `until` is the end of its backoff or its wait on Permit, `retried_at` when it is retried without an event. `held_by`
@@ -229,7 +229,7 @@ class AlikeMembers(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class PlacementOutcome(msgspec.Struct, frozen=True):
+class PlacementOutcome(msgspec.Struct, frozen=True, rename="camel"):
     """A placement that the last cycle tried: how many pods found a node, and else why the group did not fit.
 
     `failed_first` is the pod that failed first by itself, `reason` its message.
@@ -243,7 +243,7 @@ class PlacementOutcome(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
+class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The PodGroup of a pod, which may not exist, and its pods.
 
     `tree` is the CompositePodGroup at the root of its tree, "" if it is scheduled alone; `failed_groups` has the other
@@ -276,7 +276,7 @@ class GroupExplanation(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[Remedy, ...] = ()
 
 
-class Explanation(Answer, frozen=True, kw_only=True):
+class Explanation(Answer, frozen=True, kw_only=True, rename="camel"):
     """The explanation of one pod: the last decision, the plugins' current answers, and what would help.
 
     `at` is the time of the explanation, in seconds since 1970. `requests` are those of the pod, as in a manifest,

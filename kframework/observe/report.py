@@ -35,7 +35,7 @@ def report(view: EngineView[E], *, title: str, start: float | None = None) -> st
         "attempts": list_attempts(history, limit=MAX_ATTEMPTS),
         "sections": sections,
         "nodes": list_nodes(table),
-        "node_pods": {name: pods for name, pods in pods_by_node.items() if pods is not None},
+        "nodePods": {name: pods for name, pods in pods_by_node.items() if pods is not None},
         "profiles": profile_views(engine.profiles, history, engine.clock.now(), counted=history.max_records),
         "details": {
             kind: {name: known for name in names if (known := view.details(kind, name)).sections}

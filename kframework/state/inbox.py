@@ -83,14 +83,14 @@ class ActivateRequested(msgspec.Struct, frozen=True):
     uids: tuple[str, ...]
 
 
-class Nominated(msgspec.Struct, frozen=True):
+class Nominated(msgspec.Struct, frozen=True, rename="camel"):
     """A plugin keeps room for a pod on a node; "" takes it back."""
 
     uid: str
     node_name: str
 
 
-class AnswersInvalidated(msgspec.Struct, frozen=True):
+class AnswersInvalidated(msgspec.Struct, frozen=True, rename="camel"):
     """A plugin's outside data changed its answers on these nodes; none named: on all."""
 
     node_names: tuple[str, ...]

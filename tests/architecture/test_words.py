@@ -43,14 +43,8 @@ OURS = {
     "Tell whether": "Return whether",
 }
 _OURS = re.compile(rf"(?<![A-Za-z])({'|'.join(OURS)})s?(?![a-z])")
-#: What users read is spelt as it always was: a key of JSON.
-KEPT = (
-    "ClearingNominatedNodeNameAfterBinding",
-    "`objections`",
-    "`now.objections`",
-    'name="objections"',
-    '"objections"',
-)
+#: A name of Kubernetes.
+KEPT = ("ClearingNominatedNodeNameAfterBinding",)
 #: Where the old words stand on purpose.
 TOLD = ("docs/decisions", "tests", "CHANGELOG.md")
 
@@ -187,7 +181,6 @@ def test_terms_of_the_field_are_used() -> None:
         ("class PluginStopwatch:", 1),
         ("def rivals(self): ...", 1),
         ("the first rejection of a node", 0),
-        ('rejections = field(name="objections")', 0),
         ("a planet", 0),
         ("arrivals", 0),
     ],

@@ -40,7 +40,7 @@ def test_report_has_the_final_state_of_a_simulation() -> None:
     ]
     assert [each["node"] for each in found["attempts"]["bindings"]] == ["a"]
     assert found["nodes"]["names"] == ["a"]
-    assert [pod["pod"] for pod in found["node_pods"]["a"]["pods"]] == ["default/fits"]
+    assert [pod["pod"] for pod in found["nodePods"]["a"]["pods"]] == ["default/fits"]
     fit = next(each for each in found["profiles"][0]["plugins"] if each["name"] == "NodeResourcesFit")
     assert "filter" in [time["point"] for time in fit["times"]]
 
@@ -67,7 +67,7 @@ def test_report_is_limited_in_size(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(found["attempts"]["decisions"]) == 3
     assert len(found["queues"]["pods"]) == 4 and found["queues"]["total"] == 6
     assert len(found["explanations"]["pod"]) == 2
-    assert found["node_pods"] == {} and found["nodes"]["names"] == ["a", "b"]
+    assert found["nodePods"] == {} and found["nodes"]["names"] == ["a", "b"]
     assert found["summary"]["counted"] == found["profiles"][0]["attempts"] == 6
 
 

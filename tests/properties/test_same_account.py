@@ -47,8 +47,8 @@ class Failure(NamedTuple):
 
 def failures(accounts: RunOutput) -> list[Failure]:
     """List the attempts that failed, in the order in which they did."""
-    ends = [(each["popped_at"], each) for each in accounts.decisions if each["result"] != "scheduled"]
-    ends += [(each["ended_at"], each) for each in accounts.bindings if each["code"] != Code.SUCCESS]
+    ends = [(each["poppedAt"], each) for each in accounts.decisions if each["result"] != "scheduled"]
+    ends += [(each["endedAt"], each) for each in accounts.bindings if each["code"] != Code.SUCCESS]
     ends.sort(key=lambda end: (end[0], end[1]["attempt"]))
     return [Failure(end["attempt"], end["uid"], at, Code(end["code"]), end["message"]) for at, end in ends]
 
@@ -129,7 +129,7 @@ def spans(accounts: RunOutput) -> Iterator[str]:
         attempt = decision["attempt"]
         if attempt in cycles:
             yield from differ(
-                f"tries of {attempt}", roots[attempt]["attributes"]["kframework.pod_attempts"], decision["pod_attempts"]
+                f"tries of {attempt}", roots[attempt]["attributes"]["kframework.pod_attempts"], decision["podAttempts"]
             )
             yield from span_of_attempt(cycles[attempt], decision)
             yield from points_in_span(cycles[attempt], parts, decision["timings"], decision["plugins"])
@@ -228,7 +228,7 @@ def metrics(accounts: RunOutput) -> Iterator[str]:
     """Counts match the recording; the content of the queue matches the explanations."""
     done = bound(accounts).values()
     attempts = {each["attempt"]: each for each in accounts.decisions}
-    tries = [attempts[each["attempt"]]["pod_attempts"] for each in done]
+    tries = [attempts[each["attempt"]]["podAttempts"] for each in done]
     victims = [len(each["victims"]) for each in accounts.decisions if each["victims"]]
     states = Counter(each["state"] for each in accounts.explanations.values())
     recorded: dict[str, Mapping[tuple[str, ...], int]] = {
@@ -284,7 +284,7 @@ def plugins(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
 def holders(accounts: RunOutput) -> Iterator[tuple[str, ...]]:
     for explanation in accounts.explanations.values():
         if explanation["state"] in ("unschedulable", "gated"):
-            yield from ((plugin, explanation["profile"]) for plugin in explanation["waiting"]["held_by"])
+            yield from ((plugin, explanation["profile"]) for plugin in explanation["waiting"]["heldBy"])
 
 
 def explanations(accounts: RunOutput) -> Iterator[str]:
@@ -297,13 +297,13 @@ def explanations(accounts: RunOutput) -> Iterator[str]:
             yield from differ(f"phase of {name}", pod["status"].get("phase") in ("Succeeded", "Failed"), True)
             continue
         decision = decisions.get(uid)
-        yield from differ(f"last attempt at {name}", told["last_decision"], decision and {"group": "", **decision})
+        yield from differ(f"last attempt at {name}", told["lastDecision"], decision and {"group": "", **decision})
         yield from differ(f"last binding of {name}", told["binding"], decision and bindings.get(decision["attempt"]))
-        yield from differ(f"attempts at {name}", told["attempts"], decision["pod_attempts"] if decision else 0)
+        yield from differ(f"attempts at {name}", told["attempts"], decision["podAttempts"] if decision else 0)
         yield from differ(f"{name} is bound", told["state"] == "bound", uid in bound(accounts))
         if told["state"] == "bound":
             yield from differ(f"node of {name}", told["node"], pod["spec"]["nodeName"])
-        held_by = (told["waiting"] or {}).get("held_by", ())
+        held_by = (told["waiting"] or {}).get("heldBy", ())
         if told["state"] == "unschedulable" and decision:
             yield from differ(f"what holds {name}", sorted(held_by), decision["rejectors"])
 
@@ -356,7 +356,7 @@ def with_lies(accounts: RunOutput) -> RunOutput:
         "message": "a lie",
         "node": "nowhere",
         "nominated": "nowhere",
-        "pod_attempts": 99,
+        "podAttempts": 99,
         "result": "error",
         "code": 1,
     }

@@ -94,7 +94,7 @@ def test_report_explains_the_pod(case: Case) -> None:
     simulation, (rejector, reason, _) = case
     data = json.loads(simulation.report().partition('type="application/json">')[2].partition("</script>")[0])
     explained = data["explanations"]["pod"]["default/web"]
-    assert rejector in explained["waiting"]["held_by"] or rejector in explained["late_failure"]["plugins"]
+    assert rejector in explained["waiting"]["heldBy"] or rejector in explained["lateFailure"]["plugins"]
     assert reason in json.dumps(explained)
 
 

@@ -32,7 +32,7 @@ class Result(StrEnum):
         return cls.UNSCHEDULABLE if status.is_rejected else cls.ERROR
 
 
-class Record(msgspec.Struct, frozen=True):
+class Record(msgspec.Struct, frozen=True, rename="camel"):
     """A record that is also a mapping of its fields to plain data, so that `pandas.DataFrame` takes a list of them."""
 
     def keys(self) -> Iterator[str]:
@@ -133,7 +133,7 @@ class Binding(Record, frozen=True, kw_only=True):
     plugins: tuple[PluginTiming, ...] = ()
 
 
-class PlacementTrial(msgspec.Struct, frozen=True):
+class PlacementTrial(msgspec.Struct, frozen=True, rename="camel"):
     """How the walk over a group ended within one placement.
 
     Attributes:

@@ -47,7 +47,7 @@ RecordingFactory = Callable[[Configuration, Clock, Host, Extenders, ProfilesFact
 FORMAT = "kframework.dev/recording"
 
 #: The version that is written, and that can be replayed.
-VERSION = 4
+VERSION = 5
 
 _EMPTY_BODY = msgspec.Raw(b"{}")
 

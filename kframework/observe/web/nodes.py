@@ -46,7 +46,7 @@ class NodePod(msgspec.Struct, frozen=True):
     requests: tuple[tuple[str, int], ...]
 
 
-class NodeDetails(msgspec.Struct, frozen=True):
+class NodeDetails(msgspec.Struct, frozen=True, rename="camel"):
     """One node: its labels, its taints as text, its largest pods, and the first of its `devices_total` devices."""
 
     node: str

@@ -86,7 +86,7 @@ class Section(msgspec.Struct, frozen=True):
         return (cell for row in self.rows for cell in row.cells if isinstance(cell, Ref))
 
 
-class DetailView(msgspec.Struct, frozen=True):
+class DetailView(msgspec.Struct, frozen=True, rename="camel"):
     """The details of the subject of a row: tables, and whether `/explain?KIND=NAME` explains it further."""
 
     sections: tuple[Section, ...] = ()

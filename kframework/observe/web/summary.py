@@ -40,7 +40,7 @@ class Durations(msgspec.Struct, frozen=True):
     slowest: int
 
 
-class Summary(msgspec.Struct, frozen=True):
+class Summary(msgspec.Struct, frozen=True, rename="camel"):
     """The top of the page at `now`, in seconds since 1970; `timeline` and `durations` are of `counted` attempts.
 
     `reload` is the last attempt to take another configuration, None if there was none.

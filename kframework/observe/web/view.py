@@ -28,7 +28,7 @@ from kframework.values.answer import Answer
 BINDING, PENDING = "binding", "pending"
 
 
-class PodView(msgspec.Struct, frozen=True, omit_defaults=True):
+class PodView(msgspec.Struct, frozen=True, omit_defaults=True, rename="camel"):
     """A pod that waits: in a queue of the engine's, or in its binding cycle (`queue` "binding").
 
     `created_at` is when it was created, `queued_at` when it last entered the queue, `until` when its backoff or its

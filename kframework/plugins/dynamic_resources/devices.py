@@ -116,7 +116,7 @@ class Devices:
         return self.search_class(claims, options, pools, allocated or self.allocated, matches, self.capacity_steps)
 
 
-class NodeDevice(msgspec.Struct, frozen=True):
+class NodeDevice(msgspec.Struct, frozen=True, rename="camel"):
     """A device with its driver and pool, the holders of it or its shares, and its taints as text.
 
     `wrong` is the error of its pool: nothing is allocated from that.

@@ -9,26 +9,21 @@ import pytest
 
 from kframework.core.cycle.records import Decision, Result
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
-from kframework.values.status import Code
 
 
 def decision(**fields: Any) -> Decision:
-    return msgspec.convert(
-        {
-            "attempt": 3,
-            "pod": "shop/web",
-            "uid": "u",
-            "profile": "default-scheduler",
-            "pod_attempts": 1,
-            "queued_at": 0.0,
-            "popped_at": 7.0,
-            "started": 0,
-            "timings": (),
-            "result": Result.SCHEDULED,
-            "code": Code.SUCCESS,
-            **fields,
-        },
-        Decision,
+    return msgspec.structs.replace(
+        Decision(
+            attempt=3,
+            pod="shop/web",
+            uid="u",
+            profile="default-scheduler",
+            pod_attempts=1,
+            queued_at=0.0,
+            popped_at=7.0,
+            result=Result.SCHEDULED,
+        ),
+        **fields,
     )
 
 

@@ -33,13 +33,13 @@ function showDecisions(last) {
 }
 
 function attemptRow(decision) {
-  const { attempt, popped_at, pod, node, message, evaluated, feasible, nodes, timings, profile, pod_attempts } = decision;
+  const { attempt, poppedAt, pod, node, message, evaluated, feasible, nodes, timings, profile, podAttempts } = decision;
   const nanoseconds = timings.reduce((sum, [, spent]) => sum + spent, 0);
   const steps = timings.map(([point, spent]) => `${point} ${duration(spent)}`).join("\n");
   return h(
     "tr",
-    { class: "attempt", title: `attempt ${attempt}, number ${pod_attempts} of this pod, by ${profile}` },
-    h("td", { class: "number quiet" }, moment(popped_at)),
+    { class: "attempt", title: `attempt ${attempt}, number ${podAttempts} of this pod, by ${profile}` },
+    h("td", { class: "number quiet" }, moment(poppedAt)),
     h(
       "th",
       { scope: "row", "data-result": decision.result },

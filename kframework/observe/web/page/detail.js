@@ -30,7 +30,7 @@ function setUpDetail() {
 // -- a pod, or another object of the engine ---------------------------------------------------------------------------
 
 async function showThing(kind, name) {
-  const { sections, has_explanation: explained } = await source.ask("details", { kind, name });
+  const { sections, hasExplanation: explained } = await source.ask("details", { kind, name });
   const attempts = kind === "pod" ? await source.ask("attempts", { pod: name }) : { decisions: [], bindings: [] };
   const tried = attempts.decisions.length ? [attemptsSection(attempts)] : [];
   const tables = [...sections, ...tried].map(tablePart);
@@ -73,13 +73,13 @@ function attemptsSection({ decisions, bindings }) {
     ["Why", "sentence"],
   ].map(([name, kind]) => ({ title: name, kind }));
   const rows = decisions.map((decision) => {
-    const { popped_at, result, node, feasible, evaluated, message, attempt } = decision;
+    const { poppedAt, result, node, feasible, evaluated, message, attempt } = decision;
     const binding = ended.get(attempt);
     const failed = binding !== undefined && binding.code !== 0;
     const tone = result === "scheduled" && !failed ? "good" : result === "error" || failed ? "bad" : "waiting";
     const why = failed ? `Not bound: ${binding.message}` : node ? "" : message;
     const on = node ? { to: "node", name: node } : null;
-    return { tone, cells: [popped_at, RESULTS[result], on, `${number(feasible)}/${number(evaluated)}`, why] };
+    return { tone, cells: [poppedAt, RESULTS[result], on, `${number(feasible)}/${number(evaluated)}`, why] };
   });
   return { title: "Attempts", columns, rows, total: rows.length, note: "" };
 }
@@ -87,7 +87,7 @@ function attemptsSection({ decisions, bindings }) {
 // -- a node -----------------------------------------------------------------------------------------------------------
 
 async function showNode(name) {
-  const { labels, taints, total, pods, devices, devices_total } = await source.ask("node", { name });
+  const { labels, taints, total, pods, devices, devicesTotal } = await source.ask("node", { name });
   const position = nodes === null ? -1 : nodes.names.indexOf(name);
   const utilisation = position < 0 ? [] : nodes.utilisation.filter(({ allocatable, requested }) => allocatable[position] || requested[position]).map((fill) => utilisationOf(fill, position));
   const resources = [...new Set(pods.flatMap(({ requests }) => requests.map(([what]) => what)))];
@@ -103,7 +103,7 @@ async function showNode(name) {
       h("tbody", {}, pods.map((pod) => podOnNode(pod, resources))),
     ),
     total > pods.length ? h("p", { class: "note" }, `The largest ${number(pods.length)} of ${number(total)}.`) : null,
-    devicesOnNode(devices, devices_total),
+    devicesOnNode(devices, devicesTotal),
     h("h3", {}, "Labels"),
     h("p", { class: "terms" }, Object.entries(labels).map(([key, value]) => h("code", {}, `${key}=${value}`))),
   );
@@ -121,7 +121,7 @@ function utilisationOf({ resource: what, allocatable, requested }, position) {
 
 function devicesOnNode(devices, total) {
   if (!devices.length) return null;
-  const held = devices.filter(({ held_by }) => held_by.length).length;
+  const held = devices.filter(({ heldBy }) => heldBy.length).length;
   const head = ["Device", "Pool", "Used by"].map((name) => h("th", { scope: "col" }, name));
   return [
     h("h3", {}, `${plural(total, "device")}, ${number(held)} in use`),
@@ -130,14 +130,14 @@ function devicesOnNode(devices, total) {
   ];
 }
 
-function deviceOnNode({ driver, pool, device, held_by, taints, wrong }) {
+function deviceOnNode({ driver, pool, device, heldBy, taints, wrong }) {
   const marks = [...taints.map((taint) => `tainted ${taint}`), ...(wrong ? [wrong] : [])].join(", ");
   return h(
     "tr",
     {},
     h("th", { scope: "row" }, device, marks ? h("span", { class: "quiet" }, ` ${marks}`) : null),
     h("td", {}, `${driver}/${pool}`),
-    h("td", {}, held_by.map(holder)),
+    h("td", {}, heldBy.map(holder)),
   );
 }
 

@@ -1,10 +1,10 @@
 // One pod's explanation: its state, remedies, rejections, and the scores of the best nodes.
 
 function podExplained(explained) {
-  const { assessment, last_decision: last, remedies, notes, sources, preemption, waiting, choice } = explained;
+  const { assessment, lastDecision: last, remedies, notes, sources, preemption, waiting, choice } = explained;
   return [
     podState(explained),
-    lateFailure(explained.late_failure),
+    lateFailure(explained.lateFailure),
     notes.map((note) => h("p", { class: "note" }, note)),
     explained.group && groupPart(explained.group),
     remedyList(remedies, explained.group ? "What would help this pod alone" : "What would help"),
@@ -24,7 +24,7 @@ function part(title, ...content) {
 
 // -- its state --------------------------------------------------------------------------------------------------------
 
-function podState({ state, node, nominated, profile, priority, requests, claims, attempts, last_decision: last, binding, assessment, group, at }) {
+function podState({ state, node, nominated, profile, priority, requests, claims, attempts, lastDecision: last, binding, assessment, group, at }) {
   const queue = state === "in flight" ? "active" : state === "waiting on permit" ? "binding" : state;
   const message = binding && binding.code !== 0 ? binding.message : node ? "" : assessment.message || last?.message || "";
   const requested = [...Object.entries(requests).map(([resource, amount]) => `${resource} ${amount}`), ...claims.map((name) => `claim ${name}`)];
@@ -62,13 +62,13 @@ const GROUP_PLACEMENTS = 5;
 const GROUP_NODES = 3;
 
 function groupPart(group) {
-  const { name, exists, tree, failed_groups, lacks, minimum, domain, pods, scheduled, failed_first, reason, fits, condition, remedies } = group;
+  const { name, exists, tree, failedGroups, lacks, minimum, domain, pods, scheduled, failedFirst, reason, fits, condition, remedies } = group;
   const policy = minimum === null ? "not a gang" : `a gang of at least ${number(minimum)}`;
   const facts = [policy, ...(tree ? [`below CompositePodGroup ${tree}`] : []), ...(domain ? [`within one ${domain}`] : []), `${number(scheduled)} of ${plural(pods, "pod")} scheduled`];
   if (fits !== null) facts.push(`${number(fits)} of ${number(pods - scheduled)} waiting find nodes together now`);
   const missing = `There is no PodGroup (scheduling.k8s.io) of this name; ${plural(pods, "pod")} waiting for it.`;
-  const first = failed_first ? [["Failed first", podLink(failed_first), `: ${reason}`]] : [];
-  const others = Object.entries(failed_groups).map(([group, why]) => [`Group ${group} of the tree`, why]);
+  const first = failedFirst ? [["Failed first", podLink(failedFirst), `: ${reason}`]] : [];
+  const others = Object.entries(failedGroups).map(([group, why]) => [`Group ${group} of the tree`, why]);
   const waits = lacks ? [["Waits for", lacks]] : [];
   const rows = [...waits, ...others, ...first, ...placementFacts(group), ...memberFacts(group)];
   return [
@@ -77,22 +77,22 @@ function groupPart(group) {
   ];
 }
 
-function placementFacts({ placement, placements, placements_left_out }) {
-  const tried = placements.length + placements_left_out;
+function placementFacts({ placement, placements, placementsLeftOut }) {
+  const tried = placements.length + placementsLeftOut;
   if (placement) return [["Placement", `${placement}, of ${number(tried)} tried`]];
   const shown = placements.slice(0, GROUP_PLACEMENTS);
-  const rejected = shown.map(({ name, placed, message, failed_first, reason }) => [
+  const rejected = shown.map(({ name, placed, message, failedFirst, reason }) => [
     `Placement ${name}`,
-    `${plural(placed, "pod")} placed; ${failed_first ? `${shortName(failed_first)}: ` : ""}${reason || message}`,
+    `${plural(placed, "pod")} placed; ${failedFirst ? `${shortName(failedFirst)}: ` : ""}${reason || message}`,
   ]);
   const more = tried - shown.length;
   return more > 0 ? [...rejected, ["", `and ${plural(more, "more placement")}`]] : rejected;
 }
 
 // One fact for all pods with the same state and message; what was said above is not repeated.
-function memberFacts({ members, condition, failed_first, reason }) {
-  const said = (message) => (message === condition ? "as the group" : message === reason ? `as ${shortName(failed_first)}` : message);
-  const others = members.filter(({ pods, message }) => pods.length > 1 || pods[0] !== failed_first || message !== reason);
+function memberFacts({ members, condition, failedFirst, reason }) {
+  const said = (message) => (message === condition ? "as the group" : message === reason ? `as ${shortName(failedFirst)}` : message);
+  const others = members.filter(({ pods, message }) => pods.length > 1 || pods[0] !== failedFirst || message !== reason);
   return others.map(({ pods, state, nodes, message }) => {
     const distinct = [...new Set(nodes)];
     const more = distinct.length - GROUP_NODES;
@@ -111,14 +111,14 @@ function remedyList(remedies, title) {
   return part(title, h("ol", { class: "help" }, remedies.map(({ text }) => h("li", {}, text))));
 }
 
-function waitPart({ queued_at, until, retried_at, held_by, why, wakers, active, hook }, at) {
+function waitPart({ queuedAt, until, retriedAt, heldBy, why, wakers, active, hook }, at) {
   const facts = [
-    held_by.length ? [hook ? "Binding waits in" : "Held back by", held_by.map((plugin) => (hook ? `${plugin}.${hook}` : plugin)).join(", ")] : null,
+    heldBy.length ? [hook ? "Binding waits in" : "Held back by", heldBy.map((plugin) => (hook ? `${plugin}.${hook}` : plugin)).join(", ")] : null,
     why ? ["Message", why] : null,
-    queued_at !== null ? ["Since", `${moment(queued_at)} (${span(at - queued_at)})`] : null,
+    queuedAt !== null ? ["Since", `${moment(queuedAt)} (${span(at - queuedAt)})`] : null,
     active ? ["Active pods", number(active)] : null,
     until !== null ? ["Until", `${moment(until)} (${span(until - at)})`] : null,
-    retried_at !== null ? ["Retried at", `${moment(retried_at)} (in ${span(retried_at - at)})`] : null,
+    retriedAt !== null ? ["Retried at", `${moment(retriedAt)} (in ${span(retriedAt - at)})`] : null,
   ];
   return part("What it waits for", h("dl", { class: "facts" }, facts.filter(Boolean).map(fact), wakers.map(waker)));
 }
@@ -136,18 +136,18 @@ function waker({ plugin, events }) {
 
 // -- its node and the runner-up ---------------------------------------------------------------------------------------
 
-function choicePart({ message, runner_up: other, weight_changes: changes }) {
-  const weights = changes.map(({ plugin, weight, new_weight: instead }) => h("li", {}, `${plugin} ${weight} → ${instead}`));
+function choicePart({ message, runnerUp: other, weightChanges: changes }) {
+  const weights = changes.map(({ plugin, weight, newWeight: instead }) => h("li", {}, `${plugin} ${weight} → ${instead}`));
   const list = h("details", {}, h("summary", {}, "Weights that would put it on ", nodeLink(other)), h("ul", { class: "reasons" }, weights));
   return part("Why here", h("p", { class: "sentence" }, message), changes.length > 1 ? list : null);
 }
 
 // -- rejections -------------------------------------------------------------------------------------------------------
 
-function rejectionPart({ nodes: total, feasible, objections, details, kept_room, fault }) {
+function rejectionPart({ nodes: total, feasible, rejections, details, keptRoom, fault }) {
   const title = `${number(feasible)} of ${plural(total, "node")} ${feasible === 1 ? "fits" : "fit"}`;
-  const rows = objections.map((rejection) => rejectionRow(rejection, total));
-  const rooms = kept_room.map(({ node, pods }) => h("p", { class: "note" }, "Room on ", nodeLink(node), ` is kept for ${pods.join(", ")}.`));
+  const rows = rejections.map((rejection) => rejectionRow(rejection, total));
+  const rooms = keptRoom.map(({ node, pods }) => h("p", { class: "note" }, "Room on ", nodeLink(node), ` is kept for ${pods.join(", ")}.`));
   if (!rows.length) return part(title, fault ? h("p", { class: "note" }, fault) : null, ...rooms);
   const head = ["Nodes", "Reason", "Only"].map((name, index) => h("th", { scope: "col", class: index === 1 ? false : "number" }, name));
   return part(
@@ -189,12 +189,12 @@ function rejectionRow({ plugin, reason, nodes: count, first, alone, examples, pr
   );
 }
 
-function preemptionPart({ node, victims, broken_budgets, why, in_progress, tried, candidates, reasons }) {
+function preemptionPart({ node, victims, brokenBudgets, why, inProgress, tried, candidates, reasons }) {
   const outcome = node
-    ? [in_progress ? "Waiting for " : "Evicting ", separated(victims.map(podLink)), in_progress ? " to leave " : " makes room on ", nodeLink(node), "."]
+    ? [inProgress ? "Waiting for " : "Evicting ", separated(victims.map(podLink)), inProgress ? " to leave " : " makes room on ", nodeLink(node), "."]
     : [`Preemption would not help: ${why}.`];
   const counted = tried ? `${plural(tried, "node")} tried, ${number(candidates)} would have room.` : "";
-  const budgets = broken_budgets ? ` ${plural(broken_budgets, "disruption budget")} violated.` : "";
+  const budgets = brokenBudgets ? ` ${plural(brokenBudgets, "disruption budget")} violated.` : "";
   const list = Object.entries(reasons).map(([reason, count]) => h("li", {}, `${number(count)} ${reason}`));
   return part("Preemption", h("p", { class: "sentence" }, ...outcome, ` ${counted}${budgets}`), list.length ? h("ul", { class: "reasons" }, list) : null);
 }
@@ -206,17 +206,17 @@ function separated(elements) {
 // -- scores -----------------------------------------------------------------------------------------------------------
 
 // One bar per node, with one segment per plugin; below, the best two nodes in numbers.
-function scorePart({ top, margin, ties, decided_by, feasible }, own) {
+function scorePart({ top, margin, ties, decidedBy, feasible }, own) {
   if (!top.length) return null;
   const most = Math.max(1, ...top.map(({ total }) => total));
   const plugins = top[0].scores.map(({ plugin }) => plugin);
-  const text = ties > 1 ? `${number(ties)} nodes share the best score.` : margin ? `The best leads by ${number(margin)}` + (decided_by ? `, mostly because of ${decided_by}.` : ".") : "";
+  const text = ties > 1 ? `${number(ties)} nodes share the best score.` : margin ? `The best leads by ${number(margin)}` + (decidedBy ? `, mostly because of ${decidedBy}.` : ".") : "";
   if (!plugins.length && !text) return null; // not scored: nothing to compare
   return part(
     feasible > top.length ? `The best ${top.length} of ${plural(feasible, "feasible node")}` : "The feasible nodes, best first",
     text ? h("p", {}, text) : null,
     plugins.length ? h("div", { class: "ranking" }, top.map((node) => scoreBar(node, most, own))) : null,
-    plugins.length ? comparison(top, decided_by) : null,
+    plugins.length ? comparison(top, decidedBy) : null,
   );
 }
 
@@ -262,13 +262,13 @@ function scoreCell({ raw, normalized, weighted }) {
 
 // -- the last attempt -------------------------------------------------------------------------------------------------
 
-function lastAttempt({ last_decision: last, binding }) {
+function lastAttempt({ lastDecision: last, binding }) {
   const outcome = [RESULTS[last.result].toLowerCase(), last.node ? ` on ${last.node}` : "", last.victims.length ? `, preempting ${last.victims.join(", ")}` : ""].join("");
   const steps = last.timings.map(([point, spent]) => `${point} ${duration(spent)}`).join(" · ");
-  const bound = binding && (binding.code === 0 ? `bound after ${duration(Math.round((binding.ended_at - binding.started_at) * 1e9))}` : `not bound: ${binding.message}`);
+  const bound = binding && (binding.code === 0 ? `bound after ${duration(Math.round((binding.endedAt - binding.startedAt) * 1e9))}` : `not bound: ${binding.message}`);
   const facts = [
-    ["At", `${moment(last.popped_at)}: ${outcome}`],
-    ["Attempt", `number ${number(last.pod_attempts)} of this pod, ${number(last.attempt)} of all`],
+    ["At", `${moment(last.poppedAt)}: ${outcome}`],
+    ["Attempt", `number ${number(last.podAttempts)} of this pod, ${number(last.attempt)} of all`],
     ["Nodes", `${number(last.feasible)} feasible of ${number(last.evaluated)} evaluated, ${number(last.nodes)} in all`],
     last.message ? ["Message", last.message] : null,
     ["Took", steps],

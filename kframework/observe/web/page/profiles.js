@@ -60,9 +60,9 @@ function fillProfile(article, part) {
   outside.replaceChildren(...part.sources.map(sourceFact));
 }
 
-function sourceFact({ plugin, source, by, values, age, fresh, when_stale, error }) {
+function sourceFact({ plugin, source, by, values, age, fresh, whenStale, error }) {
   const data = age === null ? "no data yet" : `${plural(values, by)}, updated ${span(age)} ago`;
-  const consequence = { reject: "its pods are rejected", ignore: "the plugin is left out", gate: "pods are gated" }[when_stale];
+  const consequence = { reject: "its pods are rejected", ignore: "the plugin is left out", gate: "pods are gated" }[whenStale];
   const note = [data, ...(fresh ? [] : [age === null ? consequence : `stale, ${consequence}`]), ...(error ? [error] : [])];
   return fact([`${plugin}, source ${source}`, note.join(" · ")]);
 }

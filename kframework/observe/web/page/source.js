@@ -23,9 +23,9 @@ function fromReport(data) {
     attempts: (wanted) => attemptsOf(data.attempts, wanted),
     nodes: () => data.nodes,
     profiles: () => data.profiles,
-    node: ({ name }) => lookUp(data.node_pods, name, "The pods of this node are not in this report."),
+    node: ({ name }) => lookUp(data.nodePods, name, "The pods of this node are not in this report."),
     find: ({ text }) => findPods(data, text),
-    details: ({ kind, name }) => data.details[kind]?.[name] ?? { sections: [], has_explanation: true },
+    details: ({ kind, name }) => data.details[kind]?.[name] ?? { sections: [], hasExplanation: true },
     explain: (wanted) => {
       const [[kind, name]] = Object.entries(wanted);
       return lookUp(data.explanations[kind] ?? {}, name, `No explanation of this ${kind} is in this report.`);
@@ -58,7 +58,7 @@ function selectPods(queues, { queue, profile, plugin }) {
 function findPods(data, text) {
   const known = new Map();
   for (const pod of data.queues.pods) known.set(pod.pod, { pod: pod.pod, queue: pod.queue, node: pod.node ?? "" });
-  for (const { node, pods } of Object.values(data.node_pods)) {
+  for (const { node, pods } of Object.values(data.nodePods)) {
     for (const { pod } of pods) if (!known.has(pod)) known.set(pod, { pod, queue: "", node });
   }
   for (const { pod, node } of data.attempts.decisions) if (!known.has(pod)) known.set(pod, { pod, queue: "", node });

@@ -7,7 +7,7 @@ function showSummary(summary) {
   write(byId("who"), summary.profiles.join(", "));
   const figures = [
     ["Nodes", number(summary.nodes)],
-    ["Pods on nodes", number(summary.pods_on_nodes)],
+    ["Pods on nodes", number(summary.podsOnNodes)],
     ["Waiting", number(summary.waiting)],
     ["Attempts", number(summary.attempts)],
     ...(summary.durations || !summary.counted ? durationFigures(summary.durations) : []),

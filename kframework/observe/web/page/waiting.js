@@ -57,11 +57,11 @@ function fillWaitingRow(row, pod) {
   set(queue, "data-queue", pod.queue);
   set(queue, "data-held", pod.held ?? false);
   write(queue, queueName(pod.queue) + wait(pod) + (pod.group ? ` · group ${pod.group}` : ""));
-  write(plugins, (pod.plugins ?? []).map((plugin) => (pod.hook ? `in ${plugin}.${pod.hook} for ${span(now - pod.hook_since)}` : plugin)).join(", "));
+  write(plugins, (pod.plugins ?? []).map((plugin) => (pod.hook ? `in ${plugin}.${pod.hook} for ${span(now - pod.hookSince)}` : plugin)).join(", "));
   write(why, firstSentence(pod.message ?? ""));
   set(why, "title", pod.message);
   write(tries, pod.tries);
-  write(age, span(now - (pod.created_at ?? pod.queued_at)));
+  write(age, span(now - (pod.createdAt ?? pod.queuedAt)));
 }
 
 // The remaining wait and the node, as far as known.

@@ -103,7 +103,7 @@ def test_recorded_decision_replaces_that_of_the_engine(recorded: Report, tmp_pat
     def elsewhere(lines: list[Line]) -> None:
         for line in lines:
             if line.get("what") == "Decision" and line["with"]["feasible"] > 1:
-                line["with"]["node"] = line["with"]["best_nodes"][-1][0]
+                line["with"]["node"] = line["with"]["bestNodes"][-1][0]
 
     file = changed(recorded.recording, tmp_path / "changed", elsewhere)
     assert replay(file, PLUGINS).difference is not None
