@@ -78,10 +78,11 @@ class ShadowFollower(AttemptFollower):
             self._noted.append(noted)
 
     def look_back(self) -> None:
+        self._begun, self._begun_group = [], None  # a cycle that was cancelled has left them
         if not self._undo_log.is_open:
             return
         changes = self._undo_log.close()
-        noted, self._noted, self._begun = self._noted, [], []
+        noted, self._noted = self._noted, []
         now = self.clock.now()
         work = [(each, shadow) for each in noted for shadow in self._shadows[each.profile] if shadow.admits(each, now)]
         if not work:

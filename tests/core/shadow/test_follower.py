@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
 from kframework.core.attempt_follower import AttemptFollower
+from kframework.core.cycle.attempt import Attempt
+from kframework.core.cycle.records import GroupDecision
+from kframework.core.queue.group_queue import QueuedGroup
 from kframework.core.shadow.difference import AGREED
 from kframework.core.shadow.follower import ShadowFollower
-from kframework.testing import make_node, make_pod
+from kframework.state.pods import QueuedPod
+from kframework.testing import make_node, make_pod, pending_pod
 from tests.core.shadow.shadowed import only_shadow, shadowed
 
 
@@ -41,3 +48,18 @@ def test_pods_of_profiles_without_shadows_are_not_decided_again() -> None:
     simulation.run()
     assert [*follower] == []
     assert len(simulation.scheduler.engine.cluster.undo_log) == 0
+
+
+def test_what_a_cancelled_cycle_began_is_forgotten() -> None:
+    simulation = shadowed([make_node("a"), make_pod("p")])
+    follower = simulation.scheduler.engine.follower
+    assert isinstance(follower, ShadowFollower)
+    follower.begin(cast("Attempt", SimpleNamespace(profile=SimpleNamespace(name="of another pod"))))
+    simulation.run()
+    assert only_shadow(simulation).counts[AGREED] == 1
+
+    member = QueuedPod(pending_pod(make_pod("member")), 0.0)
+    follower.begin_group(cast("QueuedGroup", SimpleNamespace(root=None)), [member])
+    follower.look_back()
+    follower.end_group(cast("GroupDecision", None), ())
+    assert follower._noted == []
