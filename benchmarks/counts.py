@@ -24,21 +24,18 @@ from msgspec.structs import replace
 
 from benchmarks import batch, cycle, whole_commands
 from benchmarks.cases import find_definitions
+from benchmarks.shadow import measure_shadow
 from benchmarks.timing import show
 from kframework.cli import main as kframework
 from kframework.client.kube_cluster import KubeCluster
 from kframework.clock import LoopClock, run_virtual
-from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.suspendable import Suspendable
-from kframework.core.pod_engine import PodEngine
+from kframework.config.load import default_configuration
 from kframework.fake_api.embedded_server import InProcessTransport
 from kframework.fake_api.server import ApiServer
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects import Pod
 from kframework.scheduler.scheduler import Scheduler
 from kframework.simulation.running import VIRTUAL
-from kframework.simulation.simulation import Simulation
-from kframework.state.pods import QueuedPod
 from kframework.testing import make_node, make_pod
 from kframework.testing.scheduler_perf.benchmark import configuration_of
 from kframework.testing.scheduler_perf.definitions import (
@@ -197,53 +194,10 @@ def count_session(gangs: int = 4, size: int = 100, nodes: int = 100) -> float:
 # -- shadows -----------------------------------------------------------------------------------------------------------
 
 
-class CountedEngine(PodEngine):
-    """Counts the calls of its cycles, and those of its shadow."""
-
-    cycles = Profile()
-    looking_back = Profile()
-
-    def _cycle(self, queued: QueuedPod) -> Suspendable[None]:
-        self.cycles.enable()
-        try:
-            yield from super()._cycle(queued)
-        finally:
-            self.cycles.disable()
-
-    def apply_messages(self) -> None:
-        if self.follower is not None:
-            self.looking_back.enable()
-            self.follower.look_back()
-            self.looking_back.disable()
-        super().apply_messages()
-
-
-_SHADOWED = """\
-apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-profiles: [{schedulerName: default-scheduler}, {schedulerName: candidate}]
----
-apiVersion: kframework.dev/v1
-kind: KFrameworkConfiguration
-profiles: [{schedulerName: candidate, shadow: default-scheduler}]
-"""
-
-
-def count_shadow(nodes: int = 200) -> tuple[float, float]:
+def count_shadow() -> tuple[float, float]:
     """Count the calls of a shadow of the default profile for a pod, and those of the cycles that it shadows."""
-    objects = [make_node(f"node-{number}", cpu=64) for number in range(nodes)]
-    CountedEngine.cycles, CountedEngine.looking_back = Profile(), Profile()
-    simulation = Simulation(objects, parse(_SHADOWED), engine=CountedEngine.from_configuration)
-    _create_pods(simulation, "warm", WARM)
-    CountedEngine.cycles, CountedEngine.looking_back = Profile(), Profile()
-    _create_pods(simulation, "measured", PODS)
-    return count_calls(CountedEngine.looking_back) / PODS, count_calls(CountedEngine.cycles) / PODS
-
-
-def _create_pods(simulation: Simulation[CountedEngine], name: str, number: int) -> None:
-    for index in range(number):
-        simulation.create(make_pod(f"{name}-{index}", cpu="100m"))
-    simulation.run()
+    shadow, cycles = measure_shadow(Profile, nodes=200, warm=WARM, pods=PODS)
+    return count_calls(shadow) / PODS, count_calls(cycles) / PODS
 
 
 # -- the table ---------------------------------------------------------------------------------------------------------

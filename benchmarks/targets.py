@@ -23,6 +23,7 @@ import numpy
 from benchmarks import counts, fake_api, group_turns, over_http, whole_commands
 from benchmarks.cases import find_definitions
 from benchmarks.cycle import schedule_in_runs
+from benchmarks.shadow import measure_shadow
 from benchmarks.timing import Stopwatch
 from kframework.errors import format_error
 from kframework.testing.scheduler_perf.benchmark import WorkloadResult, benchmark
@@ -98,6 +99,12 @@ def milliseconds(case: str, pods: int) -> Measure:
 def _shadow(scale: Scale) -> float:
     shadow, cycles = counts.count_shadow()
     return shadow / cycles
+
+
+def _shadow_time(scale: Scale) -> float:
+    """Measure the time of a shadow over that of the cycles that it shadows."""
+    runs = [measure_shadow(Stopwatch, nodes=scale.nodes, warm=100, pods=scale.pods) for _ in range(scale.rounds)]
+    return min(shadow.seconds / cycles.seconds for shadow, cycles in runs)
 
 
 def _growth(scale: Scale) -> float:
@@ -243,6 +250,7 @@ ROWS = (
     Row("one-gang-turn", "the loop held by a gang of 5,000 pods", at_most(2, "ms"), _turn),
     Row("growth", "a pod on 50,000 nodes over one on 5,000", at_most(1.1, "x"), _growth),
     Row("shadow", "calls of a shadow over those of the cycles it shadows", at_most(1.2, "x"), _shadow),
+    Row("shadow-time", "time of a shadow over that of the cycles it shadows", at_most(1.2, "x"), _shadow_time),
     Row("engine", "decisions of an engine without a cluster", Target("≥", 30_000, "/s"), _decisions_per_second),
     Row("batch", "kframework-batch, gangs of 100 pods", at_least(14_000), _batch),
     Row("simulate", "simulate, 20,000 pods, start to exit", at_most(3.4, "s"), _simulate),

@@ -175,9 +175,9 @@ class _EarlierChoice(Random):
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         search = self.search
-        best = search.feasible[(search.totals == search.totals.max()).nonzero()[0]]
-        names = [search.nodes.by_row[row].name for row in best.tolist()]
-        return names.index(self.node) if self.node in names else 0
+        totals = search.totals
+        best = search.feasible[totals == totals.item(totals.argmax())]
+        return search.nodes.position_in(best, self.node) or 0
 
 
 def differs_in(earlier: Decision, now: Decision) -> str:

@@ -183,8 +183,8 @@ class NodeTable:
 
     def position_in(self, rows: NDArray[np.int64], name: str) -> int | None:
         """Return the position of a node in an array of rows, or None if it is not in there."""
-        found = np.flatnonzero(rows == self._row_of.get(name, -1))
-        return int(found[0]) if len(found) else None
+        found = (rows == self._row_of.get(name, -1)).nonzero()[0]
+        return found.item(0) if len(found) else None
 
     def find(self, name: str) -> NodeInfo | None:
         """Return the node of this name, or None."""

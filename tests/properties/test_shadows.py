@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -15,7 +17,7 @@ from kframework.config.configuration import Configuration, ShadowConfiguration
 from kframework.config.models import PluginEntry
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
-from kframework.core.shadow.difference import AGREED, FAILED
+from kframework.core.shadow.difference import AGREED, FAILED, OTHER_NODE
 from kframework.core.shadow.follower import ShadowFollower
 from kframework.core.shadow.shadow import Shadow
 from kframework.framework.answers import Diagnosis
@@ -132,9 +134,13 @@ class WorkClock:
 
 
 class ShadowedRun(PodRun):
-    """A run whose profile has a shadow: the same profile, with these plugins besides."""
+    """A run whose profile has a shadow: the same profile, with these plugins besides.
+
+    `life` 1 makes it one that packs where the profile spreads.
+    """
 
     plugins: Sequence[str] = ()
+    life: int = 0
 
     @property
     def registry(self) -> Registry:
@@ -143,12 +149,13 @@ class ShadowedRun(PodRun):
     def configuration(self, number: int) -> Configuration:
         configuration = super().configuration(number)
         (profile,) = configuration.profiles
+        (other,) = super().configuration(number + self.life).profiles
         added = tuple(PluginEntry(name=name) for name in self.plugins)
-        points = profile.plugins.multi_point
-        plugins = profile.plugins.model_copy(
+        points = other.plugins.multi_point
+        plugins = other.plugins.model_copy(
             update={"multi_point": points.model_copy(update={"enabled": (*points.enabled, *added)})}
         )
-        shadow = replace(profile, scheduler_name="shadow", plugins=plugins)
+        shadow = replace(other, scheduler_name="shadow", plugins=plugins)
         return replace(configuration, shadows=(ShadowConfiguration(shadow, profile.scheduler_name, 0.5),))
 
     def scheduler_run(self, number: int) -> SchedulerRun[PodEngine]:
@@ -189,6 +196,11 @@ def _comparable(line: Line) -> object:
     )
 
 
+def decisions_of(report: Report) -> list[Line]:
+    """List the decisions in the recordings of a run."""
+    return [line for file in report.recordings for line in lines_of(file)[1:] if line["what"] == "Decision"]
+
+
 def messages_of(report: Report) -> list[object]:
     """List the messages, steps and decisions of a run."""
     return [_comparable(line) for file in report.recordings for line in lines_of(file)[1:]]
@@ -217,3 +229,34 @@ def test_bad_shadow_does_not_affect_its_profile(
     assert messages_of(shadowed) == messages_of(plain)
     assert bool(shadow.counts[FAILED]) == (plugin == "Raising")
     assert bool(shadow.skipped) == (plugin == "Hanging")
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1800)
+def test_shadow_like_its_profile_never_differs_in_10_000_decisions(tmp_path: Path) -> None:
+    victims, decided = 0, Counter[str]()
+    for seed in range(100, 140):
+        shape = msgspec.structs.replace(SHAPES[seed % len(SHAPES)], pods=250)
+        run_of_seed = ShadowedRun(seed, shape, tmp_path, 1 << 40)
+        report = run(run_of_seed)
+        (shadow,) = run_of_seed.shadows
+        assert [*shadow.differences] == []
+        decided += shadow.counts
+        victims += sum(len(line["with"]["victims"]) for line in decisions_of(report))
+        if decided.total() >= 10_000:
+            break
+    assert decided[AGREED] == decided.total() >= 10_000, decided
+    assert victims > 100, victims
+    print(decided, victims, seed)
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_shadow_that_scores_otherwise_differs_for_that_reason_and_no_other(seed: int, tmp_path: Path) -> None:
+    packing = ShadowedRun(seed, SHAPES[2], tmp_path, 1 << 40)
+    packing.life = 1
+    assert run(packing).problems == []
+    (shadow,) = packing.shadows
+    moved = [each for each in shadow.differences if each.outcome == OTHER_NODE]
+    assert moved
+    assert {each.plugin for each in moved} == {"NodeResourcesFit"}
+    assert all(each.reason.startswith("NodeResourcesFit ") for each in moved)
