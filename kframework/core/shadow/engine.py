@@ -18,6 +18,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.core.shadow.isolation import ShadowHandle, ShadowHost
+from kframework.core.shadow.read_only import ReadOnlyRegistry
 from kframework.errors import PluginError
 from kframework.state.inbox import AnswersInvalidated, Message
 from kframework.state.pods import PendingPod, PodKind, QueuedPod
@@ -40,7 +41,7 @@ class ShadowEngine(DryEngine):
             followed.cluster,
             followed.clock,
             Host(),
-            profiles_factory(configuration, registry, host, ShadowHandle),
+            profiles_factory(configuration, ReadOnlyRegistry(registry, host.tables), host, ShadowHandle),
             seed=options.seed,
             layer_memory=options.layer_memory_bytes,
         )

@@ -1,6 +1,7 @@
 """What the plugins of a shadow get of the scheduler: they read the live tables, and can change none of them.
 
-Built-in plugins keep indexes that all profiles share, as the devices in flight, so they get the stores themselves.
+Built-in plugins keep indexes that all profiles share, as the devices in flight, so they get tables and stores
+themselves; others get [read-only ones](read_only.py).
 """
 
 from __future__ import annotations
@@ -8,23 +9,29 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Never, TypeVar, cast
 
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.engine import Engine
 from kframework.core.host import Host
 from kframework.core.plugin_handle import PluginHandle
+from kframework.core.shadow.read_only import ReadOnlyTables, origin
 from kframework.errors import FAULTS, ClusterError, format_error
+from kframework.framework.cycle_state import CycleState
 from kframework.framework.handle import Api
 from kframework.objects import ApiObject
 from kframework.state.cluster import ClusterState
+from kframework.state.columns import Column
+from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import PendingPod
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from kframework.state.waiting import WaitingPod
+from kframework.values.status import Status
 
 T = TypeVar("T", bound=ApiObject)
+P = TypeVar("P", bound=PodInfo)
+S = TypeVar("S")
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +51,8 @@ class ShadowHost(Host):
         #: Runs a coroutine of a plugin, given with its author, in the background.
         self.run_in_background: Callable[[Coroutine[object, object, None], str], None] = lambda work, by: work.close()
         self.is_deciding: bool = False
+        #: What plugins that are not built in see of the tables.
+        self.tables: ReadOnlyTables = ReadOnlyTables()
         self._notices: deque[Callable[[], None]] = deque()
         self._statement: Statement | None = None
 
@@ -74,9 +83,9 @@ class ShadowHost(Host):
     def statement(self) -> Statement:
         """Open a what-if; during a decision it is within one that is rolled back."""
         if not self.is_deciding:
-            return self._cluster.statement()
+            return ShadowStatement(self._cluster)
         if self._statement is None:
-            self._statement = self._cluster.statement()
+            self._statement = ShadowStatement(self._cluster)
             self._statement.is_held = True
         return self._statement.statement()
 
@@ -98,11 +107,35 @@ class ShadowHandle(PluginHandle):
 
     def objects(self, kind: type[T]) -> ObjectStore[T]:
         store = super().objects(kind)
-        if self._plugin in IN_TREE_PLUGINS:
+        if self._is_built_in:
             return store
         if kind not in self._stores:
             self._stores[kind] = ObservedStore(store, self._shadow_host)
         return cast("ObjectStore[T]", self._stores[kind])
+
+    @property
+    def nodes(self) -> NodeTable:
+        return self._show(super().nodes)
+
+    @property
+    def pods(self) -> Mapping[str, PodInfo]:
+        return self._show(super().pods)
+
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        return self._show(super().pending)
+
+    def nominated_pods(self, pod: PodInfo, node_name: str) -> Sequence[PodInfo]:
+        return [*map(self._show, super().nominated_pods(pod, node_name))]
+
+    def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
+        super().on_pod_change(self._deferred(callback))
+
+    def on_pending_change(self, callback: Callable[[PendingPod | None, PendingPod | None], None]) -> None:
+        super().on_pending_change(self._deferred(callback))
+
+    def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
+        return super().fits(state, pod, super().nodes[node.row])
 
     def statement(self) -> Statement:
         return self._shadow_host.statement()
@@ -117,6 +150,29 @@ class ShadowHandle(PluginHandle):
     @property
     def _shadow_host(self) -> ShadowHost:
         return cast("ShadowHost", self._host)
+
+    @property
+    def _is_built_in(self) -> bool:
+        return self._plugin in IN_TREE_PLUGINS
+
+    def _show(self, value: S) -> S:
+        return value if self._is_built_in else self._shadow_host.tables.show(value)
+
+    def _deferred(self, callback: Callable[[P | None, P | None], None]) -> Callable[[P | None, P | None], None]:
+        if self._is_built_in:
+            return callback
+        return lambda old, new: self._shadow_host.note(lambda: callback(self._show(old), self._show(new)))
+
+
+class ShadowStatement(Statement):
+    """A what-if of a shadow's plugin, which has views of the columns that it writes to."""
+
+    def write(self, column: Column, row: int, value: int) -> None:
+        super().write(origin(column), row, value)
+
+    def statement(self) -> Statement:
+        self._check_open()
+        return ShadowStatement(self._state, self)
 
 
 class ObservedWait(WaitingPod):
@@ -145,7 +201,7 @@ class ObservedWait(WaitingPod):
 
 
 class ObservedStore(ObjectStore[T]):
-    """A view of a store, with indexes of its own; it calls back when the shadow's turn comes."""
+    """A view of a store, with indexes of its own and read-only objects; it calls back when the shadow's turn comes."""
 
     def __init__(self, store: ObjectStore[T], host: ShadowHost) -> None:
         super().__init__()
@@ -155,20 +211,20 @@ class ObservedStore(ObjectStore[T]):
         self._noting: list[tuple[Callable[[T | None, T | None], None], Callable[[T | None, T | None], None]]] = []
 
     def get(self, name: str, namespace: str = "") -> T | None:
-        return self._store.get(name, namespace)
+        return self._host.tables.show(self._store.get(name, namespace))
 
     def latest(self, name: str, namespace: str = "") -> T | None:
-        return self._store.latest(name, namespace)
+        return self._host.tables.show(self._store.latest(name, namespace))
 
     def __iter__(self) -> Iterator[T]:
-        return iter(self._store)
+        return map(self._host.tables.show, self._store)
 
     def __len__(self) -> int:
         return len(self._store)
 
     def on_change(self, callback: Callable[[T | None, T | None], None]) -> None:
         def note(old: T | None, new: T | None) -> None:
-            self._host.note(partial(callback, old, new))
+            self._host.note(lambda: callback(self._host.tables.show(old), self._host.tables.show(new)))
 
         self._noting.append((callback, note))
         self._store.on_change(note)

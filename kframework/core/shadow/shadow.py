@@ -24,6 +24,7 @@ from kframework.core.shadow.difference import (
 )
 from kframework.core.shadow.engine import ShadowEngine
 from kframework.core.shadow.isolation import ShadowHost
+from kframework.core.shadow.read_only import GUARD
 from kframework.errors import format_error
 from kframework.objects import GenericPodGroup
 from kframework.state.pods import QueuedPod
@@ -108,7 +109,7 @@ class Shadow:
     def decide(self, noted: NotedAttempt) -> None:
         """Decide an attempt again, and count how that compares; no fault of a plugin gets out."""
         before, _fault_log.disabled = _fault_log.disabled, True
-        self.host.is_deciding = True
+        self.host.is_deciding = GUARD.is_shut = True
         try:
             self.host.call_back()
             self.engine.catch_up()
@@ -121,7 +122,7 @@ class Shadow:
             self.counts[FAILED] += noted.pods
             self._log_fault(format_error(error))
         finally:
-            self.host.is_deciding = False
+            self.host.is_deciding = GUARD.is_shut = False
             self.host.roll_back()
             if self.engine.cluster.statements:
                 roll_back_leaked_statements(self.engine.cluster, self.engine.profile)

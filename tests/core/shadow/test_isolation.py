@@ -113,7 +113,7 @@ def test_callbacks_wait_for_the_shadow_and_may_fail(caplog: pytest.LogCaptureFix
     store.put(NAMESPACE.metadata, NAMESPACE)
     host.call_back()
     assert len(seen) == 2
-    assert view.get("n") is store.get("n") is view.latest("n")
+    assert view.get("n") == store.get("n") == view.latest("n")
     assert [*view] == [NAMESPACE]
     assert len(view) == 1
 
