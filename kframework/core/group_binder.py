@@ -7,7 +7,7 @@ PodGroup is true until that is decided, so that the next scheduler decides it if
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kframework.clock import Clock
@@ -53,21 +53,22 @@ class GroupBinder:
         #: Those of trees with gangs that are bound in part.
         self._unfinished: dict[EntityKey, GroupBindings] = {}
 
-    def add(self, root: GenericPodGroup, profile: Profile, outcomes: Iterable[GroupOutcome]) -> None:
+    def add(self, root: GenericPodGroup, profile: Profile, outcomes: Sequence[GroupOutcome]) -> None:
         """Let no pod of a group be bound before enough of them can be, if they may still fail."""
+        key, may_be_refused = entity_key(root), bool(self.time_limit) and _has_minimum(root)
+        bindings = self._bindings.get(key)
+        if bindings is None:
+            profiles = [each for outcome in outcomes for each in outcome.profiles]
+            may_fail = any(each.permit or each.pre_bind for each in profiles)
+            if not profiles or not (may_fail or may_be_refused):
+                return
+            bindings = self._new_bindings(root, profile)
         reservations = [
             (outcome.group, each)
             for outcome in outcomes
             for _, (_, each) in outcome.results
             if isinstance(each, Reservation)
         ]
-        key, may_be_refused = entity_key(root), bool(self.time_limit) and _has_minimum(root)
-        bindings = self._bindings.get(key)
-        if bindings is None:
-            may_fail = any(each.profile.permit or each.profile.pre_bind for _, each in reservations)
-            if not reservations or not (may_fail or may_be_refused):
-                return
-            bindings = self._new_bindings(root, profile)
         for group, reservation in reservations:
             bindings.add(reservation.pod.uid, group)
         short = bindings.short_groups()

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration, Options
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches, mixed_members
+from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCaches
@@ -346,8 +346,9 @@ class PodEngine(PodOutcomes):
         key, trace = "/".join(queued.key[1:]), GroupTrace(self.attempts + 1, self.draw(), self.clock.now())
         _log.log(V3, "Attempting to schedule pod group", extra={"podGroup": key, "pods": len(pods)})
         try:
-            for uid in sorted(queued.members.keys() - {each.pod.uid for each in pods}):
-                self.queue.done(uid)
+            if len(pods) < len(queued.members):
+                for uid in sorted(queued.members.keys() - {each.pod.uid for each in pods}):
+                    self.queue.done(uid)
             if not pods:
                 self.queue.put_back_group(queued, _SUCCESS)
                 return
@@ -382,9 +383,7 @@ class PodEngine(PodOutcomes):
         cluster, profile = self.cluster, self.profiles[pods[0].pod.scheduler_name]
         searches = PodSearches(begin, self._sign, self.search, self.ties, self.rotation)
         cycle = GroupCycle(cluster, profile, root, pods, searches, trace, preferred)
-        members = [*(each.pod for each in pods), *(cluster.pods[uid] for uid in cluster.groups.scheduled(root))]
-        problem = mixed_members(root, members, cluster.feature_gates)
-        outcomes = yield from cycle.fail(problem) if problem else cycle.run(self.find_node)
+        outcomes = yield from cycle.run(self.find_node)
         return cycle.status, outcomes
 
     @property

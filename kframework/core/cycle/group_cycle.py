@@ -18,7 +18,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leak
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.group_walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
 from kframework.core.cycle.placement_room import CountedWalk, GroupVerdict, judge, measure_room
-from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
+from kframework.core.cycle.results import FitError, Outcome, Reservation, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, WalkStart
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, Suspendable, run_sync
@@ -30,8 +30,7 @@ from kframework.framework.answers import GroupPlacement, PlacedGroup, PreemptFor
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PendingPod, PodInfo, QueuedPod
-from kframework.values.feature_gates import FeatureGates
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
 _SUCCESS = Status(Code.SUCCESS)
@@ -46,11 +45,15 @@ AvailableRows = NDArray[np.int64] | None
 
 
 class GroupOutcome(NamedTuple):
-    """What becomes of a PodGroup in the cycle of its root, and of its pods that wait."""
+    """What becomes of a PodGroup in the cycle of its root, and of its pods that wait.
+
+    `profiles` are those by which its pods with a node are bound.
+    """
 
     group: PodGroup
     status: Status
     results: list[tuple[QueuedPod, AttemptResult]]
+    profiles: set[Profile]
 
 
 class PodSearches(NamedTuple):
@@ -112,6 +115,7 @@ class GroupCycle:
         self._cluster = cluster
         self._profile = profile
         self._searches = searches
+        self._pods = pods
         #: Functions that begin the attempts of the pods or return them, by PodGroup.
         self._attempts: dict[str, list[Callable[[], Attempt]]] = {}
         for queued in pods:
@@ -125,11 +129,17 @@ class GroupCycle:
     def run(self, find_node: FindNode) -> Suspendable[list[GroupOutcome]]:
         """Place the tree; return what becomes of its PodGroups."""
         yield from self._turn_if_large()
+        problem = self._find_mixed_members()
+        if problem:
+            return (yield from self._fail(problem))
+        yield from self._turn_if_large()
         walk = yield from self._schedule_root(find_node)
         yield from self._turn_if_large()
         if walk.status.code == Code.UNSCHEDULABLE and self._profile.pod_group_post_filter:
             self._trace.end_phase("pod_group_post_filter", self._run_post_filter(walk))
         outcomes = yield from self._conclude(walk)
+        yield from self._turn_if_large()
+        del walk  # to free thousands of pods takes a turn of its own
         yield from self._turn_if_large()
         return outcomes
 
@@ -138,7 +148,26 @@ class GroupCycle:
         attempt.group_state = self._state
         return attempt
 
-    def fail(self, message: str) -> Suspendable[list[GroupOutcome]]:
+    def _find_mixed_members(self) -> str:
+        """Return why the pods, waiting or scheduled, cannot be scheduled as one tree; "" if they can."""
+        root, cluster, gates = self._root, self._cluster, self._cluster.feature_gates
+        waiting = [queued.pod for queued in self._pods]
+        same, priority = "all pods in a single pod group should have the same", root.spec.priority or 0
+        name, policy, whose = waiting[0].spec.profile_name, waiting[0].spec.preemption_policy, ""
+        if gates.is_enabled("PodGroupPreemptionPolicy"):
+            policy, whose = root.spec.preemption_policy, " as the pod group's preemption policy"
+        policy = policy or _DEFAULT_POLICY
+        for pod in (*waiting, *(cluster.pods[uid] for uid in cluster.groups.scheduled(root))):
+            spec = pod.spec
+            if spec.profile_name != name:
+                return f'{same} .spec.schedulerName set, got: "{spec.profile_name}" and "{name}"'
+            if pod.priority != priority:
+                return f"{same} priority as the pod group's priority, got {pod.priority} and {priority}"
+            if (spec.preemption_policy or _DEFAULT_POLICY) != policy:
+                return f"{same} preemption policy{whose}, got {spec.preemption_policy or _DEFAULT_POLICY} and {policy}"
+        return ""
+
+    def _fail(self, message: str) -> Suspendable[list[GroupOutcome]]:
         """Fail all members before the walk."""
         walk = self._failed(self._root, None, Status(Code.ERROR, (message,)))
         walk.settle()
@@ -148,15 +177,19 @@ class GroupCycle:
         self.status, outcomes, self._steps = root.status, list[GroupOutcome](), 0
         for walk in root.walks():
             if isinstance(walk.group, PodGroup):
-                outcomes.append(GroupOutcome(walk.group, walk.status, []))
+                outcome = GroupOutcome(walk.group, walk.status, [], set())
+                outcomes.append(outcome)
                 for pod in walk.pods():
-                    outcomes[-1].results.append((pod.attempt.queued, pod.conclude(walk.status)))
+                    result = pod.conclude(walk.status)
+                    outcome.results.append((pod.attempt.queued, result))
+                    if isinstance(result[1], Reservation):
+                        outcome.profiles.add(result[1].profile)
                     yield from self._turn()
         return outcomes
 
     def _turn_if_large(self) -> Suspendable[None]:
         """Let other tasks run between two steps that take some time for many pods."""
-        if sum(map(len, self._attempts.values())) > PODS_PER_TURN:
+        if len(self._pods) > PODS_PER_TURN:
             yield TURN
 
     def _turn(self) -> Suspendable[None]:
@@ -267,6 +300,7 @@ class GroupCycle:
     ) -> Suspendable[Walk]:
         """Walk over a group within one placement."""
         walk = self._walk(group, rows)
+        yield from self._turn_if_large()
         yield from walk.run(find_node)
         walk.end_index = self._searches.rotation.next_start_index
         self._trace.add_trial(walk.trial(self._name(group), placement))
@@ -409,20 +443,3 @@ class GroupCycle:
         self._add_rejector(status)
         walk.status = status
         return walk
-
-
-def mixed_members(root: GenericPodGroup, pods: Sequence[PodInfo], gates: FeatureGates) -> str:
-    """Return why these pods, waiting or scheduled, cannot be scheduled as one tree; "" if they can."""
-    same, priority = "all pods in a single pod group should have the same", root.spec.priority or 0
-    name, policy, whose = pods[0].spec.profile_name, pods[0].spec.preemption_policy, ""
-    if gates.is_enabled("PodGroupPreemptionPolicy"):
-        policy, whose = root.spec.preemption_policy, " as the pod group's preemption policy"
-    policy = policy or _DEFAULT_POLICY
-    for pod in pods:
-        if pod.spec.profile_name != name:
-            return f'{same} .spec.schedulerName set, got: "{pod.spec.profile_name}" and "{name}"'
-        if pod.priority != priority:
-            return f"{same} priority as the pod group's priority, got {pod.priority} and {priority}"
-        if (pod.spec.preemption_policy or _DEFAULT_POLICY) != policy:
-            return f"{same} preemption policy{whose}, got {pod.spec.preemption_policy or _DEFAULT_POLICY} and {policy}"
-    return ""

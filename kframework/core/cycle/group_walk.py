@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.records import PlacementTrial
+from kframework.core.cycle.records import Decision, PlacementTrial
 from kframework.core.cycle.rejections import filter_with_nominated_pods
 from kframework.core.cycle.results import Eviction, Failure, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
@@ -59,19 +59,21 @@ class WalkedPod:
         nomination: the node that it was nominated to before it was assumed.
     """
 
+    # Until the walk reaches it, it has these; a large group has thousands of pods.
+    _has_node = False
+    search: Search | None = None
+    outcome: Outcome | None = None
+    failed: AttemptResult | None = None
+    nomination: str = ""
+    #: How it fails if its group waits for a preemption.
+    waiting: Failure | None = None
+    #: The plugins that rejected it, and those of them that it need not back off for.
+    rejectors: frozenset[str] = NO_PLUGINS
+    pending: frozenset[str] = NO_PLUGINS
+
     def __init__(self, begin: Callable[[], Attempt], scope: NDArray[np.int64] | None) -> None:
         self._begin = begin
         self._scope = scope
-        self._has_node = False
-        self.search: Search | None = None
-        self.outcome: Outcome | None = None
-        self.failed: AttemptResult | None = None
-        self.nomination: str = ""
-        #: How it fails if its group waits for a preemption.
-        self.waiting: Failure | None = None
-        #: The plugins that rejected it, and those of them that it need not back off for.
-        self.rejectors: frozenset[str] = NO_PLUGINS
-        self.pending: frozenset[str] = NO_PLUGINS
 
     @property
     def attempt(self) -> Attempt:
@@ -226,6 +228,9 @@ class Walk:
         self._turn = turn
         self.status: Status = _SUCCESS
         self.end_index: int = 0
+        #: The number of pods that found a node, and the first failed attempt.
+        self._placed = 0
+        self._first_failure: Decision | None = None
 
     def pods(self) -> Iterator[WalkedPod]:
         """Yield all pods, also those that the walk does not reach."""
@@ -247,11 +252,9 @@ class Walk:
 
     def trial(self, group: str, placement: str) -> PlacementTrial:
         """Return the record of this walk over a group within a placement."""
-        pods = [*self.pods()]
-        failed = next((pod.failed[0] for pod in pods if pod.failed is not None), None)
+        failed = self._first_failure
         first, reason = ("", "") if failed is None else (failed.pod, failed.message)
-        placed = sum(pod.is_placed for pod in pods)
-        return PlacementTrial(group, placement, self.status.code, self.status.message, placed, first, reason)
+        return PlacementTrial(group, placement, self.status.code, self.status.message, self._placed, first, reason)
 
     def nodes(self) -> tuple[tuple[PendingPod, str], ...]:
         """List the pods with a node."""
@@ -328,6 +331,7 @@ class Walk:
             if answer is not None and answer.code != Code.WAIT:
                 break
             last = yield from part.schedule(find_node, last)
+            self._count(part)
             if part.error is not None:
                 what = _BROKEN_POD if isinstance(part, WalkedPod) else _BROKEN_CHILD
                 return Status(Code.ERROR, (f"{what}: {part.error.message}",))
@@ -335,6 +339,12 @@ class Walk:
             yield from self._turn()
             answer = self.ask_feasibility(placed, len(self._parts) - index - 1)
         return group_status(answer)
+
+    def _count(self, part: WalkedPod | WalkedGroup) -> None:
+        for pod in part.pods():
+            self._placed += pod.is_placed
+            if pod.failed is not None and self._first_failure is None:
+                self._first_failure = pod.failed[0]
 
     def ask_feasibility(self, placed: int, remaining: int) -> Status | None:
         """Ask whether the group can be scheduled with these numbers of placed parts and of those not tried yet."""

@@ -27,7 +27,7 @@ from kframework.core.cycle.suspendable import TURN
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.objects.pod_groups import PodGroupSpec
-from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.scheduler import BINDINGS_PER_TURN, Scheduler
 from kframework.testing import make_pod
 from tests.support.extenders import ExtenderServer, accept_except
 from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, with_gates
@@ -209,8 +209,8 @@ def test_large_gang_lets_other_tasks_run_in_its_cycle(monkeypatch: pytest.Monkey
     size = 2 * PODS_PER_TURN
     simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
     assert all(places(simulation).values())
-    # Twice in each of the walk, its conclusion, and what is done about it, and before and between them.
-    assert len(turns) == 9
+    # Twice in each of the walk, its conclusion, and what is done about it, and six before and between them.
+    assert len(turns) == 12
 
 
 def test_bindings_of_a_large_gang_begin_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,10 +224,10 @@ def test_bindings_of_a_large_gang_begin_in_turns(monkeypatch: pytest.MonkeyPatch
         return more
 
     monkeypatch.setattr(Scheduler, "_begin_bindings", noted)
-    size = 2 * PODS_PER_TURN + 1
+    size = 2 * BINDINGS_PER_TURN + 1
     simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
     assert all(places(simulation).values())
-    assert [number for number in begun if number] == [PODS_PER_TURN, PODS_PER_TURN, 1]
+    assert [number for number in begun if number] == [BINDINGS_PER_TURN, BINDINGS_PER_TURN, 1]
 
 
 def test_gang_whose_minimum_falls_is_tried_again() -> None:
