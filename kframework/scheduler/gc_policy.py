@@ -26,7 +26,7 @@ COLLECT_INTERVAL, FULL_COLLECT_INTERVAL = 60.0, 3600.0
 
 @contextmanager
 def reduced_gc() -> Iterator[None]:
-    """Make collections rare inside; at the end restore the thresholds and unfreeze objects.
+    """Make collections rare inside, and never scan what is loaded; at the end restore the thresholds and unfreeze it.
 
     If collections are rare already, in a simulation inside another or on another thread, nothing changes.
     """
@@ -34,6 +34,7 @@ def reduced_gc() -> Iterator[None]:
     if before == THRESHOLDS:
         yield
         return
+    gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     try:
         yield

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import inspect
 import signal
 import threading
@@ -152,7 +151,6 @@ class SimulationRun(Generic[E]):
         timer = None if seconds is None else self._loop.call_later(seconds, self._loop.stop)
         try:
             with exit_on_debugger_quit(), reduced_gc(), _stopped_by_interrupt(self._loop):
-                gc.freeze()
                 if self._work is None:
                     self._work = self._loop.create_task(self._main())
                     self._work.add_done_callback(self._stop)

@@ -57,7 +57,7 @@ def module_api() -> Iterator[FakeApi]:
 
 
 @pytest.fixture
-def api(module_api: FakeApi) -> Iterator[FakeApi]:
+def api(module_api: FakeApi, frozen_heap: None) -> Iterator[FakeApi]:
     module_api.reset()
     yield module_api
     gc.collect()  # what a library leaves open is told of here, and not in the next test of others

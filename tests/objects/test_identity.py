@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 
+import pytest
+
 from kframework.objects.identity import IdentityDict, cached_by_identity
 
 
@@ -28,6 +30,7 @@ def test_no_result_is_taken_for_that_of_another_object_however_many_there_were()
     assert [cached([number]) for number in range(3000)] == list(range(3000))
 
 
+@pytest.mark.usefixtures("frozen_heap")
 def test_value_is_known_by_its_key_while_it_is_referenced() -> None:
     known = IdentityDict[list[int], Value]()
     key, value = [1], Value()

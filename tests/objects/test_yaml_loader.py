@@ -55,6 +55,7 @@ def test_many_aliases_of_a_small_value_are_read() -> None:
     assert isinstance(document, dict) and len(document["c"]) == 200_000
 
 
+@pytest.mark.usefixtures("frozen_heap")
 def test_nodes_of_a_document_are_freed_before_the_next_one_is_read() -> None:
     counts = []
     for number, _ in enumerate(load_all("---\na: {b: [1, 2]}\n" * 300)):

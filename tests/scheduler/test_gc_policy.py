@@ -27,7 +27,6 @@ def test_collector_runs_rarely_inside_and_then_as_before() -> None:
     before = gc.get_threshold()
     with reduced_gc(), ExitStack() as inner:
         inner.enter_context(reduced_gc())
-        gc.freeze()
         assert gc.get_threshold() == THRESHOLDS
         assert gc.get_freeze_count()
         inner.close()
@@ -81,6 +80,8 @@ def test_loaded_objects_are_frozen_only_if_the_collector_runs_rarely() -> None:
     assert gc.isenabled()
     assert not gc.get_freeze_count()
     with reduced_gc():
+        assert gc.get_freeze_count()
+        gc.unfreeze()
         with gc_policy.gc_paused():
             pass
         assert gc.get_freeze_count()

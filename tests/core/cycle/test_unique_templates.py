@@ -16,7 +16,6 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import CycleState, NodeInfo, PendingPod, Plugin, hookimpl, unschedulable
-from kframework.clock import SystemClock
 from kframework.core.cycle.results import Reservation
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
@@ -27,6 +26,7 @@ from kframework.objects import Container, Pod, Resources
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import BindingEnded, Deleted, Synced, Upserted
 from kframework.testing import make_node, make_pod
+from kframework.testing.single_plugin import StoppedClock
 from kframework.values.status import Status
 
 #: The bound, and how many templates there are: twice what fits into it at least.
@@ -59,7 +59,7 @@ class Churn(Host):
         self._bound: list[Reservation] = []
         configuration = configuration_with_plugins(None, plugins)
         factory = profiles_factory(configuration, Registry.with_plugins(*plugins), self)
-        self.engine = PodEngine(ClusterState(), SystemClock(), self, factory, layer_memory=bound, verifying=False)
+        self.engine = PodEngine(ClusterState(), StoppedClock(), self, factory, layer_memory=bound, verifying=False)
         for number in range(100):
             self.engine.offer(Upserted(make_node(f"n{number}", cpu=64)))
         self.engine.offer(Synced())
@@ -80,6 +80,7 @@ class Churn(Host):
             self.engine.apply_messages()
 
 
+@pytest.mark.usefixtures("frozen_heap")
 @pytest.mark.parametrize(
     ("template", "plugins"),
     [

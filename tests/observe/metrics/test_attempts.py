@@ -263,7 +263,7 @@ def test_timed_attempt_represents_all_since_the_previous_one() -> None:
     }
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("frozen_heap")
 def test_attempt_metrics_do_not_keep_finished_attempts() -> None:
     attempts = AttemptMetrics()
     gc.collect()

@@ -104,7 +104,7 @@ def test_existing_terms_are_those_about_the_pods_of_a_namespace_as_it_is_labelle
     assert affinities.existing_terms(web, state.nodes).anti_affinity == ()
 
 
-@pytest.mark.slow
+@pytest.mark.usefixtures("frozen_heap")
 def test_unused_terms_are_dropped() -> None:
     state, affinities = cluster()
     gone = pending(state, labels={"app": "web"}, affinity=affinity("podAffinity"))
