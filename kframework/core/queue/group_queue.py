@@ -304,8 +304,9 @@ class GroupQueue(SchedulingQueue):
     def put_back_group(self, queued: QueuedGroup, status: Status) -> None:
         """Requeue what is left of a tree after the cycle of its root, as the root's status says.
 
-        After a success the others are tried again at once, as a smaller group. A rejected root waits for the events of
-        the plugins that rejected its members, as pods do. A root without waiting members leaves the queue.
+        After a success the others are tried again at once, as a smaller group, unless the last step before their
+        binding rejected all of them. A rejected root waits for the events of the plugins that rejected its members, as
+        pods do. A root without waiting members leaves the queue.
         """
         pending, rest = self._pending.pop(queued.key), list[QueuedPod]()
         root = self._trees.get(queued.key)
@@ -322,13 +323,13 @@ class GroupQueue(SchedulingQueue):
     def _requeue_rest(self, before: QueuedGroup, rest: QueuedGroup, status: Status) -> None:
         self._queued[rest.key] = rest
         rest.attempts, rest.initial_attempt, rest.requeued_by = before.attempts, before.initial_attempt, "PodAdd"
-        if status.code == Code.SUCCESS:
+        if status.code == Code.SUCCESS and rest.members.keys() != before.members.keys():
             if not rest.members.keys() & before.members.keys():
                 rest.timestamp = self._now()
             self._enter_active(rest, "ScheduleAttemptFailure")
             return
         rest.unschedulable_count, rest.consecutive_errors = before.unschedulable_count, before.consecutive_errors
-        if status.is_rejected:
+        if status.code != Code.ERROR:
             rejectors = (member.unschedulable_plugins for member in rest.members.values())
             rest.unschedulable_plugins = NO_PLUGINS.union(*rejectors, (status.plugin,) if status.plugin else ())
             rest.pending_plugins = NO_PLUGINS.union(*(member.pending_plugins for member in rest.members.values()))

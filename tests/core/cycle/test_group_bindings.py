@@ -16,7 +16,7 @@ from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.objects import ApiObject, GenericPodGroup, Pod, PodGroup
 from kframework.plugins.gang_scheduling import GangScheduling
 from kframework.state.group_trees import POD_GROUP
-from kframework.testing import make_pod, stub_handle
+from kframework.testing import make_node, make_pod, stub_handle
 from tests.support.groups import TREES, basic, below, gang, members, nodes, tree
 
 
@@ -164,16 +164,18 @@ class Prepares(Plugin):
 
 
 class Refuses(Plugin):
-    """Refuses one pod in Permit, once."""
+    """Refuses pods in Permit, each once or always."""
 
     name = "Refuses"
     refused: ClassVar[set[str]] = set()
+    once: ClassVar[bool] = True
 
     @hookimpl
     def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
         if pod.name not in self.refused:
             return None
-        self.refused.remove(pod.name)
+        if self.once:
+            self.refused.remove(pod.name)
         return unschedulable("not now")
 
 
@@ -255,6 +257,20 @@ def test_gang_is_not_bound_in_part_if_permit_refuses_a_pod_and_nothing_is_prepar
     assert [binding.code for binding in simulation.bindings[:2]] == [Code.ERROR] * 2
     simulation.run(30)
     assert bound(simulation) == ALL
+
+
+@pytest.mark.parametrize("group", [basic("g"), gang("g", 1)], ids=["basic", "gang"])
+def test_pod_that_permit_rejects_waits_though_its_group_fits(group: PodGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Refuses, "refused", {"g-0", "g-1"})
+    monkeypatch.setattr(Refuses, "once", False)
+    objects = [*nodes(2), group, *members("g", 2)]
+    simulation = Simulation(objects, config=with_plugin(Refuses), plugins=[Refuses])
+    simulation.run(60)
+    assert bound(simulation) == [] and len(simulation.decisions) == 2
+    Refuses.refused.clear()
+    simulation.create(make_node("n2"))
+    simulation.run(60)
+    assert bound(simulation) == ["g-0", "g-1"]
 
 
 def test_pods_wait_until_the_slowest_of_their_gang_is_ready(run: Callable[..., Simulation]) -> None:

@@ -178,6 +178,8 @@ def left(rig: GroupRig) -> QueuedGroup:
         pytest.param(SUCCESS, [], False, {}, None, id="nothing left"),
         pytest.param(SUCCESS, ["g-1"], False, {"active": 1}, (0, 0), id="scheduled in part"),
         pytest.param(SUCCESS, [], True, {"active": 1}, (0, 0), id="scheduled, and one came"),
+        pytest.param(SUCCESS, ["g-0", "g-1"], False, {"unschedulable": 2}, (3, 0), id="scheduled, but all failed then"),
+        pytest.param(SUCCESS, ["g-0", "g-1"], True, {"active": 3}, (0, 0), id="the same, and one came"),
         pytest.param(REJECTED, ["g-0", "g-1"], False, {"unschedulable": 2}, (3, 0), id="rejected"),
         pytest.param(REJECTED, ["g-0", "g-1"], True, {"unschedulable": 3}, (3, 0), id="rejected, and one came"),
         pytest.param(ERROR, ["g-0", "g-1"], False, {"backoff": 2}, (2, 2), id="error"),
