@@ -130,3 +130,14 @@ def test_pods_of_interleaved_shapes_of_a_tree_find_nodes_together() -> None:
     story = Story(*nodes, *groups, *members("g1", 3, 4, 3), *members("g2", 4, 3, 4), config=TREES)
     story.expect(scheduled=names("g1", "g2"))
     assert len(set(story.nodes_of(names("g1", "g2")))) == 6
+
+
+def test_pod_is_incomplete_until_its_tree_has_a_root() -> None:
+    """As in hierarchy_validation_test: two groups are below each other, until one is recreated without a parent."""
+    story = Story(node("node", 10), composite("c1", None, "c2"), composite("c2", None, "c1"), config=TREES)
+    story.create(group("g", 0, "c1"), *members("g", 1))
+    story.expect(incomplete="g.0")
+    story.delete(CompositePodGroup, "c2")
+    story.expect(incomplete="g.0")
+    story.create(composite("c2", None))
+    story.expect(scheduled="g.0")

@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import Simulation
+from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, LabelSelector, Pod, PodGroup
 from kframework.testing import make_pod
 from tests.core.preemption.test_evaluator.stopped import budget
-from tests.support.groups import basic, gang, members, nodes, on_nodes, simulate, whole
+from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, whole
 
 UNFIT = "pod group is unschedulable, minCount ({}) cannot be satisfied: {} scheduled, {} remaining"
 
@@ -156,6 +157,16 @@ def test_members_wait_nominated_and_are_gated_until_the_victims_leave() -> None:
         (disrupted,) = (each for each in pod.status.conditions if each.type == "DisruptionTarget")
         assert disrupted.message == "default-scheduler: preempting to accommodate a higher priority podgroup"
     assert {pods[f"high-{number}"].status.nominated_node_name for number in range(2)} == {"n0", "n1"}
+
+
+def test_members_are_gated_while_the_api_evicts_their_victims() -> None:
+    simulation = Simulation([*nodes(2), *low(2), *high(2, 2)], config=GROUPS)
+    simulation.cluster.faults.append(lambda method, *_: Fault(delay=5.0) if method == "delete" else None)
+    simulation.run(1)
+    simulation.patch(Pod, "high-0", {"metadata": {"labels": {"changed": "yes"}}})
+    simulation.run(1)
+    gated = {queued.gate_message for queued in simulation.scheduler.engine.queue.pods_in("gated")}
+    assert gated == {"waiting for the preemption for this pod group to be finished"}
 
 
 def test_freed_room_is_kept_from_late_pods_of_lower_priority() -> None:
