@@ -163,8 +163,8 @@ def test_members_are_gated_while_the_api_evicts_their_victims() -> None:
     simulation = Simulation([*nodes(2), *low(2), *high(2, 2)], config=GROUPS)
     simulation.cluster.faults.append(lambda method, *_: Fault(delay=5.0) if method == "delete" else None)
     simulation.run(1)
-    simulation.patch(Pod, "high-0", {"metadata": {"labels": {"changed": "yes"}}})
-    simulation.run(1)
+    simulation.create(nodes(3)[2])  # it would fit now, if it were tried
+    simulation.run(3)
     gated = {queued.gate_message for queued in simulation.scheduler.engine.queue.pods_in("gated")}
     assert gated == {"waiting for the preemption for this pod group to be finished"}
 
