@@ -50,6 +50,13 @@ class DomainColumns(AnswerColumns):
             return rows
         before, was_faulty = self._limits, self._fault != PASS
         self._ask_limits(profile, state, pod)
+        answers = self._answers
+        if not self._limits and self._fault == PASS:
+            # Without limits the columns are those of the other plugins.
+            self.rejections, self.passing, self.rejected = answers.rejections, answers.passing, answers.rejected
+            return rows
+        if self.passing is answers.passing:
+            self.rejections, self.passing = Column(len(self.passing)), self.passing.copy()
         if rows is None or was_faulty or self._fault != PASS or len(self._limits) != len(before):
             self._by_domain = [_by_domain(order, limit) for order, limit in self._limits]
             self._node_log.read_new()

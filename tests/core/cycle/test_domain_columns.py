@@ -83,6 +83,18 @@ class Racks(Plugin):
         return min_max_normalize(scores)
 
 
+class CrowdedRacks(Racks):
+    """Limits racks and hosts only while two racks have pods of the kind."""
+
+    name = "CrowdedRacks"
+
+    @hookimpl
+    def filter_domains(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Sequence[DomainLimit]:
+        racks, pods = nodes.pods_by_domain(RACK, "default", pod.labels)
+        is_crowded = sum(pods.cells[code] > 0 for code in racks.occupied.tolist()) > 1
+        return super().filter_domains(state, pod, nodes) if is_crowded else []
+
+
 def node(name: str, rack: str | None = "r1", **more: str) -> Node:
     return make_node(name, labels={HOST: name, **({} if rack is None else {RACK: rack}), **more}, cpu=4)
 
@@ -99,7 +111,7 @@ def columns(searching: SearchFixture, pod: PendingPod) -> DomainColumns:
 @given(st.integers(0, 2**32))
 def test_answers_by_domain_equal_those_of_the_slow_search(seed: int) -> None:
     random = Random(seed)
-    searching = SearchFixture(build_profile(Racks, NodeResourcesFit))
+    searching = SearchFixture(build_profile(random.choice([Racks, CrowdedRacks]), NodeResourcesFit))
     cluster = searching.cluster
 
     def put_node() -> None:
