@@ -1,7 +1,8 @@
 """What-ifs about a PodGroup: how many of its waiting pods find nodes together, and how many more with new nodes.
 
-Pods are placed one after another, each on the first node that fits; Reserve is not called. A what-if is undone when
-other tasks run, and made again afterwards.
+Pods are placed one after another, each on the first node that fits. Reserve of Kubernetes' plugins is called for those
+with claims, so that each device and volume is used once. A what-if is undone when other tasks run, and made again
+afterwards.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
+from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.remedies.suggestions import Trial
+from kframework.framework.cycle_state import CycleState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
@@ -46,6 +49,8 @@ class GroupWhatIf:
         #: A node that keeps no pods but those that a new one would have, too.
         self._emptied = emptied
         self._statement: Statement | None = None
+        #: What pods share that were placed in this statement.
+        self._group_state = CycleState()
         #: The kinds of pods that fit nowhere, as long as no other one is placed, and the last node of each kind.
         self._misfits = set[object]()
         self._last_nodes: dict[object, str] = {}
@@ -58,8 +63,7 @@ class GroupWhatIf:
                 continue
             statement = self._open()
             node = self._find_node(pod, self._last_nodes.get(kind, ""))
-            if node:
-                self._put(statement, pod, node)
+            if node and self._put(statement, pod, node):
                 self.placed.append((pod, node))
                 self._last_nodes[kind] = node
                 self._misfits.clear()
@@ -72,13 +76,12 @@ class GroupWhatIf:
     def _open(self) -> Statement:
         """Return the statement of the what-if, a new one after a pause."""
         if self._statement is None or self._statement.closed:
-            self._statement = self._cluster.statement()
+            self._statement, self._group_state = self._cluster.statement(), CycleState()
             self._forget_nominations(self._statement)
             for other in () if self._emptied is None else tuple(self._emptied.pods):
                 if not _is_pinned(other):
                     self._statement.remove(other)
-            for pod, node in self.placed:
-                self._put(self._statement, pod, node)
+            self.placed = [each for each in self.placed if self._put(self._statement, *each)]
         return self._statement
 
     def _forget_nominations(self, statement: Statement) -> None:
@@ -89,14 +92,24 @@ class GroupWhatIf:
                 nominator.remove(pod.uid)
                 statement.record(partial(nominator.nominate, pod, node))
 
-    def _put(self, statement: Statement, pod: PendingPod, node: str) -> None:
-        """Put a pod on a node, unless it was bound, or the node was deleted, while other tasks ran."""
-        if pod.row < 0 and pod.uid not in self._cluster.pods and self._cluster.nodes.row(node) is not None:
-            statement.add(pod, node)
+    def _put(self, statement: Statement, pod: PendingPod, node: str) -> bool:
+        """Put a pod on a node; return whether it is there, in this statement or because it was bound meanwhile."""
+        if pod.row >= 0 or pod.uid in self._cluster.pods:
+            return True
+        if self._cluster.nodes.row(node) is None:
+            return False
+        trial = self._trial(pod) if has_claims(pod) else None
+        if trial is not None and not (trial.fits(node) and _reserve(statement, trial, node)):
+            return False
+        statement.add(pod, node)
+        return True
+
+    def _trial(self, pod: PendingPod) -> Trial:
+        return Trial(self._cluster, self._engine.profiles[pod.scheduler_name], pod, self._group_state)
 
     def _find_node(self, pod: PendingPod, first: str) -> str:
         """Return a node that fits, `first` if that does; "" if none does."""
-        trial = Trial(self._cluster, self._engine.profiles[pod.scheduler_name], pod)
+        trial = self._trial(pod)
         if first and trial.fits(first):
             return first
         names = (name for name in trial.passing_nodes() if self._allowed is None or name in self._allowed)
@@ -132,8 +145,22 @@ class GroupWhatIf:
 
 
 def _kind(pod: PendingPod) -> object:
-    """Return what pods have in common that fit on the same nodes."""
-    return pod.template, pod.label_class
+    """Return what pods have in common that fit on the same nodes; nothing if their claims may differ."""
+    return pod.uid if has_claims(pod) else (pod.template, pod.label_class)
+
+
+def has_claims(pod: PendingPod) -> bool:
+    """Return whether a pod uses volumes or devices, which other pods may use up."""
+    return bool(pod.claims or pod.spec.resource_claims)
+
+
+def _reserve(statement: Statement, trial: Trial, node: str) -> bool:
+    """Call Reserve of Kubernetes' plugins, which is undone with the statement; return whether none rejects the pod."""
+    for step in reversed(trial.profile.unreserve):
+        if step.name in IN_TREE_PLUGINS:
+            statement.record(partial(step.call, trial.state, trial.pod, node))
+    steps = (step for step in trial.profile.reserve if step.name in IN_TREE_PLUGINS)
+    return all(step.call(trial.state, trial.pod, node) is None for step in steps)
 
 
 def _models(nodes: NodeTable, allowed: Collection[str] | None) -> Iterable[str]:

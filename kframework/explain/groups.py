@@ -1,7 +1,7 @@
 """The PodGroup of an explained pod: how far its pods are, why its last cycle failed, and what would help all of them.
 
-The what-ifs (`group_trials`) do not call Reserve, so groups whose pods have claims are not tried; neither are groups
-below a CompositePodGroup, which need room for other groups as well.
+Nodes to add are not named for pods with claims, as their devices and volumes are not known. Groups below a
+CompositePodGroup are not tried, as they need room for other groups as well.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from kframework.core.cycle.records import GroupDecision, PlacementTrial
 from kframework.core.pod_engine import PodEngine
 from kframework.explain.explanation import AlikeMembers, GroupExplanation, PlacementOutcome, State
 from kframework.explain.full_evaluation import FullEvaluation
-from kframework.explain.group_trials import GroupWhatIf
+from kframework.explain.group_trials import GroupWhatIf, has_claims
 from kframework.explain.remedies.remedies import Remedy
 from kframework.framework.answers import GroupPlacement
 from kframework.objects import PodGroup
@@ -70,8 +70,7 @@ class GroupExplainer:
     def work(self) -> Iterator[None]:
         """Place the waiting pods in a what-if, and look for remedies; in slices."""
         enough = self._group is not None and self._staying >= (self._minimum or 0)
-        has_claims = any(pod.claims or pod.spec.resource_claims for pod in self._waiting)
-        if enough and self._is_root and not has_claims and 0 < len(self._waiting) <= _MAX_TRIED:
+        if enough and self._is_root and 0 < len(self._waiting) <= _MAX_TRIED:
             yield from time_sliced(self._try_placements(), FullEvaluation(self._engine, self._waiting[0]).isolated)
 
     @property
@@ -118,7 +117,7 @@ class GroupExplainer:
         running = self._members.running
         most = running + (self._fits or 0)
         extended: list[tuple[int, str, str]] = []
-        for (placement, _), trial in found[:_MAX_EXTENDED]:
+        for (placement, _), trial in () if any(map(has_claims, self._waiting)) else found[:_MAX_EXTENDED]:
             nodes = yield from trial.new_nodes(wanted - running - len(trial.placed))
             extended += [] if nodes is None else [(*nodes, placement)]
         if extended:

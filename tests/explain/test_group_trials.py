@@ -6,8 +6,12 @@ import pytest
 
 from kframework import Simulation
 from kframework.explain.explanation import State
+from kframework.objects import ApiObject
 from kframework.testing import make_node, make_pod
 from tests.explain.explained_groups import bound, explain, group_of, rack
+from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
+from tests.plugins.dynamic_resources.groups import CLAIMS, is_clean, owning, team
+from tests.support.devices import with_claim
 from tests.support.groups import GROUPS, PLACEMENTS, basic, gang, in_one, members, nodes
 
 
@@ -70,6 +74,28 @@ def test_nodes_are_counted_for_pods_of_different_sizes() -> None:
     assert group.remedies[0].text == "add 2 nodes like n0"
     assert bound([*nodes(2), gang("mix", 6), *large, *small]) == 0
     assert bound([*nodes(3), gang("mix", 6), *large, *small]) == 6
+
+
+@pytest.mark.parametrize(("minimum", "devices", "fits"), [(3, 2, 2), (3, 1, 1)])
+def test_pods_with_claims_are_placed_on_nodes_with_free_devices(minimum: int, devices: int, fits: int) -> None:
+    claims = [wanting(f"c{number}") for number in range(3)]
+    pods = [with_claim(pod, claim=f"c{number}") for number, pod in enumerate(members("g", 3))]
+    objects: list[ApiObject] = [GPUS, *nodes(2), gpus("n0", *"ab"[:devices]), *claims, *pods]
+    group = group_of([*objects, gang("g", minimum)], "g-0")
+    assert group.fits == fits
+    assert [remedy.text for remedy in group.remedies] == [f"lower minCount of PodGroup default/g to {fits}"]
+    assert bound([*objects, gang("g", fits)]) == fits
+
+
+def test_pods_that_share_a_claim_are_placed_where_its_device_is() -> None:
+    objects = [GPUS, *nodes(2, cpu=2), gpus("n1", "a"), owning(gang("g", 3), team(3)), *team(3), wanting("shared")]
+    with Simulation(objects, config=CLAIMS) as simulation:
+        simulation.run(5)
+        group = simulation.explain("g-0").explanation.group
+        assert is_clean(simulation)
+    assert group is not None and group.fits == 2
+    assert [remedy.text for remedy in group.remedies] == ["lower minCount of PodGroup default/g to 2"]
+    assert bound([*objects[:4], owning(gang("g", 2), team(3)), *objects[5:]], CLAIMS) == 2
 
 
 def test_pods_that_wait_for_victims_do_not_keep_room_from_each_other() -> None:

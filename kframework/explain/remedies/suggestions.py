@@ -118,14 +118,20 @@ _FILTER_CHUNK = 128
 
 
 class Trial:
-    """A pod in a what-if, after PreFilter; implements `FilterTarget`."""
+    """A pod in a what-if, after PreFilter; implements `FilterTarget`.
 
-    def __init__(self, cluster: ClusterState, profile: Profile, pod: PendingPod) -> None:
+    `group_state` is what it shares with other pods of its group.
+    """
+
+    def __init__(
+        self, cluster: ClusterState, profile: Profile, pod: PendingPod, group_state: CycleState | None = None
+    ) -> None:
         self.cluster = cluster
         self.nodes: NodeTable = cluster.nodes
         self.profile = profile
         self.pod = pod
         self.state: CycleState = CycleState()
+        self.state.group = group_state
         self._result: PreFilterResult = run_pre_filter_point(profile, self.state, pod, self.nodes)
         self.filters: tuple[FilterStep, ...] = tuple(
             step for step in profile.filters if step.name not in self._result.skipped
