@@ -73,6 +73,11 @@ class GroupWhatIf:
         if self._statement is not None and not self._statement.closed:
             self._statement.rollback()
 
+    def take_back(self, count: int) -> None:
+        """Take all pods off their nodes again but the first ones."""
+        del self.placed[count:]
+        self._misfits.clear()
+
     def _open(self) -> Statement:
         """Return the statement of the what-if, a new one after a pause."""
         if self._statement is None or self._statement.closed:

@@ -1,7 +1,7 @@
 """The PodGroup of an explained pod: how far its pods are, why its last cycle failed, and what would help all of them.
 
-Nodes to add are not named for pods with claims, as their devices and volumes are not known. Groups below a
-CompositePodGroup are not tried, as they need room for other groups as well.
+Nodes to add are not named for pods with claims, as their devices and volumes are not known. Groups of a tree are tried
+with the whole tree (`tree_trials`), unless one of them has a topology constraint.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from kframework.explain.explanation import AlikeMembers, GroupExplanation, Place
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.group_trials import GroupWhatIf, has_claims
 from kframework.explain.remedies.remedies import Remedy
+from kframework.explain.tree_trials import TreeTrial, waiting_pods
 from kframework.framework.answers import GroupPlacement
-from kframework.objects import PodGroup
+from kframework.objects import GenericPodGroup, PodGroup
 from kframework.objects.pod_groups import INITIALLY_SCHEDULED
 from kframework.observe.history import History
 from kframework.observe.text_table import format_count
@@ -45,6 +46,7 @@ class GroupExplainer:
         self._group = self._cluster.objects(PodGroup).get(name, namespace)
         self._members = self._cluster.groups.members(namespace, name)
         root = self._cluster.groups.trees.root((POD_GROUP, namespace, name))
+        self._root = root
         self._is_root = root is not None and root is self._group
         self._tree = "" if root is None or self._is_root else f"{namespace}/{root.metadata.name}"
         lacks_parent = root is None and self._group is not None
@@ -70,8 +72,22 @@ class GroupExplainer:
     def work(self) -> Iterator[None]:
         """Place the waiting pods in a what-if, and look for remedies; in slices."""
         enough = self._group is not None and self._staying >= (self._minimum or 0)
-        if enough and self._is_root and 0 < len(self._waiting) <= _MAX_TRIED:
-            yield from time_sliced(self._try_placements(), FullEvaluation(self._engine, self._waiting[0]).isolated)
+        if not self._waiting:
+            return
+        isolated = FullEvaluation(self._engine, self._waiting[0]).isolated
+        if enough and self._is_root and len(self._waiting) <= _MAX_TRIED:
+            yield from time_sliced(self._try_placements(), isolated)
+        elif self._tree and self._group is not None and self._root is not None and self._can_try(self._root):
+            trial = TreeTrial(self._engine, self._root, self._group)
+            yield from time_sliced(trial.run(), isolated)
+            self._fits, self._remedies = trial.fits, trial.remedies
+
+    def _can_try(self, root: GenericPodGroup) -> bool:
+        """Return whether a tree has few enough pods, and no topology constraints."""
+        trees, groups = self._cluster.groups.trees, list[GenericPodGroup]([root])
+        for group in groups:
+            groups += trees.children(group)
+        return len(waiting_pods(self._engine, root)) <= _MAX_TRIED and not any(map(_domain_of, groups))
 
     @property
     def _staying(self) -> int:
@@ -83,9 +99,8 @@ class GroupExplainer:
     @property
     def _domain(self) -> str:
         """The label whose value all nodes of the group share; "" if the pods may run anywhere."""
-        constraints = None if self._group is None else self._group.spec.scheduling_constraints
-        topology = () if constraints is None else constraints.topology
-        return topology[0].key if topology and self._cluster.feature_gates.has_placements else ""
+        has_placements = self._cluster.feature_gates.has_placements
+        return _domain_of(self._group) if has_placements and self._group is not None else ""
 
     def _try_placements(self) -> Iterator[None]:
         found: list[tuple[_Placement, GroupWhatIf]] = []
@@ -198,6 +213,11 @@ class GroupExplainer:
     def _last_message(self, uid: str) -> str:
         decisions = self._history.for_pod(uid).decisions
         return decisions[-1].message if decisions else ""
+
+
+def _domain_of(group: GenericPodGroup) -> str:
+    constraints = group.spec.scheduling_constraints
+    return constraints.topology[0].key if constraints is not None and constraints.topology else ""
 
 
 def _placement_outcomes(trials: Sequence[PlacementTrial]) -> list[PlacementOutcome]:

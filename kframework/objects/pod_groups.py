@@ -142,6 +142,18 @@ class CompositePodGroup(ApiObject, frozen=True, kw_only=True):
 GenericPodGroup = PodGroup | CompositePodGroup
 
 
+def minimum_of(group: GenericPodGroup) -> int:
+    """Return how many of its pods, or of the groups below it, a group needs."""
+    gang = group.spec.scheduling_policy.gang
+    match gang:
+        case None:
+            return 1
+        case GangSchedulingPolicy():
+            return gang.min_count
+        case CompositeGangSchedulingPolicy():
+            return gang.min_group_count
+
+
 class PodGroupTemplate(ApiStruct, frozen=True, kw_only=True):
     """A template of groups, with the fields that its groups will have."""
 

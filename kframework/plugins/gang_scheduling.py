@@ -9,6 +9,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
+from kframework.objects.pod_groups import minimum_of
 from kframework.state.group_trees import POD_GROUP, EntityKey, GroupTrees, entity_key
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.status import Code, Status, unresolvable, unschedulable
@@ -58,7 +59,7 @@ class GangScheduling(Plugin):
 
     def _has_enough(self, group: GenericPodGroup) -> bool:
         """Return whether enough pods exist, for enough of the groups below a CompositePodGroup."""
-        minimum = _minimum(group)
+        minimum = minimum_of(group)
         if isinstance(group, PodGroup):
             return len(self.handle.pod_groups.members(group.metadata.namespace, group.metadata.name)) >= minimum
         children = self._trees.children(group)
@@ -75,7 +76,7 @@ class GangScheduling(Plugin):
 
     @hookimpl
     def placement_feasible(self, group: GenericPodGroup, progress: GroupProgress) -> Status | None:
-        minimum = _minimum(group)
+        minimum = minimum_of(group)
         if progress.scheduled >= minimum:
             return None
         counts = f"{progress.scheduled} scheduled, {progress.remaining} remaining"
@@ -104,22 +105,12 @@ class GangScheduling(Plugin):
         """Queue the pods of the tree of a new group, or of one whose minimum fell."""
         if not self._is_in_tree(pod, entity_key(new)):
             return QueueingHint.SKIP
-        return queue_if(old is None or not (_is_gang(old) and _is_gang(new)) or _minimum(new) < _minimum(old))
+        return queue_if(old is None or not (_is_gang(old) and _is_gang(new)) or minimum_of(new) < minimum_of(old))
 
     def _is_in_tree(self, pod: PendingPod, key: EntityKey) -> bool:
         """Return whether a pod and a group have the same root."""
         root = self.handle.pod_groups.root(pod)
         return root is not None and root is self._trees.root(key)
-
-
-def _minimum(group: GenericPodGroup) -> int:
-    """Return how many of its parts a group needs."""
-    match group:
-        case PodGroup(spec=spec):
-            return 1 if spec.scheduling_policy.gang is None else spec.scheduling_policy.gang.min_count
-        case CompositePodGroup(spec=spec_of_groups):
-            gang = spec_of_groups.scheduling_policy.gang
-            return 1 if gang is None else gang.min_group_count
 
 
 def _is_gang(group: GenericPodGroup) -> bool:

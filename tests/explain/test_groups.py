@@ -99,11 +99,12 @@ def test_most_placements_are_left_out_and_counted() -> None:
     assert (len(group.placements), group.placements_left_out) == (10, 4)
 
 
-def test_group_below_another_tells_its_own_first_failure_and_is_not_tried() -> None:
+def test_group_below_another_tells_its_own_first_failure_and_is_tried_with_its_tree() -> None:
     objects = [*nodes(2), tree("t", 2), below("t", gang("g", 1)), below("t", gang("h", 2)), *members("g", 1, cpu="3")]
     group = group_of([*objects, *members("h", 2, cpu="3")], "h-0", TREES)
     assert (group.failed_first, group.reason) == ("default/h-1", "0/2 nodes are available: 2 Insufficient cpu.")
-    assert (group.fits, group.remedies) == (None, ())
+    texts = ["add 1 node like n0", "lower minCount of PodGroup default/h to 1"]
+    assert (group.fits, [remedy.text for remedy in group.remedies]) == (1, texts)
 
 
 def test_group_of_a_tree_names_its_root_and_the_groups_that_failed() -> None:
@@ -114,7 +115,8 @@ def test_group_of_a_tree_names_its_root_and_the_groups_that_failed() -> None:
     assert explanation.group.tree == "default/root"
     assert explanation.group.failed_groups == {"b": "0/1 nodes are available: 1 Insufficient cpu."}
     lines = format_explanation(explanation).splitlines()
-    head = "GROUP default/a, a gang of at least 1, below CompositePodGroup default/root: 0 of 1 pod scheduled."
+    head = "GROUP default/a, a gang of at least 1, below CompositePodGroup default/root: 0 of 1 pod scheduled; "
+    head += "1 of 1 waiting find nodes together now."
     assert head in lines
     assert "  Group b of the tree failed: 0/1 nodes are available: 1 Insufficient cpu." in lines
 
