@@ -198,6 +198,26 @@ async def test_pod_detail_compares_scores_of_feasible_nodes(browser: Browser) ->
         assert f"mostly because of {decider}." in await tab.text("dialog")
 
 
+async def test_pod_on_a_node_shows_why_it_is_there_and_not_on_the_runner_up(browser: Browser) -> None:
+    stocked = make_node("stocked", cpu=4, memory="8Gi", images={"shop:1": 400_000_000})
+    made = Scene(
+        make_node("large", cpu=8, memory="16Gi"), stocked, make_pod("pod", cpu=1, memory="1Gi", image="shop:1")
+    )
+    made.settle()
+    choice = made.explain("pod").choice
+    assert choice is not None and len(choice.weight_changes) > 1
+    async with served(made) as url, browser.open(f"{url}/#pod/default%2Fpod") as tab:
+        await tab.until("document.querySelector('dialog .sentence')")
+        assert "Why here" in await tab.text("dialog")
+        assert await tab.texts("dialog .sentence") == [choice.message]
+        weights = [f"{each.plugin} {each.weight} → {each.new_weight}" for each in choice.weight_changes]
+        assert (
+            await tab.run("[...document.querySelectorAll('dialog details li')].map((li) => li.textContent)") == weights
+        )
+        runner_up = await tab.run("document.querySelector('dialog details summary a').getAttribute('href')")
+        assert runner_up == f"#node/{choice.runner_up}"
+
+
 async def test_waiting_binding_shows_hook_and_duration(browser: Browser) -> None:
     made = scene()
     binding = made.engine.cluster.waiting.get(make_pod("fits").metadata.uid)
