@@ -286,9 +286,9 @@ def _print(result: ConfigurationComparison, output: ComparisonForm | None) -> No
 
 def _summarise(result: ConfigurationComparison) -> None:
     """Print the headline, as the last line."""
-    from kframework.simulation.comparison.text import chance_note, headline
+    from kframework.simulation.comparison.text import measures_note, headline
 
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
-    if note := chance_note(result):
+    if note := measures_note(result):
         notify_user("notice", note)
     sys.stderr.write(f"{escape_text(headline(result))}\n")

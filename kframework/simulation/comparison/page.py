@@ -16,7 +16,7 @@ from kframework.simulation.comparison.text import (
     MEASURE_HEADERS,
     WIDE_POD_HEADERS,
     cause_rows,
-    chance_note,
+    measures_note,
     describe,
     headline,
     measure_rows,
@@ -62,9 +62,10 @@ def _sections(result: ConfigurationComparison) -> Iterator[str]:
 
 def _facts(result: ConfigurationComparison) -> Iterator[str]:
     if result.causes:
-        yield _section("Why", _table(CAUSE_HEADERS, [*cause_rows(result)]))
+        note = "" if result.measures else measures_note(result)
+        yield _section("Why", _table(CAUSE_HEADERS, [*cause_rows(result)]), note)
     if result.measures:
-        yield _section("Measures", _table(MEASURE_HEADERS, [*measure_rows(result)]), chance_note(result))
+        yield _section("Measures", _table(MEASURE_HEADERS, [*measure_rows(result)]), measures_note(result))
 
 
 def _section(title: str, content: str, note: str = "") -> str:

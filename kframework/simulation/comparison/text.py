@@ -93,8 +93,10 @@ def _format_difference(measure: MeasureDifference) -> str:
     return f"{sign}{format_number(abs(measure.difference), 3)}{'*' if measure.is_significant else ''}"
 
 
-def chance_note(result: ConfigurationComparison) -> str:
-    """Say how far the differences of measures may be due to chance; "" if there are none."""
+def measures_note(result: ConfigurationComparison) -> str:
+    """Say how far the differences of measures may be due to chance, or why there are no measures; "" if neither."""
+    if not result.seeds:
+        return "no waiting times or utilisation: a recording continues as it happened, whatever is decided"
     if not any(each.difference for each in result.measures):
         return ""
     if len(result.seeds) == 1:
@@ -115,9 +117,9 @@ def _markdown_lines(result: ConfigurationComparison) -> Iterator[str]:
         yield from _markdown_table(CAUSE_HEADERS, [*cause_rows(result)])
     if result.measures:
         yield from _markdown_table(MEASURE_HEADERS, [*measure_rows(result)])
-        if note := chance_note(result):
-            yield ""
-            yield f"{_escape(note).capitalize()}."
+    if note := measures_note(result):
+        yield ""
+        yield f"{_escape(note).capitalize()}."
     if result.differences:
         rows = [*pod_rows(result)]
         yield ""

@@ -14,7 +14,7 @@ from kframework.simulation.comparison.result import (
     PodDifference,
 )
 from kframework.simulation.comparison.text import (
-    chance_note,
+    measures_note,
     format_markdown,
     headline,
     measure_rows,
@@ -99,9 +99,11 @@ def test_measures_have_margins_and_marks() -> None:
         ("cpu", "0.5 ±0.12", "0.25", "-0.25"),
         ("none", "<none>", "1", ""),
     ]
-    assert chance_note(compared).startswith("means over 2 seeds")
-    assert chance_note(msgspec.structs.replace(compared, seeds=(0,))).startswith("one seed: ")
-    assert chance_note(result()) == ""
+    assert measures_note(compared).startswith("means over 2 seeds")
+    assert measures_note(msgspec.structs.replace(compared, seeds=(0,))).startswith("one seed: ")
+    same = measure("cpu", 0.5, 0.5, 1.0)
+    assert measures_note(msgspec.structs.replace(compared, measures=(same,))) == ""
+    assert measures_note(result()).startswith("no waiting times or utilisation: a recording ")
 
 
 def test_markdown_begins_with_the_headline_and_folds_the_pods() -> None:
