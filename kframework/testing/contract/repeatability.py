@@ -49,8 +49,8 @@ def _expect_same_answers(old: PluginProbe, new: PluginProbe, instance: str) -> N
         expected, answers = old.answers(pod), new.evaluate(pod, new.nodes, new.nodes.order)
         if not expected.is_random:
             remedy = (
-                "base answers on the handle, or on a source: what an instance has stored is lost with it,"
-                " and a class attribute is shared with the closed instance"
+                "base answers on the handle, on a source, or on an index of a store: what an instance has stored is"
+                " lost with it, and a class attribute is shared with the closed instance"
             )
             new.expect_same(f"{instance}: all hooks", pod, answers, expected, remedy)
 

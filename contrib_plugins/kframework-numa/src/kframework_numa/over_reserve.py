@@ -13,6 +13,7 @@ from typing import NamedTuple
 from kframework import Handle, NodeInfo, PendingPod, PodInfo
 from kframework_numa.claims import claim_of, sum_amounts
 from kframework_numa.fingerprint import fingerprint, hash_pod
+from kframework_numa.node_resource_topology import NodeResourceTopology
 from kframework_numa.reports import Reports
 from kframework_numa.topology import NumaTopology
 
@@ -24,6 +25,24 @@ class _Base(NamedTuple):
     included: frozenset[str]
 
 
+class Memory:
+    """What reports came, and which of them counts: an index of their store, so a reload does not end it.
+
+    All instances of the plugin update it alike: a report is taken in by the first one that sees it.
+    """
+
+    def __init__(self) -> None:
+        self.latest: dict[str, NodeResourceTopology] = {}
+        self.bases: dict[str, _Base] = {}
+        #: The newest reports that did not match the pods when they came.
+        self.unmatched: dict[str, NumaTopology] = {}
+
+
+def memories(reports: Iterable[NodeResourceTopology]) -> defaultdict[str, Memory]:
+    """Build the index: a memory for each method of fingerprints."""
+    return defaultdict(Memory)
+
+
 class OverReserve(Reports):
     """The last reports that are known to include the pods of their nodes, less what later pods may have taken."""
 
@@ -31,16 +50,14 @@ class OverReserve(Reports):
         self._method = method
         #: The pods of each node by uid.
         self._pods: defaultdict[str, dict[str, PodInfo]] = defaultdict(dict)
-        self._bases: dict[str, _Base] = {}
-        #: The newest reports that did not match the pods when they came.
-        self._unmatched: dict[str, NumaTopology] = {}
+        self._memory = handle.objects(NodeResourceTopology).index(memories)[method]
         for pod in handle.pods.values():
-            self._on_pod_change(None, pod)
+            self._pods[pod.node_name][pod.uid] = pod
         super().__init__(handle)
         handle.on_pod_change(self._on_pod_change)
 
     def topology(self, node: NodeInfo) -> NumaTopology | None:
-        base = self._bases.get(node.name)
+        base = self._memory.bases.get(node.name)
         if base is None:
             return None
         amounts = sum_amounts(claim_of(pod).total for pod in node.pods if pod.uid not in base.included)
@@ -48,15 +65,19 @@ class OverReserve(Reports):
 
     # -- reports ---------------------------------------------------------------------------------------------------
 
-    def receive(self, node_name: str, topology: NumaTopology) -> None:
-        super().receive(node_name, topology)
+    def receive(self, report: NodeResourceTopology, topology: NumaTopology) -> None:
+        super().receive(report, topology)
+        node_name, latest = report.metadata.name, self._memory.latest
+        if latest.get(node_name) == report:
+            return
+        latest[node_name] = report
         if not topology.fingerprint or self._matches(node_name, topology):
             self._accept(node_name, topology)
             return
-        self._unmatched[node_name] = topology
-        base = self._bases.get(node_name)
+        self._memory.unmatched[node_name] = topology
+        base = self._memory.bases.get(node_name)
         # What a node's first report includes is unknown; of a later one, the settings count at once.
-        self._bases[node_name] = (
+        self._memory.bases[node_name] = (
             _Base(topology, frozenset())
             if base is None
             else base._replace(topology=topology._replace(zones=base.topology.zones, resources=base.topology.resources))
@@ -64,12 +85,13 @@ class OverReserve(Reports):
 
     def forget(self, node_name: str) -> None:
         super().forget(node_name)
-        self._bases.pop(node_name, None)
-        self._unmatched.pop(node_name, None)
+        self._memory.latest.pop(node_name, None)
+        self._memory.bases.pop(node_name, None)
+        self._memory.unmatched.pop(node_name, None)
 
     def _accept(self, node_name: str, topology: NumaTopology) -> None:
-        self._unmatched.pop(node_name, None)
-        self._bases[node_name] = _Base(topology, frozenset(self._pods[node_name]))
+        self._memory.unmatched.pop(node_name, None)
+        self._memory.bases[node_name] = _Base(topology, frozenset(self._pods[node_name]))
 
     def _matches(self, node_name: str, topology: NumaTopology) -> bool:
         pods: Iterable[PodInfo] = self._pods[node_name].values()
@@ -89,12 +111,19 @@ class OverReserve(Reports):
             self._pods[old.node_name].pop(old.uid, None)
         if new is not None:
             self._pods[new.node_name][new.uid] = new
+        changed = new or old
+        assert changed is not None
         # A report that is older than a pod of this scheduler cannot include it, even if the pod has a namesake.
         if not isinstance(new, PendingPod):
-            self._look_again((new or old).node_name)  # type: ignore[union-attr]  # one of them is a pod
+            self._look_again(changed.node_name)
+        if isinstance(old, PendingPod | None) and self._includes(changed):
+            self._handle.invalidate(changed.node_name)
 
     def _look_again(self, node_name: str) -> None:
-        topology = self._unmatched.get(node_name)
+        topology = self._memory.unmatched.get(node_name)
         if topology is not None and self._matches(node_name, topology):
             self._accept(node_name, topology)
-            self._handle.invalidate(node_name)
+
+    def _includes(self, pod: PodInfo) -> bool:
+        base = self._memory.bases.get(pod.node_name)
+        return base is not None and pod.uid in base.included

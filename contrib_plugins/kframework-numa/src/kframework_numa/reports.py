@@ -33,14 +33,14 @@ class Reports:
             self.forget(name)
         else:
             try:
-                self.receive(name, parse_topology(new))
+                self.receive(new, parse_topology(new))
             except ValueError as problem:
                 _log.warning("NodeResourceTopology %s is ignored: %s; correct it", name, problem)
         self._handle.invalidate(name)
 
-    def receive(self, node_name: str, topology: NumaTopology) -> None:
+    def receive(self, report: NodeResourceTopology, topology: NumaTopology) -> None:
         """Take a new report in."""
-        self.by_node[node_name] = topology
+        self.by_node[report.metadata.name] = topology
 
     def forget(self, node_name: str) -> None:
         """Forget a node, which is reported no more."""
