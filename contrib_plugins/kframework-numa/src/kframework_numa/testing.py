@@ -106,7 +106,7 @@ class Kubelets:
     """
 
     def __init__(self, zones: Mapping[str, Sequence[int]]) -> None:
-        self._zones = zones
+        self.zones = zones
         #: The uids of admitted pods with their nodes, and the CPUs that they have in each zone.
         self._taken: dict[str, tuple[str, Counter[int]]] = {}
         self.refused: list[str] = []
@@ -119,7 +119,7 @@ class Kubelets:
 
     def reports(self) -> list[NodeResourceTopology]:
         """Return the reports of the empty nodes."""
-        return [self._report(node_name, ()) for node_name in self._zones]
+        return [self._report(node_name, ()) for node_name in self.zones]
 
     def admit(self, cluster: MemoryCluster) -> None:
         """Let go of pods that have ended, take in those that were bound, and refuse those that cannot be aligned."""
@@ -149,11 +149,11 @@ class Kubelets:
 
     def _free(self, node_name: str) -> list[int]:
         taken = [used for name, used in self._taken.values() if name == node_name]
-        return [cpus - sum(used[number] for used in taken) for number, cpus in enumerate(self._zones[node_name])]
+        return [cpus - sum(used[number] for used in taken) for number, cpus in enumerate(self.zones[node_name])]
 
     def publish(self, cluster: MemoryCluster) -> None:
         """Report what is left in each zone, with the fingerprint of the admitted pods."""
-        for node_name in self._zones:
+        for node_name in self.zones:
             pods = [pod for pod in cluster.objects(Pod) if self._taken.get(pod.metadata.uid, ("",))[0] == node_name]
             publish(self._report(node_name, pods))(cluster)
 
