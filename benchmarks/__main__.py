@@ -11,7 +11,7 @@ import benchmarks
 #: Modules that the benchmarks share.
 SHARED = {
     *("__main__", "fake_api", "hostile_inputs", "line_chart", "over_http"),
-    *("packing", "timing", "whole_commands"),
+    *("packing", "shadow", "timing", "whole_commands"),
 }
 
 

@@ -286,7 +286,7 @@ def _print(result: ConfigurationComparison, output: ComparisonForm | None) -> No
 
 def _summarise(result: ConfigurationComparison) -> None:
     """Print the headline, as the last line."""
-    from kframework.simulation.comparison.text import measures_note, headline
+    from kframework.simulation.comparison.text import headline, measures_note
 
     sys.stdout.flush()  # so that the summary is last if both streams have one destination
     if note := measures_note(result):

@@ -16,10 +16,10 @@ from kframework.simulation.comparison.text import (
     MEASURE_HEADERS,
     WIDE_POD_HEADERS,
     cause_rows,
-    measures_note,
     describe,
     headline,
     measure_rows,
+    measures_note,
     wide_pod_rows,
 )
 

@@ -14,10 +14,10 @@ from kframework.simulation.comparison.result import (
     PodDifference,
 )
 from kframework.simulation.comparison.text import (
-    measures_note,
     format_markdown,
     headline,
     measure_rows,
+    measures_note,
     pod_rows,
     wide_pod_rows,
 )
