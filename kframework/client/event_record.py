@@ -68,7 +68,7 @@ class SeriesKey(msgspec.Struct, frozen=True, gc=False):
 class EventRecord(msgspec.Struct, gc=False, eq=False):
     """An event with its number of occurrences and of write attempts; times are in seconds since 1970.
 
-    It takes 440 bytes plus the pod's names, and does not keep the pod alive.
+    It takes 448 bytes plus the pod's names, and does not keep the pod alive.
     """
 
     series_key: SeriesKey
@@ -79,6 +79,7 @@ class EventRecord(msgspec.Struct, gc=False, eq=False):
     seen_at: float
     count: int = 1
     tries: int = 0
+    denials: int = 0
 
     @property
     def name(self) -> str:

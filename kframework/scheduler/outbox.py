@@ -193,7 +193,7 @@ class Outbox:
         self._engine_writes.put(key, _EngineWrite(key, call, on_failure))
 
     def record(self, event: EventRecord) -> None:
-        event.tries = 0
+        event.tries = event.denials = 0
         if len(self._events) + self._awaiting_retry < MAX_EVENTS or self._events.waiting(event) is not None:
             self._events.put(event, event)
         else:
@@ -314,8 +314,9 @@ class Outbox:
         except ClusterError as error:
             if error.status == 404 or error.reason == STOPPED:
                 return  # the pod or namespace is gone, or writes are blocked
-            tries = DENIED_EVENT_TRIES if error.status in DENIALS else EVENT_TRIES
-            if event.tries < tries and (error.status in EVENT_RETRYABLE or error.status >= 500):
+            event.denials += error.status in DENIALS
+            has_tries = event.tries < EVENT_TRIES and event.denials < DENIED_EVENT_TRIES
+            if has_tries and (error.status in EVENT_RETRYABLE or error.status >= 500):
                 self._awaiting_retry += 1
                 assert self._tasks is not None
                 self._tasks.start_soon(self._write_again, event)

@@ -366,7 +366,7 @@ def test_event_that_cannot_be_written_now_is_tried_again_and_again_and_any_other
 
 def test_event_is_written_when_a_server_that_has_just_started_has_read_its_roles() -> None:
     async def work(desk: Desk) -> None:
-        desk.faults["record_event"] = iter([refused(0), refused(403), refused(403)])
+        desk.faults["record_event"] = iter([*[refused(0)] * 4, *[refused(403)] * 3])
         desk.outbox.record(event("e"))
         await desk.written()
         assert len(desk.cluster.objects(Event)) == 1
