@@ -32,6 +32,7 @@ class GroupBinder:
 
     Attributes:
         time_limit: how long a gang may be bound in part, in seconds; 0 if it may stay so.
+        unfinished: the bindings of trees with gangs that are bound in part, by root.
     """
 
     def __init__(
@@ -50,8 +51,7 @@ class GroupBinder:
         self._give_up_nomination = give_up_nomination
         #: By root.
         self._bindings: dict[EntityKey, GroupBindings] = {}
-        #: Those of trees with gangs that are bound in part.
-        self._unfinished: dict[EntityKey, GroupBindings] = {}
+        self.unfinished: dict[EntityKey, GroupBindings] = {}
 
     def add(self, root: GenericPodGroup, profile: Profile, outcomes: Sequence[GroupOutcome]) -> None:
         """Let no pod of a group be bound before enough of them can be, if they may still fail."""
@@ -108,19 +108,14 @@ class GroupBinder:
             self._settle(bindings)
 
     @property
-    def has_unfinished_gangs(self) -> bool:
-        """Whether gangs are bound in part."""
-        return bool(self._unfinished)
-
-    @property
     def deadline(self) -> float | None:
         """When the next gang is given back; none is while pods of its tree are being bound."""
-        dues = (each.due for each in self._unfinished.values() if each.is_idle)
+        dues = (each.due for each in self.unfinished.values() if each.is_idle)
         return min((due for due in dues if due is not None), default=None)
 
     def expire(self, now: float) -> None:
         """Give the gangs back whose time is over."""
-        for bindings in [*self._unfinished.values()]:
+        for bindings in [*self.unfinished.values()]:
             if bindings.is_idle and bindings.due is not None and bindings.due <= now:
                 self._settle(bindings)
 
@@ -132,9 +127,9 @@ class GroupBinder:
             self._end(bindings.begun.pop(leaf))
         if not in_part:
             self._bindings.pop(key, None)
-            self._unfinished.pop(key, None)
+            self.unfinished.pop(key, None)
             return
-        self._unfinished[key] = bindings
+        self.unfinished[key] = bindings
         if bindings.due is None or bindings.due <= now:
             for leaf, why in in_part.items() if bindings.due is not None else ():
                 self._give_back(bindings.begun[leaf], why)

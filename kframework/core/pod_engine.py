@@ -196,7 +196,8 @@ class PodEngine(PodOutcomes):
         deadline = self.cluster.waiting.deadline
         if deadline is not None and deadline <= now:
             self._reject_overdue(now)
-        self.group_binder.expire(now)
+        if self.group_binder.unfinished:
+            self.group_binder.expire(now)
         self.queue.tick()
 
     @property
@@ -210,7 +211,7 @@ class PodEngine(PodOutcomes):
     def is_idle(self) -> bool:
         pending = self.queue.count_by_queue()
         queued = pending["active"] or pending["backoff"] or len(self.queue.in_flight)
-        begun = self._binding or self._running or len(self.preempting) or self.group_binder.has_unfinished_gangs
+        begun = self._binding or self._running or len(self.preempting) or self.group_binder.unfinished
         return self.synced and not (queued or begun or len(self.inbox))
 
     def _apply(self, message: Message) -> None:

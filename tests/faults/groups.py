@@ -14,8 +14,8 @@ from kframework.clock import Clock
 from kframework.errors import ClusterError
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
-from kframework.objects import Pod, PodGroup, PodSchedulingGroup
-from tests.support.groups import basic, gang, in_one, whole
+from kframework.objects import CompositePodGroup, GenericPodGroup, Pod, PodGroup, PodSchedulingGroup
+from tests.support.groups import basic, below, gang, in_one, tree, whole
 
 __all__ = ["GroupChecker", "GroupWorld"]
 
@@ -37,31 +37,54 @@ class GroupWorld:
         self._troubles = troubles
         self._made = 0
         self.changes: list[tuple[Callable[[], None], float]] = [
-            (self._make_group, 0.12),
+            (self._make_group, 0.09),
+            (self._make_tree, 0.015),
             (self._add_pod, 0.1),
             (self._delete_group, 0.01),
             (self._restore_group, 0.05),
             (self._change_minimum, 0.02),
         ]
-        self._groups: dict[str, PodGroup] = {}
+        self._groups: dict[str, GenericPodGroup] = {}
         self._members: Counter[str] = Counter()
 
     def _make_group(self) -> None:
-        """Make a group before its pods, after them or between them; some never get enough pods."""
+        self._create(self._draw_group(self._random.choice([0, 0, 10, 100])))
+
+    def _make_tree(self) -> None:
+        """Make two or three groups and a root above them, which comes before them, after them or between them."""
         self._made += 1
-        random, name, size = self._random, f"group-{self._made}", self._random.randint(1, 6)
-        priority = random.choice([0, 0, 10, 100])
-        made = gang(name, random.randint(1, size), priority) if random.random() < 0.8 else basic(name)
+        random, priority = self._random, self._random.choice([0, 0, 10, 100])
+        root = tree(f"tree-{self._made}", random.choice([None, 1, 2]), priority)
+        self._groups[root.metadata.name] = root
+        count = random.randint(2, 3)
+        position = random.randint(0, count)
+        for number in range(count):
+            if number == position:
+                self._cluster.add(root)
+            self._create(below(root.metadata.name, self._draw_group(priority)))
+        if position == count:
+            self._cluster.add(root)
+
+    def _draw_group(self, priority: int) -> PodGroup:
+        self._made += 1
+        random, name = self._random, f"group-{self._made}"
+        made = gang(name, random.randint(1, 4)) if random.random() < 0.8 else basic(name)
         made = replace(made, spec=replace(made.spec, priority=priority))
         made = whole(made) if random.random() < 0.3 else made
-        self._groups[name] = in_one(ZONE, made) if random.random() < 0.3 else made
+        return in_one(ZONE, made) if random.random() < 0.3 else made
+
+    def _create(self, group: PodGroup) -> None:
+        """Make a group before its pods, after them or between them; some never get enough pods."""
+        random, name = self._random, group.metadata.name
+        self._groups[name] = group
+        size = random.randint(1, 6)
         first = random.randint(0, size)
         for number in range(size):
             if number == first:
-                self._cluster.add(self._groups[name])
+                self._cluster.add(group)
             self._make_member(name)
         if first == size and random.random() < 0.9:
-            self._cluster.add(self._groups[name])
+            self._cluster.add(group)
 
     def _make_member(self, name: str) -> None:
         self._members[name] += 1
@@ -72,19 +95,20 @@ class GroupWorld:
         self._cluster.add(replace(pod, spec=spec))
 
     def _add_pod(self) -> None:
-        if self._groups:
-            self._make_member(self._random.choice(list(self._groups)))
+        leaves = [name for name, group in self._groups.items() if isinstance(group, PodGroup)]
+        if leaves:
+            self._make_member(self._random.choice(leaves))
 
     def _delete_group(self) -> None:
-        groups = self._cluster.objects(PodGroup)
+        groups = [*self._cluster.objects(PodGroup), *self._cluster.objects(CompositePodGroup)]
         if groups:
-            metadata = self._random.choice(groups).metadata
-            self._cluster.remove(PodGroup, metadata.name, metadata.namespace)
+            group = self._random.choice(groups)
+            self._cluster.remove(type(group), group.metadata.name, group.metadata.namespace)
 
     def _restore_group(self) -> None:
         if self._groups:
             made = self._groups[self._random.choice(list(self._groups))]
-            if self._cluster.find(PodGroup, made.metadata.name, "default") is None:
+            if self._cluster.find(type(made), made.metadata.name, "default") is None:
                 self._cluster.add(made)
 
     def _change_minimum(self) -> None:
@@ -114,14 +138,17 @@ class GroupChecker:
         #: When the pods of a group were bound, and since when they do not count, by uid.
         self._bound: defaultdict[str, dict[str, float]] = defaultdict(dict)
         self._ended: dict[str, float] = {}
-        #: When a group, or a pod of it that was not bound, was deleted or changed last.
+        #: When a group, or a pod of it that was not bound, was deleted or changed last; and when that befell a tree.
         self._disturbed: dict[str, float] = {}
+        self._trees_disturbed_at = -math.inf
         #: When the last scheduler began: the one before may have died in the middle of the bindings of a gang.
         self._replaced_at = -math.inf
-        cluster.subscribe([Pod, PodGroup], self._changed)
+        cluster.subscribe([Pod, PodGroup, CompositePodGroup], self._changed)
 
     def _changed(self, change: Change) -> None:
         subject, now = change.new or change.old, self._clock.now()
+        if isinstance(subject, CompositePodGroup) and change.new is None:
+            self._trees_disturbed_at = now
         if isinstance(subject, PodGroup):
             if change.old is not None and (change.new is None or _spec(change.old) != _spec(change.new)):
                 self._disturbed[subject.metadata.name] = now
@@ -165,6 +192,8 @@ class GroupChecker:
                 since, until = at - DELAY, at + self._patience
                 enough = [uid for uid in bound if bound[uid] <= until and self._ended.get(uid, at) >= since]
                 disturbed = max(self._disturbed.get(name, -math.inf), self._replaced_at)
+                if group.spec.parent_composite_pod_group_name:
+                    disturbed = max(disturbed, self._trees_disturbed_at)
                 if len(enough) < policy.min_count and disturbed <= since:
                     yield f"{len(enough)} pods of {name} were bound at {at:.3f}, which needs {policy.min_count}"
 

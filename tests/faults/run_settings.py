@@ -133,6 +133,8 @@ def configuration(seed: int, shape: RunSettings = PLAIN, life: int = 0) -> Confi
             percentage=50 if life % 2 else 0,
             extenders=_EXTENDER % EXTENDED if shape.extender else "",
             random_errors="{name: RandomErrors}" if shape.plugin_errors else "",
-            gates="{GenericWorkload: true, TopologyAwareWorkloadScheduling: true}" if shape.groups else "{}",
+            gates="{GenericWorkload: true, TopologyAwareWorkloadScheduling: true, CompositePodGroup: true}"
+            if shape.groups
+            else "{}",
         )
     )
