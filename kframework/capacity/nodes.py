@@ -162,8 +162,9 @@ class NodePlanner:
             if not self._add_nodes(2**proof):
                 break
         self._remove_empty()
-        messages = {outcome.pod: outcome.message for outcome in self._simulation.outcomes}
-        unplaced = tuple(PodPlace(pod.key, "", messages.get(pod.key, "")) for pod in self._pending())
+        left = self._pending()
+        messages = {outcome.pod: outcome.message for outcome in self._simulation.outcomes} if left else {}
+        unplaced = tuple(PodPlace(pod.key, "", messages.get(pod.key, "")) for pod in left)
         added = tuple(self._count_added())
         return NodePlan(pending=count, added=added, unplaced=unplaced, price=sum(each.price for each in added))
 

@@ -91,8 +91,9 @@ class QueueMachine(RuleBasedStateMachine):
     @rule()
     def pop(self) -> None:
         turns = [pod.name for pod in self.model.next_pods()]
-        name = self.rig.pop()
+        first, name = self.rig.queue.peek(), self.rig.pop()
         assert (name in turns) if turns else (name is None)
+        assert name == (None if first is None else first.pod.name)
         if name is not None:
             self.model.popped(name)
 

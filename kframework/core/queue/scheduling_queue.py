@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from enum import Enum
+from functools import partial
 from typing import Protocol
 
 from kframework.core.queue.backoff import Backoff
@@ -32,7 +33,6 @@ FLUSH_INTERVAL = 30.0
 _ADDED = ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD).label
 #: What a change of the plugins is to the pods of their profiles.
 PROFILES_CHANGED = ObservedEvent(EventResource.ANY, ActionType.ALL, name="ProfilesChanged")
-
 _TIMEOUT = ObservedEvent(EventResource.ANY, ActionType.ALL, name="UnschedulableTimeout")
 
 #: How often a pod may skip its backoff within a second. kube-scheduler has no limit: where the attempts of a pod cause
@@ -119,20 +119,23 @@ class SchedulingQueue:
         return queued
 
     def peek(self) -> QueuedPod | None:
-        """Return the pod that `pop` hands out next, None if no pod is active."""
-        return self._active.peek()
+        """Return the pod that `pop` hands out next, None if there is none."""
+        return self._active.peek() or self._peek_backing_off()
 
     def _pop_queued(self) -> QueuedPod | None:
         queued = self._active.pop()
-        if queued is None:
-            queued = self._backing_off.peek()
-            if queued is not None and not self._may_skip_backoff(queued):
-                queued = next(filter(self._may_skip_backoff, self._backing_off.iterate_sorted()), None)
-            if queued is not None:
-                self._backing_off.remove(queued.pod.uid)
-                queued.skips += 1
-                self._record_move("active", queued, "PopFromBackoffQ")
+        if queued is None and (queued := self._peek_backing_off()) is not None:
+            self._backing_off.remove(queued.pod.uid)
+            queued.skips += 1
+            self._record_move("active", queued, "PopFromBackoffQ")
         return queued
+
+    def _peek_backing_off(self) -> QueuedPod | None:
+        """Return the first pod that may skip its backoff."""
+        first = self._backing_off.peek()
+        if first is None or self._may_skip_backoff(first):
+            return first
+        return next(filter(self._may_skip_backoff, self._backing_off.iterate_sorted()), None)
 
     def _may_skip_backoff(self, queued: QueuedPod) -> bool:
         """Return whether a pod may skip its backoff once more in this second; `skips` counts how often it has."""
@@ -234,11 +237,9 @@ class SchedulingQueue:
 
     def recheck_gates(self) -> list[PendingPod]:
         """Run PreEnqueue again for all gated pods; return those that it admits."""
-        admitted = []
-        for queued in list(self._gated):
-            if self._enter_active(queued, _ADDED):
-                self._gated.pop(queued.pod.uid)
-                admitted.append(queued.pod)
+        admitted = [queued.pod for queued in list(self._gated) if self._enter_active(queued, _ADDED)]
+        for pod in admitted:
+            self._gated.pop(pod.uid)
         return admitted
 
     def retry_profiles(self, profiles: Collection[str]) -> list[PendingPod]:
@@ -303,11 +304,11 @@ class SchedulingQueue:
         if event.is_wildcard:
             is_affected = event.new is None or event.new == pod.uid
             return QueueingStrategy.AFTER_BACKOFF if is_affected else QueueingStrategy.SKIP
-        if any(self.policy.is_worth_requeuing(event, pod, plugin) for plugin in sorted(queued.pending_plugins)):
+        is_worthwhile = partial(self.policy.is_worth_requeuing, event, pod)
+        if any(map(is_worthwhile, sorted(queued.pending_plugins))):
             return QueueingStrategy.IMMEDIATELY
-        if any(self.policy.is_worth_requeuing(event, pod, plugin) for plugin in sorted(queued.unschedulable_plugins)):
-            return QueueingStrategy.AFTER_BACKOFF
-        return QueueingStrategy.SKIP
+        is_helped = any(map(is_worthwhile, sorted(queued.unschedulable_plugins)))
+        return QueueingStrategy.AFTER_BACKOFF if is_helped else QueueingStrategy.SKIP
 
     # -- timers ----------------------------------------------------------------------------------------------------
 
@@ -343,8 +344,7 @@ class SchedulingQueue:
                 heap.pop()
                 self._push_active(first)
                 self._record_move("active", first, "BackoffComplete")
-        deadline = self.flush_deadline
-        if deadline is not None and deadline <= now:
+        if (deadline := self.flush_deadline) is not None and deadline <= now:
             self._flush(now)
 
     def _flush(self, now: float) -> None:

@@ -59,6 +59,16 @@ def test_pods_are_placed_in_runs_and_bound_at_once() -> None:
     assert whole.single == []
 
 
+def test_pods_that_a_new_node_wakes_are_placed_in_runs_although_they_back_off() -> None:
+    whole = Whole()
+    with Simulation([make_node("full", cpu=0), *alike(12)], observers=[whole]) as simulation:
+        simulation.run(0.2)
+        for node in NODES:
+            simulation.create(node)
+        assert all(outcome.node for outcome in simulation.run(0.2).outcomes)
+    assert max(len(run) for run in whole.runs) > 5
+
+
 def test_decision_of_a_run_is_made_once_and_has_the_phases_of_others() -> None:
     _, whole = simulated(alike(6))
     run = whole.runs[-1]
