@@ -24,7 +24,8 @@ check: test lint slow
 
 slow: $(VENV)/.dev-installed
 	@# What is marked slow and nothing else; tests/conftest.py refuses slow tests in modules that are not looked into.
-	$(BIN)/pytest -n auto -m 'slow and not long' \
+	@# They use two thirds of a core each, and wait for other processes the rest of the time.
+	$(BIN)/pytest -n $$($(BIN)/python -c 'import os; print(os.cpu_count() * 3 // 2)') -m 'slow and not long' \
 	  $$(grep -rlE --include='test_*.py' --include='*_test.py' 'mark\.slow|support\.scale' tests contrib_plugins examples)
 
 long: $(VENV)/.dev-installed

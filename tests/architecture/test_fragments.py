@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from tests.architecture.sources import ROOT, listed, modules, parse
 from tests.architecture.test_import_order import imports
 
@@ -22,15 +24,19 @@ REASONS: dict[str, str] = {
 }
 
 
-def test_no_short_module_has_one_importer() -> None:
-    problems = fragments(sources())
+@pytest.fixture(name="problems", scope="module")
+def of_the_product() -> dict[str, str]:
+    return fragments(sources())
+
+
+def test_no_short_module_has_one_importer(problems: dict[str, str]) -> None:
     assert problems.keys() <= REASONS.keys(), listed(
         [f"{name}: only {importer} imports it" for name, importer in problems.items() if name not in REASONS]
     )
 
 
-def test_exceptions_are_not_stale() -> None:
-    assert REASONS.keys() <= fragments(sources()).keys()
+def test_exceptions_are_not_stale(problems: dict[str, str]) -> None:
+    assert REASONS.keys() <= problems.keys()
 
 
 def sources() -> dict[str, str]:

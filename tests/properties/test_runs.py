@@ -109,7 +109,7 @@ class World:
                 for _ in range(self.random.randrange(1, 4)):
                     self.happen()
                 self.simulation.run(self.random.choice([1.0, 4.0]))
-            result = self.simulation.run(100.0).result
+            result = self.simulation.run(30.0).result
         return [msgspec.structs.replace(decision, **_MEASURED) for decision in result.decisions]
 
 
@@ -134,7 +134,7 @@ class _Lengths(RunObserver):
 @pytest.mark.parametrize("seed", seeds(30))
 def test_decisions_are_independent_of_the_length_of_runs(seed: int, plugins: tuple[type[Plugin], ...]) -> None:
     singly = World(seed, 0, plugins).run()
-    for length in (1, 2, 7, 64):
+    for length in [(1, 7), (2, 64)][seed % 2]:
         assert World(seed, length, plugins).run() == singly
 
 

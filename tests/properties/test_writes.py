@@ -28,7 +28,7 @@ from tests.support.faulty_transport import FaultyTransport, Rates
 from tests.support.slow_server import SlowServer
 
 CONFIGURATION = parse("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
-PODS = 2500
+PODS = 1000
 
 
 class Drain:
@@ -163,7 +163,7 @@ def test_pod_whose_failed_binding_is_executed_later_has_one_event() -> None:
 @pytest.mark.long
 def test_configured_client_rates_are_respected() -> None:
     async def main() -> None:
-        drain = Drain(400, 0.01, qps=50.0)
+        drain = Drain(400, 0.01, qps=50.0, pods=2500)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(drain.scheduler.run)
             await asyncio.sleep(20.0)

@@ -37,6 +37,6 @@ def sampled(cases: Iterable[object], one_in: int = ONE_IN) -> list[ParameterSet]
     """Return the cases of a slow test, most of them marked long: they try the same in other places."""
     marked = list[ParameterSet]()
     for index, case in enumerate(cases):
-        values = case if isinstance(case, tuple) else (case,)
+        values = case if type(case) is tuple else (case,)  # a record is one value
         marked.append(pytest.param(*values, marks=pytest.mark.long if index % one_in else ()))
     return marked
