@@ -66,7 +66,7 @@ def test_shadow_that_cannot_start_decides_nothing_and_says_why() -> None:
     simulation = shadowed(OBJECTS, enabled(Late), plugins=[Late]).run()
     shadow = only_shadow(simulation)
     assert (shadow.counts[AGREED], shadow.skipped) == (0, 1)
-    assert shadow.problem == "plugin 'Late', hook start: OSError: no route"
+    assert shadow.problem == "plugin 'Late' cannot start: no route"
     assert simulation.decisions[0].node == "a"
 
 
