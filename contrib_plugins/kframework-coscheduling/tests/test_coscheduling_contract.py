@@ -10,6 +10,7 @@ from tests.support.gangs import group, members
 
 class TestContract(PluginContract):
     plugin = Coscheduling
+    examples = 4
     other_plugins = ["NodeResourcesFit"]
     nodes = [make_node("a", cpu=4), make_node("b", cpu=4)]
     pods = [*members("red", 2, cpu=2), *members("blue", 2, cpu=2)]

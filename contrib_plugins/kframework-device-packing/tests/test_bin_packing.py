@@ -184,5 +184,6 @@ def test_pods_without_claims_score_alike_everywhere() -> None:
 
 class TestContract(PluginContract):
     plugin = DeviceBinPacking
+    examples = 4
     nodes = [make_node("gpus", allocatable={"example.com/gpu": 4})]
     pods = [make_pod("asking", requests={"example.com/gpu": 1})]

@@ -171,6 +171,7 @@ def unusable(free: int, typical: list[tuple[int, int]]) -> int:
 
 class TestContractWithoutGpus(PluginContract):
     plugin = GpuPacking
+    examples = 4
     nodes = [make_node("gpus", allocatable={"example.com/gpu": 4})]
     pods = [make_pod(f"wants-{gpus}", requests={"example.com/gpu": gpus}) for gpus in (1, 2)]
 

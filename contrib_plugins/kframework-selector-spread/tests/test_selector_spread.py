@@ -353,6 +353,7 @@ TERMINATING = make_pod("ends", labels=WEB, deletion_timestamp="2026-01-01T00:00:
 
 class TestContract(PluginContract):
     plugin = SelectorSpread
+    examples = 4
     pods = [make_pod("constrained", topology_spread=OWN_CONSTRAINTS), TERMINATING, make_pod("web", labels=WEB)]
 
 
