@@ -77,7 +77,7 @@ class GroupBinder:
         self._bindings[key] = bindings
         for group, reservation in reservations:
             reservation.group = bindings
-            if may_be_refused and entity_key(group) in short:
+            if may_be_refused and entity_key(group) in short and not self._was_bound_before(group):
                 bindings.begin(group)
         for group in bindings.begun.values():
             self._conditions.report_binding_began(group)
@@ -146,6 +146,10 @@ class GroupBinder:
         members = self._cluster.groups.members(group.metadata.namespace, group.metadata.name)
         bound = (*members.assigned, *members.assumed)
         return [self._cluster.pods[uid] for uid in bound if uid not in members.terminating]
+
+    def _was_bound_before(self, group: PodGroup) -> bool:
+        members = self._cluster.groups.members(group.metadata.namespace, group.metadata.name)
+        return members.assigned.keys() > members.terminating
 
     def _end(self, group: PodGroup) -> None:
         self._conditions.report_binding_ended(group, "Bound" if self._bound_pods(group) else "NotBound")

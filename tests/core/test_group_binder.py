@@ -145,6 +145,16 @@ def test_gang_that_loses_pods_after_it_was_complete_is_not_given_back() -> None:
     assert world.binding() == "False Bound"
 
 
+def test_gang_that_was_complete_is_not_given_back_if_its_minimum_grows() -> None:
+    world = Refusing(*GANG, refused=("g-4",))
+    world.run(1)
+    world.simulation.patch(PodGroup, "g", {"spec": {"schedulingPolicy": {"gang": {"minCount": 5}}}})
+    for pod in members("g", 5)[3:]:
+        world.simulation.create(pod)
+    assert world.run(100) == ["g-0", "g-1", "g-2", "g-3"]
+    assert world.binding() == "False Bound"
+
+
 def test_late_pod_of_a_complete_gang_that_is_refused_has_no_consequences() -> None:
     world = Refusing(*GANG, refused=("g-3",))
     world.run(1)
