@@ -93,14 +93,14 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        before, after, is_offered = [], [], []
+        fractions, is_offered = [], []
         for offered, requested, amount in state[_SCORED]:
             room, taken = offered.values[rows], requested.values[rows]
             is_offered.append(room > 0)
-            divisor = np.maximum(room, 1)
-            before.append(np.minimum(taken / divisor, 1.0))
-            after.append(np.minimum((taken + amount) / divisor, 1.0))
-        return _score(_evenness_of_rows(before, is_offered), _evenness_of_rows(after, is_offered))
+            both = np.array((taken, taken + amount))  # before and after, computed together
+            fractions.append(np.minimum(both / np.maximum(room, 1), 1.0))
+        before, after = _evenness_of_rows(fractions, is_offered)
+        return _score(before, after)
 
 
 # -- evenness: 100 less the deviation of the fractions in use, in the floating point steps that kube-scheduler takes ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,7 @@ Positions = slice | NDArray[np.int64]
 
 _REGIONS = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
 _ZONES = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
+_NO_ROWS = np.zeros(0, dtype=np.int64)
 
 
 def zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
@@ -51,17 +52,11 @@ class NodeOrder:
     def zone(self, row: int) -> tuple[str, str]:
         return self._zone_of[row]
 
-    def __iter__(self) -> Iterator[int]:
-        """List the first row of every zone, then the second of each, and so on."""
-        turns = [iter(rows) for rows in self._zones.values()]
-        while turns:
-            remaining = []
-            for turn in turns:
-                row = next(turn, None)
-                if row is not None:
-                    yield row
-                    remaining.append(turn)
-            turns = remaining
+    def rows(self) -> NDArray[np.int64]:
+        """Return the first row of every zone, then the second of each, and so on."""
+        zones = [np.fromiter(rows, dtype=np.int64, count=len(rows)) for rows in self._zones.values()]
+        turns = [np.arange(len(rows)) for rows in zones]
+        return np.concatenate([_NO_ROWS, *zones])[np.argsort(np.concatenate([_NO_ROWS, *turns]), kind="stable")]
 
 
 def rotate(start: int, count: int, nodes: int) -> Positions:

@@ -200,7 +200,7 @@ class NodeTable:
     def order(self) -> NDArray[np.int64]:
         """The rows of all nodes (int64), zones in turn; rebuilt if the set of nodes changes, like kube-scheduler's."""
         if self._rows_in_order is None:
-            self._rows_in_order = np.fromiter(self._order, dtype=np.int64, count=len(self._row_of))
+            self._rows_in_order = self._order.rows()
             self._rows_in_order.flags.writeable = False
         return self._rows_in_order
 

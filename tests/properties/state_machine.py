@@ -315,7 +315,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @invariant()
     def nodes_are_listed_zone_by_zone(self) -> None:
-        assert [self.state.nodes[row].name for row in self.state.nodes._order] == self.tree.listed()
+        assert [self.state.nodes[row].name for row in self.state.nodes._order.rows().tolist()] == self.tree.listed()
         if self.order is None:
             self.order = self.tree.listed()
         assert [info.name for info in self.state.nodes] == self.order

@@ -115,10 +115,10 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     def _shortages(self, state: CycleState, nodes: NodeTable, rows: Rows, more: Sequence[Scores | int]) -> Scores:
         """Return the reason bits of nodes with `more` pods, which use this much of the checked resources."""
         checked, (pods, *uses) = state[_CHECKED], more
-        bits = _FULL * (nodes.requested("pods")[rows] + pods >= nodes.allocatable("pods")[rows])
+        bits = _FULL * (nodes.requested("pods")[rows] >= nodes.allocatable("pods")[rows] - pods)
         for (offered, requested, amount, bit, backed), use in zip(checked, uses, strict=True):
             room = offered.values[rows]
-            short = amount > room - requested.values[rows] - use
+            short = amount + use > room - requested.values[rows]
             if backed:
                 short &= room > 0
             if np.count_nonzero(short):  # most nodes have room, and otherwise no node is too small
