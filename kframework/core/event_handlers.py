@@ -109,7 +109,7 @@ class EventHandlers:
                 self.on_event(ObservedEvent(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
-        if self._listed:
+        if self._listed and self.queue.has_waiting_pods:
             self.queue.move_on_event(event, only)
 
     def nominate(self, pod: PendingPod, node_name: str) -> None:

@@ -65,6 +65,10 @@ class Watching(SchedulingQueue):
         #: The nodes to which the pods of these events were nominated.
         self.nominated_to: list[str] = []
 
+    @property
+    def has_waiting_pods(self) -> bool:
+        return True  # it receives all events
+
     def move_on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         others = [PendingPod(make_pod(f"x{n}", priority=n), ClusterState().interner) for n in (0, 5, 9)]
         to = "" if only is None else f" to {[other.priority for other in others if only(other)]}"
@@ -122,6 +126,13 @@ def test_no_event_requeues_a_pod_before_the_initial_lists_are_complete(monkeypat
     assert (Gatekeeper.asked, stage.queue.told, stage.queue.count_by_queue()["gated"]) == (1, [], 1)
     stage.handlers.mark_synced()
     assert (Gatekeeper.asked, stage.queue.count_by_queue()["active"]) == (2, 1)
+
+
+def test_events_that_no_pod_waits_for_are_not_matched(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    monkeypatch.setattr(Watching, "has_waiting_pods", False)
+    stage.handlers.upsert(NODE)
+    assert stage.queue.told == []
 
 
 class ByRank(Plugin):
