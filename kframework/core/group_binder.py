@@ -82,6 +82,10 @@ class GroupBinder:
         for group in bindings.begun.values():
             self._conditions.report_binding_began(group)
 
+    def may_skip(self, root: GenericPodGroup) -> bool:
+        """Return whether pods of a tree that only need to be bound need not wait for others."""
+        return entity_key(root) not in self._bindings and not (self.time_limit and _has_minimum(root))
+
     def _new_bindings(self, root: GenericPodGroup, profile: Profile) -> GroupBindings:
         return GroupBindings(root, self._cluster.groups, partial(run_placement_feasible, profile.placement_feasible))
 

@@ -17,7 +17,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from kframework.clock import Clock
-from kframework.config.configuration import Configuration, Options
+from kframework.config.configuration import Configuration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
 from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches
 from kframework.core.cycle.group_trace import GroupTrace
@@ -64,7 +64,7 @@ from kframework.state.inbox import (
     Synced,
     Upserted,
 )
-from kframework.state.pods import PendingPod, PodInfo, QueuedPod
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 from kframework.verbosity import V3, V10
 
@@ -270,16 +270,6 @@ class PodEngine(PodOutcomes):
         self.handlers.follow_profiles(changes)
         change.on_taken()
 
-    def follow_options(self, options: Options) -> None:
-        """Follow the options that say what the engine does besides its decisions."""
-        self._counts_evictions = options.count_down_disruption_budgets
-        self._evaluator.spare(None if options.preempt_other_schedulers_pods else self._is_foreign)
-        self.queue.on_gated = self._report_gated if options.report_gated_pods else None
-        self.group_binder.time_limit = options.gang_binding_timeout
-
-    def _is_foreign(self, pod: PodInfo) -> bool:
-        return pod.spec.profile_name not in self.profiles
-
     def _follow_profiles(self, layer_memory: int) -> None:
         self.cluster.follow_kinds(kind for profile in self.profiles.values() for kind in profile.sign_reads)
         self._plan_caches.follow(self.profiles, layer_memory - layer_memory // 8)
@@ -356,7 +346,13 @@ class PodEngine(PodOutcomes):
             profile = self.profiles[pods[0].pod.scheduler_name]
             if self.follower is not None:
                 self.follower.begin_group(queued, pods)
-            status, outcomes = yield from self.decide_group(root, pods, partial(self._begin_cycle, group=trace), trace)
+            may_skip = self.follower is None and self.group_binder.may_skip(root)
+            runs: list[Run] | None = [] if may_skip and self.can_place_runs else None
+            begin = partial(self._begin_cycle, group=trace)
+            status, outcomes = yield from self.decide_group(root, pods, begin, trace, runs=runs)
+            for run in runs or ():
+                self._bind_run(run)
+                yield TURN
             self.group_binder.add(root, profile, outcomes)
             for number, (each, result) in enumerate((pair for outcome in outcomes for pair in outcome.results), 1):
                 self._apply_result(each, result)
@@ -379,11 +375,16 @@ class PodEngine(PodOutcomes):
         begin: Callable[[QueuedPod], Attempt],
         trace: GroupTrace,
         preferred: str = "",
+        runs: list[Run] | None = None,
     ) -> Suspendable[tuple[Status, list[GroupOutcome]]]:
-        """Find nodes for the pods of a tree of groups, in the `preferred` placement if it is one of the best."""
+        """Find nodes for the pods of a tree of groups, in the `preferred` placement if it is one of the best.
+
+        With `runs`, the pods are added there instead of having outcomes, if all of them only need to be bound.
+        """
         cluster, profile = self.cluster, self.profiles[pods[0].pod.scheduler_name]
         searches = PodSearches(begin, self._sign, self.search, self.ties, self.rotation)
         cycle = GroupCycle(cluster, profile, root, pods, searches, trace, preferred)
+        cycle.runs = runs
         outcomes = yield from cycle.run(self.find_node)
         return cycle.status, outcomes
 

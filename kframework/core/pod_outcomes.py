@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from random import Random
 
 from kframework.clock import Clock
+from kframework.config.configuration import Options
 from kframework.config.duration import Duration
 from kframework.core.attempt_follower import AttemptFollower
 from kframework.core.cycle.attempt import AttemptResult
@@ -90,6 +91,16 @@ class PodOutcomes(Engine):
             self._deferred.append(message)
         else:
             self.offer(message)
+
+    def follow_options(self, options: Options) -> None:
+        """Follow the options that say what the engine does besides its decisions."""
+        self._counts_evictions = options.count_down_disruption_budgets
+        self._evaluator.spare(None if options.preempt_other_schedulers_pods else self._is_foreign)
+        self.queue.on_gated = self._report_gated if options.report_gated_pods else None
+        self.group_binder.time_limit = options.gang_binding_timeout
+
+    def _is_foreign(self, pod: PodInfo) -> bool:
+        return pod.spec.profile_name not in self.profiles
 
     def _bind_run(self, run: Run) -> None:
         for attempt in run.attempts:

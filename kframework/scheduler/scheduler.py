@@ -366,7 +366,7 @@ class Scheduler(Host, Generic[E]):
             reservation = self._reserved.popleft()
             if isinstance(reservation, Run):
                 self._bind_reserved_run(reservation)
-                continue
+                break  # it is as much work as many cycles
             current_attempt.set(reservation.trace)
             try:
                 self._begin_binding(reservation)

@@ -5,7 +5,7 @@ A group is placed within the nodes of the group above it: in the best one of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from random import Random
@@ -20,6 +20,7 @@ from kframework.core.cycle.group_walk import UNSCHEDULABLE, FindNode, FoundNode,
 from kframework.core.cycle.placement_room import CountedWalk, GroupVerdict, judge, measure_room
 from kframework.core.cycle.results import FitError, Outcome, Reservation, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, WalkStart
+from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, Suspendable, run_sync
 from kframework.core.runtime.placement_steps import PlacementSteps
@@ -95,6 +96,7 @@ class GroupCycle:
 
     Attributes:
         status: the root's Status: Success, a rejection or an error.
+        runs: the pods that only need to be bound, instead of outcomes for them; None to have these in any case.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class GroupCycle:
         preferred: str = "",
     ) -> None:
         self.status: Status = _SUCCESS
+        self.runs: list[Run] | None = None
         self._trace = trace
         #: The placement to choose among equal ones.
         self._preferred = preferred
@@ -174,18 +177,37 @@ class GroupCycle:
         return (yield from self._conclude(walk))
 
     def _conclude(self, root: Walk) -> Suspendable[list[GroupOutcome]]:
-        self.status, outcomes, self._steps = root.status, list[GroupOutcome](), 0
-        for walk in root.walks():
-            if isinstance(walk.group, PodGroup):
-                outcome = GroupOutcome(walk.group, walk.status, [], set())
-                outcomes.append(outcome)
-                for pod in walk.pods():
-                    result = pod.conclude(walk.status)
-                    outcome.results.append((pod.attempt.queued, result))
-                    if isinstance(result[1], Reservation):
-                        outcome.profiles.add(result[1].profile)
-                    yield from self._turn()
+        self.status, self._steps = root.status, 0
+        leaves = [(walk.group, walk) for walk in root.walks() if isinstance(walk.group, PodGroup)]
+        outcomes = [GroupOutcome(group, walk.status, [], set()) for group, walk in leaves]
+        if self.runs is not None and (yield from self._binds_directly(root)):
+            yield from self._join_runs(root.pods(), self.runs)
+            return outcomes
+        for outcome, (_, walk) in zip(outcomes, leaves, strict=True):
+            for pod in walk.pods():
+                result = pod.conclude(walk.status)
+                outcome.results.append((pod.attempt.queued, result))
+                if isinstance(result[1], Reservation):
+                    outcome.profiles.add(result[1].profile)
+                yield from self._turn()
         return outcomes
+
+    def _binds_directly(self, root: Walk) -> Suspendable[bool]:
+        """Return whether all pods have nodes and only need to be bound."""
+        if any(walk.status.code != Code.SUCCESS for walk in root.walks()):
+            return False
+        for pod in root.pods():
+            if not pod.binds_directly:
+                return False
+            yield from self._turn()
+        return True
+
+    def _join_runs(self, pods: Iterable[WalkedPod], runs: list[Run]) -> Suspendable[None]:
+        for number, pod in enumerate(pods):
+            if number % PODS_PER_TURN == 0:
+                runs.append(Run(PODS_PER_TURN))
+            pod.join(runs[-1])
+            yield from self._turn()
 
     def _turn_if_large(self) -> Suspendable[None]:
         """Let other tasks run between two steps that take some time for many pods."""

@@ -17,6 +17,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leak
 from kframework.core.cycle.records import Decision, PlacementTrial
 from kframework.core.cycle.rejections import filter_with_nominated_pods
 from kframework.core.cycle.results import Eviction, Failure, FitError, Outcome, ScheduleError, ScheduleResult
+from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import Suspendable
 from kframework.core.runtime.points import (
@@ -90,6 +91,12 @@ class WalkedPod:
         return bool(self.node)
 
     @property
+    def binds_directly(self) -> bool:
+        """Whether it has a node and only needs to be bound."""
+        search = self.search
+        return self.is_placed and search is not None and search.plan.binds_directly and not self.attempt.trace.is_timed
+
+    @property
     def failure(self) -> Status | None:
         """Why it failed, None if it has a node or was not reached."""
         failure = None if self.failed is None else self.failed[1]
@@ -149,6 +156,13 @@ class WalkedPod:
     def _restore_nomination(self) -> None:
         if self.nomination:
             self.attempt.cluster.nominator.nominate(self.attempt.pod, self.nomination)
+
+    def join(self, run: Run) -> None:
+        """Let the pod, which only needs to be bound, be bound with the others of a run."""
+        assert self.search is not None and isinstance(self.outcome, ScheduleResult)
+        self.attempt.trace.resume()
+        self.attempt.trace.end_phase("permit")
+        run.add(self.attempt, self.search.state, self.outcome)
 
     def conclude(self, status: Status) -> AttemptResult:
         """Return the result of the attempt: the pod's own failure, or what its group's status means for it."""

@@ -100,6 +100,7 @@ class RunBinding(EngineMessage, frozen=True, eq=False):
             attempt=attempt.trace.attempt,
             pod=attempt.pod.key,
             uid=attempt.pod.uid,
+            group_attempt=attempt.trace.group_attempt,
             profile=attempt.profile.name,
             node=self.run.results[index].node,
             started_at=self.at,

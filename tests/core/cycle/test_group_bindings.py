@@ -331,6 +331,16 @@ def test_gang_of_which_a_ready_pod_is_preempted_is_not_bound_in_part(run: Callab
     assert not simulation.scheduler.engine.cluster.assumed
 
 
+def test_pods_that_only_need_to_be_bound_do_not_overtake_their_gang(run: Callable[..., Simulation]) -> None:
+    simulation = run({("pre_bind", "g-1"): 5.0}, *GANG)
+    binder, (root,) = simulation.scheduler.engine.group_binder, simulation.objects(PodGroup)
+    assert not binder.may_skip(root)
+    simulation.run(10)
+    assert binder.may_skip(root)
+    binder.time_limit = 1.0
+    assert not binder.may_skip(root) and binder.may_skip(basic("g"))
+
+
 def test_late_pod_of_a_gang_does_not_wait_for_bindings_that_are_under_way(run: Callable[..., Simulation]) -> None:
     simulation = run({}, *GANG)
     simulation.create(members("g", 4)[3])

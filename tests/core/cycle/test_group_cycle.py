@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from random import Random
 
 import pytest
 from msgspec.structs import replace
@@ -23,14 +24,26 @@ from kframework import (
 from kframework.config.configuration import Configuration
 from kframework.config.load import load_configuration, parse
 from kframework.core.cycle.group_cycle import PODS_PER_TURN
+from kframework.core.cycle.records import Binding, Decision, Observer
+from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.suspendable import TURN
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.objects.pod_groups import PodGroupSpec
 from kframework.scheduler.scheduler import BINDINGS_PER_TURN, Scheduler
 from kframework.testing import make_pod
+from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
+from tests.support.devices import with_claim
 from tests.support.extenders import ExtenderServer, accept_except
 from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, with_gates
+
+#: Groups whose gangs may not stay bound in part, so that each pod waits for the others.
+LIMITED = parse("""
+apiVersion: kframework.dev/v1
+kind: KFrameworkConfiguration
+gangBindingTimeout: 1m
+featureGates: {GenericWorkload: true}
+""")
 
 #: How the message of a rejected group ends if there is nothing to preempt.
 NO_VICTIMS = "pod group preemption: No preemption victims found for incoming preemptor"
@@ -209,11 +222,19 @@ def test_large_gang_lets_other_tasks_run_in_its_cycle(monkeypatch: pytest.Monkey
     size = 2 * PODS_PER_TURN
     simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
     assert all(places(simulation).values())
-    # Twice in each of the walk, its conclusion, and what is done about it, and six before and between them.
-    assert len(turns) == 12
+    # Twice in each of the walk, the look at what its pods need, their runs and what is done about these, and six before
+    # and between them.
+    assert len(turns) == 14
 
 
-def test_bindings_of_a_large_gang_begin_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("config", "expected"),
+    [(GROUPS, [1, 1]), (LIMITED, [BINDINGS_PER_TURN, BINDINGS_PER_TURN, 1])],
+    ids=["in runs", "one by one"],
+)
+def test_bindings_of_a_large_gang_begin_in_turns(
+    config: Configuration, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     begun: list[int] = []
     begin = Scheduler._begin_bindings
 
@@ -225,9 +246,64 @@ def test_bindings_of_a_large_gang_begin_in_turns(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(Scheduler, "_begin_bindings", noted)
     size = 2 * BINDINGS_PER_TURN + 1
-    simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
+    simulation = Simulation([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")], config=config)
+    simulation.run(5)
     assert all(places(simulation).values())
-    assert [number for number in begun if number] == [BINDINGS_PER_TURN, BINDINGS_PER_TURN, 1]
+    assert [number for number in begun if number] == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_groups_in_runs_get_the_nodes_and_records_that_they_would_get_one_by_one(seed: int) -> None:
+    random, objects = Random(seed), list[ApiObject](nodes(6))
+    for number in range(8):
+        size = random.randint(1, 5)
+        objects += [gang(f"g{number}", random.randint(1, size)), *members(f"g{number}", size, cpu=random.choice("12"))]
+    together, alone = (Simulation(objects, config=GROUPS, seed=seed) for _ in range(2))
+    alone.scheduler.is_stepping = True
+    found = [
+        [(each.pod, each.node, each.attempt, each.group_attempt, each.message) for each in simulation.run(60).decisions]
+        for simulation in (together, alone)
+    ]
+    assert found[0] == found[1]
+    bindings = [[(each.pod, each.node, each.group_attempt) for each in one.bindings] for one in (together, alone)]
+    assert bindings[0] == bindings[1] != []
+
+
+class SeesRuns(Observer):
+    """Notes the pods of each run, and those that came alone."""
+
+    def __init__(self) -> None:
+        self.runs: list[list[str]] = []
+        self.alone: list[str] = []
+
+    def on_decision(self, decision: Decision) -> None:
+        self.alone.append(decision.pod)
+
+    def on_binding(self, binding: Binding) -> None: ...
+
+    def on_run(self, run: Run) -> None:
+        self.runs.append([f"{each.pod} {each.group_attempt}" for each in run])
+
+    def on_run_binding(self, bound: RunBinding) -> None:
+        assert [each.group_attempt for each in bound] == [each.group_attempt for each in bound.run]
+
+
+@pytest.mark.parametrize(
+    ("pods", "runs"),
+    [
+        (members("g", 3), [["default/g-0 1", "default/g-1 1", "default/g-2 1"]]),
+        (members("g", 3, cpu="3"), []),  # one does not fit
+        ([*members("g", 2), with_claim(members("g", 3)[2], claim="c")], []),  # one is to be prepared
+    ],
+)
+def test_gang_is_bound_in_runs_if_all_its_pods_only_need_to_be_bound(pods: list[Pod], runs: list[list[str]]) -> None:
+    seen = SeesRuns()
+    devices = [GPUS, gpus("n0", "a"), wanting()]
+    simulation = Simulation([*nodes(2), *devices, gang("g", 2), *pods], config=GROUPS, observers=[seen])
+    simulation.run(5)
+    assert seen.runs == runs
+    assert bool(seen.alone) != bool(runs)
+    assert sum(node is not None for node in places(simulation).values()) >= 2
 
 
 def test_gang_whose_minimum_falls_is_tried_again() -> None:
