@@ -141,7 +141,7 @@ def test_memory_of_earlier_episodes_is_freed(monkeypatch: pytest.MonkeyPatch) ->
     env = selection()
     play(env, 1)
     first = weakref.ref(env.episode)
-    for _ in range(4):
+    for _ in range(2):
         play(env, None)
     assert first() is None
 
