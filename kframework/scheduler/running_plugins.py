@@ -153,11 +153,7 @@ class RunningPlugins:
         """Close plugins that are started side by side, each within its time, by default all; return their errors."""
         seconds, faults = self.timeouts.close, list[PluginError]()
 
-        async def close(plugin: Plugin) -> None:
-            profile = self._started.pop(plugin, None)
-            if profile is None:
-                return  # it is being closed already
-            self._cancel(plugin)
+        async def close(plugin: Plugin, profile: Profile) -> None:
             try:
                 await with_timeout(seconds, plugin.close(), "hookTimeouts.close")
             except HookTimeout as late:
@@ -168,5 +164,8 @@ class RunningPlugins:
         closing = list(self._started) if plugins is None else [each for each in plugins if each in self._started]
         async with anyio.create_task_group() as tasks:
             for plugin in closing:
-                tasks.start_soon(close, plugin)
+                profile = self._started.pop(plugin)
+                self._cancel(plugin)
+                if type(plugin).close is not Plugin.close:
+                    tasks.start_soon(close, plugin, profile)
         return faults

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import cast
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 from kframework.errors import PluginError, nearest_name
 from kframework.framework.hookspecs import SPECIFICATIONS
@@ -57,8 +57,15 @@ def hook_options(plugin: type[Plugin], hook: str) -> Mapping[str, object] | None
 
 
 def extension_points(plugin: type[Plugin]) -> frozenset[str]:
-    """Return the extension points that a plugin extends or wraps."""
-    return frozenset(point for point, hooks in POINTS.items() if has_hook(plugin, hooks))
+    """Return the extension points that a plugin extends or wraps; computed once per class."""
+    points = _EXTENSION_POINTS.get(plugin)
+    if points is None:
+        points = frozenset(point for point, hooks in POINTS.items() if has_hook(plugin, hooks))
+        _EXTENSION_POINTS[plugin] = points
+    return points
+
+
+_EXTENSION_POINTS: WeakKeyDictionary[type[Plugin], frozenset[str]] = WeakKeyDictionary()
 
 
 def has_hook(plugin: type[Plugin], hooks: Iterable[str]) -> bool:
