@@ -33,6 +33,10 @@ def pod(name: str, cpu: int | str = 3, *, node_name: str = "") -> Pod:
     return replace(made, spec=replace(made.spec, node_name=node_name))
 
 
+def started(pod: Pod, at: str) -> Pod:
+    return replace(pod, status=replace(pod.status, start_time=at))
+
+
 def run(
     first: NodeResourceTopology,
     *steps: tuple[float, Callable[[MemoryCluster], object]],
@@ -92,6 +96,18 @@ def test_first_report_that_does_not_match_includes_nothing() -> None:
     assert run(zones(4), *stale).node_of("two") is None
     assert run(zones(4, pods="one"), *stale).node_of("two") == "node"
     assert run(zones(4), *stale, (60, publish(zones(3, pods="one")))).node_of("two") == "node"
+
+
+@pytest.mark.parametrize("reported", ["old older", "older", ""])
+def test_after_a_start_pods_count_in_all_zones_only_if_they_came_after_the_report(reported: str) -> None:
+    """A pod of the report that counted once more would leave no zone with room for the next one."""
+    starts = {"older": "2025-01-01T00:00:00Z", "old": "2025-01-02T00:00:00Z", "new": "2025-01-03T00:00:00Z"}
+    there = [started(pod(name, cpu=1, node_name="node"), at) for name, at in starts.items()]
+    steps = [*((0.0, create(each)) for each in there), (1.0, create(pod("next", cpu=2)))]
+    missing = len(starts) - len(reported.split())
+    assert run(zones(2 + missing, pods=reported), *steps).node_of("next") == "node"
+    assert run(zones(1 + missing, pods=reported), *steps).node_of("next") is None
+    assert run(zones(4, pods="other"), *steps).node_of("next") is None, "all three count"
 
 
 def test_pods_of_other_schedulers_count_as_all_others() -> None:

@@ -17,6 +17,12 @@ from kframework_numa.node_resource_topology import NodeResourceTopology
 from kframework_numa.reports import Reports
 from kframework_numa.topology import NumaTopology
 
+#: How many pods of a node a report may lack for the others to be found, after a start.
+MOST_UNREPORTED = 16
+
+#: Later than any start.
+_NOT_STARTED = "9"
+
 
 class _Base(NamedTuple):
     """The report that counts, and the uids of the pods whose amounts are taken off in it."""
@@ -76,9 +82,9 @@ class OverReserve(Reports):
             return
         self._memory.unmatched[node_name] = topology
         base = self._memory.bases.get(node_name)
-        # What a node's first report includes is unknown; of a later one, the settings count at once.
+        # Of a later report than the first, the settings count at once.
         self._memory.bases[node_name] = (
-            _Base(topology, frozenset())
+            _Base(topology, self._reported_pods(node_name, topology))
             if base is None
             else base._replace(topology=topology._replace(zones=base.topology.zones, resources=base.topology.resources))
         )
@@ -93,8 +99,22 @@ class OverReserve(Reports):
         self._memory.unmatched.pop(node_name, None)
         self._memory.bases[node_name] = _Base(topology, frozenset(self._pods[node_name]))
 
+    def _reported_pods(self, node_name: str, topology: NumaTopology) -> frozenset[str]:
+        """Return the pods that a node's first report includes after a start: all but the youngest, or none if unknown.
+
+        Pods that the node has not seen yet have no start, and are the youngest.
+        """
+        pods = sorted(self._pods[node_name].values(), key=lambda pod: pod.start_time or _NOT_STARTED)
+        for number in range(len(pods) - 1, max(len(pods) - MOST_UNREPORTED, 0) - 1, -1):
+            if self._is_of(topology, pods[:number]):
+                return frozenset(pod.uid for pod in pods[:number])
+        return frozenset()
+
     def _matches(self, node_name: str, topology: NumaTopology) -> bool:
-        pods: Iterable[PodInfo] = self._pods[node_name].values()
+        return self._is_of(topology, self._pods[node_name].values())
+
+    def _is_of(self, topology: NumaTopology, pods: Iterable[PodInfo]) -> bool:
+        """Return whether a report includes these pods, and no others."""
         if self._counts_exclusive_only(topology):
             pods = (pod for pod in pods if claim_of(pod).is_exclusive(topology.resources))
         return fingerprint(hash_pod(pod.namespace, pod.name) for pod in pods) == topology.fingerprint
