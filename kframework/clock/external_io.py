@@ -38,12 +38,21 @@ SILENCE_TIMEOUT = 5.0
 
 
 class Timer(asyncio.TimerHandle):
-    """A timer with the task that set it and the pause total (`ExternalIO.paused`) at that time."""
+    """A timer with the task that set it and the pause total (`ExternalIO.paused`) at that time.
 
-    __slots__ = ("paused", "task")
+    Of timers that are due at once the first one set, which has the lowest `number`, comes first, whatever other timers
+    there are: asyncio leaves that to the shape of its heap.
+    """
+
+    __slots__ = ("number", "paused", "task")
 
     task: asyncio.Task[object] | None
     paused: float
+    number: int
+
+    def __lt__(self, other: Timer) -> bool:  # type: ignore[override]  # the loop has no others
+        due, others = self.when(), other.when()
+        return due < others or (due == others and self.number < other.number)
 
 
 class Operation:

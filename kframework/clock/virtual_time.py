@@ -157,7 +157,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     ) -> asyncio.TimerHandle:
         """Set a timer that knows its task, which may await an operation when the timer is due."""
         timer = Timer(when, callback, args, self, context)
-        timer.task, timer.paused = asyncio.current_task(self), self._external.paused
+        timer.task, timer.paused, timer.number = asyncio.current_task(self), self._external.paused, next(self._numbers)
         heapq.heappush(self._scheduled, timer)
         timer._scheduled = True  # type: ignore[attr-defined]  # asyncio counts cancelled timers by it
         return timer

@@ -38,6 +38,22 @@ def test_timers_fire_in_their_order_at_their_times() -> None:
     assert run_virtual(main) == [(0.0, "now"), (1.0, "a"), (7.25, "b"), (7.5, "c")]
 
 
+@pytest.mark.parametrize("others", range(6))
+def test_timers_of_one_moment_fire_in_the_order_in_which_they_were_set(others: int) -> None:
+    fired: list[int] = []
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        for number in range(others):
+            loop.call_at(0.5 + number, lambda: None)
+        for number in range(8):
+            loop.call_at(1.0, fired.append, number)
+        await asyncio.sleep(2)
+
+    run_virtual(main)
+    assert fired == [*range(8)]
+
+
 def test_timeouts_are_virtual_too() -> None:
     async def main() -> float:
         with pytest.raises(asyncio.TimeoutError):
