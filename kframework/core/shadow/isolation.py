@@ -15,10 +15,10 @@ from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.engine import Engine
 from kframework.core.host import Host
 from kframework.core.plugin_handle import PluginHandle
-from kframework.core.shadow.read_only import ReadOnlyTables, origin
+from kframework.core.shadow.read_only import ReadOnlyTables, ShownPreemption, origin
 from kframework.errors import FAULTS, ClusterError, format_error
 from kframework.framework.cycle_state import CycleState
-from kframework.framework.handle import Api
+from kframework.framework.handle import Api, Preemption
 from kframework.objects import ApiObject
 from kframework.state.cluster import ClusterState
 from kframework.state.columns import Column
@@ -136,6 +136,12 @@ class ShadowHandle(PluginHandle):
 
     def fits(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
         return super().fits(state, pod, super().nodes[node.row])
+
+    @property
+    def preemption(self) -> Preemption:
+        evaluator = super().preemption
+        shown = ShownPreemption(evaluator, self._shadow_host.tables)
+        return evaluator if self._is_built_in else cast("Preemption", shown)
 
     def statement(self) -> Statement:
         return self._shadow_host.statement()

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import functools
 import sys
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from types import FrameType, MappingProxyType, MethodType
 from typing import Any, Final, Never, TypeVar, cast
 
+import msgspec
 import numpy as np
 
 from kframework.core.runtime.hooks import marked_hooks
 from kframework.core.runtime.registry import Offer, Registry
 from kframework.framework.answers import Diagnosis
+from kframework.framework.handle import Preemption, VictimRules
 from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Pod, PodSpec
 from kframework.objects.identity import cached_by_identity
@@ -35,6 +38,9 @@ _WRITERS = frozenset(
         *("remove", "remove_pod", "replace", "replace_pod", "update_order"),
     ]
 )
+
+#: The class of the values of a dict.
+_VALUES: Final[type[Any]] = type({}.values())
 
 _read_only_object: Callable[[Any], Any] = cached_by_identity(read_only)
 _read_only_spec: Callable[[PodSpec], PodSpec] = cached_by_identity(lambda spec: read_only(Pod(spec=spec)).spec)
@@ -163,6 +169,14 @@ class ReadOnlyTables:
             return self._view(value)
         if isinstance(value, ApiObject):
             return _read_only_object(value)
+        if isinstance(value, msgspec.Struct):
+            for field in value.__struct_fields__:
+                self._show(getattr(value, field))  # a pod becomes read-only where it is, as a victim of a candidate
+            return value
+        if isinstance(value, tuple):
+            if value and isinstance(value[0], PodInfo | msgspec.Struct):
+                deque(map(self._show, value), maxlen=0)
+            return value
         if isinstance(value, np.ndarray):
             value = value.view()
             value.flags.writeable = False
@@ -173,18 +187,22 @@ class ReadOnlyTables:
             return lambda *arguments: self._show(value(*arguments))
         if isinstance(value, Mapping):
             return ShownMapping(value, self._show)
-        if isinstance(value, Sequence) and not isinstance(value, str | bytes | tuple):
+        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
             return ShownSequence(value, self._show)
-        return ShownCollection(value, self._show) if isinstance(value, type({}.values())) else value
+        return ShownCollection(value, self._show) if isinstance(value, _VALUES) else value
 
     def show_argument(self, value: Any) -> Any:
         """Return the read-only form of an argument of a hook; arrays are the plugin's own."""
-        if isinstance(value, PodInfo | NodeInfo | NodeTable | ApiObject | list):
+        if isinstance(value, PodInfo | NodeInfo | NodeTable | ApiObject | list | tuple | _VALUES):
             return self.show(value)
         if isinstance(value, Diagnosis):
             value = copy(value)
             value.nodes = self.show(value.nodes)
         return value
+
+    def with_shown_arguments(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a function of a plugin that is called with read-only arguments."""
+        return lambda *arguments: call(*map(self.show_argument, arguments))
 
     def _lasting_view(self, value: NodeInfo | NodeTable) -> Any:
         if isinstance(value, View):
@@ -202,6 +220,27 @@ class ReadOnlyTables:
         object.__setattr__(view, "__origin__", value)
         object.__setattr__(view, "__tables__", self)
         return view
+
+
+class ShownPreemption:
+    """An evaluator of dry runs whose candidates, and what rules of victims get, are shown read-only."""
+
+    def __init__(self, preemption: Preemption, tables: ReadOnlyTables) -> None:
+        self._preemption = preemption
+        self._tables = tables
+
+    def __getattr__(self, name: str) -> Any:
+        value, show = getattr(self._preemption, name), self._tables.show
+        if not callable(value):
+            return value
+
+        def call(*arguments: object, rules: VictimRules | None = None, **options: object) -> Any:
+            if rules is not None:
+                shown = self._tables.with_shown_arguments
+                options["rules"] = VictimRules(shown(rules.may_evict), shown(rules.rejection))
+            return show(value(*arguments, **options))
+
+        return call
 
 
 class ShownCollection(Collection[Any]):

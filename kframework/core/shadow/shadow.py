@@ -98,6 +98,8 @@ class Shadow:
         self.skipped: int = 0
         self.problem: str = "it has not started"
         self._faults: set[str] = set()
+        #: The faults in the decision at hand.
+        self._now: list[str] = []
 
     def admits(self, noted: NotedAttempt, now: float) -> bool:
         """Return whether to decide an attempt again; it is counted if not."""
@@ -108,7 +110,7 @@ class Shadow:
 
     def decide(self, noted: NotedAttempt) -> None:
         """Decide an attempt again, and count how that compares; no fault of a plugin gets out."""
-        before, _fault_log.disabled = _fault_log.disabled, True
+        _fault_log.addFilter(self._take_fault)
         self.host.is_deciding = GUARD.is_shut = True
         try:
             self.host.call_back()
@@ -126,16 +128,18 @@ class Shadow:
             self.host.roll_back()
             if self.engine.cluster.statements:
                 roll_back_leaked_statements(self.engine.cluster, self.engine.profile)
-            _fault_log.disabled = before
+            _fault_log.removeFilter(self._take_fault)
+            self._now.clear()
 
     def _decide_pod(self, noted: PodAttempt) -> None:
         real = None if noted.node or noted.decision is None else noted.decision()
         nominated = "" if real is None else real.nominated or ""
         search, decision = self.engine.decide_otherwise(noted.attempt, noted.start_index, noted.node, nominated)
-        if decision is None:
+        if decision is None and not self._now:
             self.counts[AGREED] += 1
         elif noted.decision is not None:
             real = real or noted.decision()
+            decision = decision or real
             self._count(differs_in(real, decision), real, decision, search)
 
     def _decide_group(self, noted: GroupAttempt) -> None:
@@ -150,16 +154,23 @@ class Shadow:
             self._count(member_differs_in(real, now[real.uid]), real, now[real.uid], None)
 
     def _count(self, difference: str, real: Decision, decision: Decision, search: Search | None) -> None:
-        outcome = compare(real, decision, difference)
+        outcome = FAILED if self._now else compare(real, decision, difference)
         self.counts[outcome] += 1
         if outcome == AGREED:
             return
         explained = explain_difference(outcome, real, decision, search)
+        if self._now:
+            explained = msgspec.structs.replace(explained, reason=self._now[0])
         self.differences.append(explained)
         if explained.plugin:
             self.plugins[explained.plugin] += 1
         if outcome == FAILED:
-            self._log_fault(decision.message)
+            self._log_fault(explained.reason)
+
+    def _take_fault(self, record: logging.LogRecord) -> bool:
+        """Keep a fault from the log; it is counted, and logged as the shadow's."""
+        self._now.append(record.getMessage())
+        return False
 
     def _log_fault(self, text: str) -> None:
         """Log a fault that is new, up to a number of them."""

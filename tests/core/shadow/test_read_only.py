@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import copy
 
 import pytest
 
-from kframework import CycleState, NodeInfo, PendingPod, Plugin, Status, Watch, hookimpl
+from kframework import (
+    CycleState,
+    Diagnosis,
+    NodeInfo,
+    PendingPod,
+    Plugin,
+    Status,
+    VictimRules,
+    Watch,
+    hookimpl,
+    unschedulable,
+)
 from kframework.core.shadow.difference import AGREED, FAILED
 from kframework.core.shadow.read_only import GUARD, ReadOnlyTables, origin
 from kframework.objects import Namespace, ObjectMeta
@@ -121,3 +132,34 @@ def test_pods_may_be_written_to_when_no_shadow_decides(monkeypatch: pytest.Monke
     assert type(copy(pod)) is PodInfo
     waiting = ReadOnlyTables().show(pending_pod(make_pod("q")))
     assert type(copy(waiting)) is PendingPod and copy(waiting).object == waiting.object
+
+
+class Evicting(Plugin):
+    """Write to what preemption gives to rules and returns."""
+
+    name = "Evicting"
+    written: str = ""
+
+    @hookimpl
+    def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
+        def may_evict(other: PodInfo, removed: Collection[PodInfo]) -> bool:
+            if Evicting.written == "in a rule":
+                other.priority = 9
+            return True
+
+        rules = VictimRules(may_evict, lambda removed: None)
+        found = self.handle.preemption.candidates(state, pod, diagnosis, rules=rules)
+        assert [victim.name for victim in found.candidates[0].victims] == ["old"]
+        if Evicting.written == "in the result":
+            found.candidates[0].victims[0].priority = 9
+        return unschedulable("nothing is evicted")
+
+
+@pytest.mark.parametrize("written", ["", "in a rule", "in the result"])
+def test_victims_of_dry_runs_are_read_only(written: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Evicting, "written", written)
+    objects = [make_node("a", cpu=1), make_pod("old", node_name="a", cpu="1"), make_pod("p", cpu="1", priority=5)]
+    candidate = "plugins: {postFilter: {disabled: [{name: '*'}], enabled: [{name: Evicting}]}}"
+    simulation = shadowed(objects, candidate, plugins=[Evicting]).run(1)
+    shadow = only_shadow(simulation)
+    assert bool(shadow.counts[FAILED]) is bool(written)
