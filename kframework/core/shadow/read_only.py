@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from copy import copy
 from types import FrameType, MappingProxyType, MethodType
@@ -16,6 +15,7 @@ from typing import Any, Final, Never, TypeVar, cast
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from kframework.core.runtime.hooks import marked_hooks
 from kframework.core.runtime.registry import Offer, Registry
@@ -38,9 +38,6 @@ _WRITERS = frozenset(
         *("remove", "remove_pod", "replace", "replace_pod", "update_order"),
     ]
 )
-
-#: The class of the values of a dict.
-_VALUES: Final[type[Any]] = type({}.values())
 
 _read_only_object: Callable[[Any], Any] = cached_by_identity(read_only)
 _read_only_spec: Callable[[PodSpec], PodSpec] = cached_by_identity(lambda spec: read_only(Pod(spec=spec)).spec)
@@ -112,6 +109,12 @@ class ReadOnlyPendingPod(ReadOnlyPod, PendingPod):
         return MappingProxyType(annotations) if GUARD.stops(sys._getframe(1)) else annotations
 
 
+def _show_pod(pod: PodInfo) -> PodInfo:
+    if (kind := _READ_ONLY.get(type(pod))) is not None:
+        pod.__class__ = kind
+    return pod
+
+
 _OBJECT: Any = vars(PendingPod)["object"]
 
 _READ_ONLY: Final[Mapping[type[PodInfo], type[PodInfo]]] = {PodInfo: ReadOnlyPod, PendingPod: ReadOnlyPendingPod}
@@ -147,66 +150,86 @@ def origin(column: Column) -> Column:
     return column.__origin__ if isinstance(column, View) else column
 
 
+def _same(value: T) -> T:
+    return value
+
+
+def _show_array(array: NDArray[Any]) -> NDArray[Any]:
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
 class ReadOnlyTables:
     """The read-only form of all that the plugins of a shadow get of the tables."""
 
     def __init__(self) -> None:
         #: The views of nodes and of the table, by the identity of these, which a view refers to.
         self._views: dict[int, Any] = {}
+        #: What shows the values of a type.
+        self._forms: dict[type[Any], Callable[[Any], Any]] = {}
 
     def show(self, value: T) -> T:
         """Return the read-only form of a value, of the same kind."""
         return cast("T", self._show(value))
 
-    def _show(self, value: Any) -> Any:
-        if isinstance(value, PodInfo):
-            if (kind := _READ_ONLY.get(type(value))) is not None:
-                value.__class__ = kind
-            return value
-        if isinstance(value, NodeInfo | NodeTable):
-            return self._lasting_view(value)
-        if isinstance(value, Column):
-            return self._view(value)
-        if isinstance(value, ApiObject):
-            return _read_only_object(value)
-        if isinstance(value, msgspec.Struct):
-            for field in value.__struct_fields__:
-                self._show(getattr(value, field))  # a pod becomes read-only where it is, as a victim of a candidate
-            return value
-        if isinstance(value, tuple):
-            if value and isinstance(value[0], PodInfo | msgspec.Struct):
-                deque(map(self._show, value), maxlen=0)
-            return value
-        if isinstance(value, np.ndarray):
-            value = value.view()
-            value.flags.writeable = False
-            return value
-        if isinstance(value, memoryview):
-            return value.toreadonly()
-        if isinstance(value, MethodType):
-            return lambda *arguments: self._show(value(*arguments))
-        if isinstance(value, Mapping):
-            return ShownMapping(value, self._show)
-        if isinstance(value, Sequence) and not isinstance(value, str | bytes):
-            return ShownSequence(value, self._show)
-        return ShownCollection(value, self._show) if isinstance(value, _VALUES) else value
-
     def show_argument(self, value: Any) -> Any:
         """Return the read-only form of an argument of a hook; arrays are the plugin's own."""
-        if isinstance(value, PodInfo | NodeInfo | NodeTable | ApiObject | list | tuple | _VALUES):
-            return self.show(value)
         if isinstance(value, Diagnosis):
             value = copy(value)
             value.nodes = self.show(value.nodes)
+        return value if type(value) is np.ndarray else self._show(value)
+
+    def _show(self, value: Any) -> Any:
+        kind = type(value)
+        form = self._forms.get(kind)
+        if form is None:
+            form = self._forms[kind] = self._form_of(kind)
+        return form(value)
+
+    def _form_of(self, kind: type[Any]) -> Callable[[Any], Any]:
+        """Return the function that shows values of a type."""
+        if issubclass(kind, View | str | bytes):
+            return _same
+        forms = ((types, form) for types, form in self._by_type if issubclass(kind, types))
+        return next((form for _, form in forms), _same)
+
+    @property
+    def _by_type(self) -> Sequence[tuple[tuple[type[Any], ...], Callable[[Any], Any]]]:
+        return (
+            ((PodInfo,), _show_pod),
+            ((NodeInfo, NodeTable), self._lasting_view),
+            ((Column,), self._view),
+            ((ApiObject,), _read_only_object),
+            ((msgspec.Struct,), self._show_fields),
+            ((tuple,), self._show_items),
+            ((np.ndarray,), _show_array),
+            ((memoryview,), memoryview.toreadonly),
+            ((MethodType,), self._show_method),
+            ((Mapping,), lambda value: ShownMapping(value, self._show)),
+            ((Sequence,), lambda value: ShownSequence(value, self._show)),
+            ((type({}.values()),), lambda value: ShownCollection(value, self._show)),
+        )
+
+    def _show_fields(self, value: Any) -> Any:
+        """Show what is in a struct: a pod becomes read-only where it is, as a victim of a candidate."""
+        for field in value.__struct_fields__:
+            self._show(getattr(value, field))
         return value
+
+    def _show_items(self, value: tuple[Any, ...]) -> tuple[Any, ...]:
+        for item in value:
+            self._show(item)
+        return value
+
+    def _show_method(self, method: MethodType) -> Callable[..., Any]:
+        return lambda *arguments: self._show(method(*arguments))
 
     def with_shown_arguments(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Return a function of a plugin that is called with read-only arguments."""
         return lambda *arguments: call(*map(self.show_argument, arguments))
 
     def _lasting_view(self, value: NodeInfo | NodeTable) -> Any:
-        if isinstance(value, View):
-            return value
         view = self._views.get(id(value))
         if view is None or view.__origin__ is not value:
             nodes = value if isinstance(value, NodeTable) else value.table
