@@ -37,7 +37,7 @@ def retried_answers(gates: FeatureGates) -> frozenset[int]:
 
 #: The number of binds that keep an API server busy, with up to 128 in flight. No more pods are placed meanwhile: each
 #: that waits for its bind takes 14 KB, and a later pod of a higher priority would be bound after all of them.
-ENOUGH_BINDS = 500
+ENOUGH_BINDS = 256
 
 #: Reading back is retried until there is an answer; each pause, in seconds, is five times the previous, up to the last.
 FIRST_READ_DELAY, MAX_READ_DELAY = 0.01, 10.0
