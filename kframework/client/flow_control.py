@@ -29,17 +29,18 @@ LOGGED_WAIT, LOG_INTERVAL = 1.0, 10.0
 #: Initial and maximal number of concurrent writes: a client has 256 connections, also for watches and reads.
 INITIAL_LIMIT, MAX_LIMIT = 16.0, 128.0
 
-#: A round slower than SLOWDOWN_TARGET times the best response lowers the limit, any other raises it by ROUND_INCREASE.
-#: The limit settles at what the server completes in twice its best response time, plus eight: enough to keep it busy
-#: without long queues in the server.
+#: A round slower than SLOWDOWN_TARGET times the best response lowers the limit, any other raises it by ROUND_INCREASE;
+#: it doubles until the first slow one. The limit settles at what the server completes in twice its best response time,
+#: plus eight: enough to keep it busy without long queues in the server.
 SLOWDOWN_TARGET, ROUND_INCREASE = 2.0, 8.0
 
-#: Responses within this many seconds of the best count as equally fast.
-LATENCY_TOLERANCE = 0.001
+#: Responses within this many seconds of the best count as equally fast: a busy machine delays any response as much,
+#: however few writes are in flight, and in a server's queue that is no long wait.
+LATENCY_TOLERANCE = 0.02
 
-#: For how many seconds the best response time counts. Then it is measured again with a third of the writes, so that
-#: they do not slow each other down; otherwise a server that became slower for good would look overloaded. For as long,
-#: at least, a server that was overloaded counts as overloaded.
+#: For how many seconds the best response time counts if rounds are slow. Then it is measured again, for a round with a
+#: third of the writes, so that they do not slow each other down; otherwise a server that became slower for good would
+#: look overloaded. For as long, at least, a server that was overloaded counts as overloaded.
 LATENCY_WINDOW, PROBE_DIVISOR = 10.0, 3.0
 
 #: How many writes may fail before the server counts as overloaded, and by how many each answered write replenishes
@@ -92,9 +93,10 @@ class TokenBucket:
 class WriteLimit:
     """The number of concurrent writes, learned in rounds of as many responses as there may be writes in flight.
 
-    A slow round lowers the limit in proportion, any other raises it. Half of a round's responses must be slow: a few
-    slow ones are no sign of overload. At an overloaded server a failed write halves the limit, once a round, and near
-    the limit at which one failed a round adds one write only. Responses to writes sent before the round are ignored.
+    A slow round lowers the limit in proportion, any other raises it. Three quarters of a round's responses must be
+    slow: fewer show a busy machine, or a server that is slow at random. At an overloaded server a failed write halves
+    the limit, once a round, and near the limit at which one failed a round adds one write only. Responses to writes
+    sent before the round are ignored.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -104,6 +106,10 @@ class WriteLimit:
         self._clock = clock
         self._best = [math.inf] * len(_CLASSES)
         self._forget_at = clock.now() + LATENCY_WINDOW
+        #: The limit after the round in which the best response time is measured again.
+        self._resumed: float | None = None
+        #: Whether a round was slow: ever, and since the best response time was measured.
+        self._was_slow = self._is_slow = False
         self._budget = FAILURE_BUDGET
         #: Since when the server counts as overloaded, None if it does not.
         self._overloaded_since: float | None = None
@@ -128,6 +134,7 @@ class WriteLimit:
         if sent > self._lowered_at:
             self._lowered_at = self._clock.now()
             self._failed_limit, self.value = self.value, max(1.0, self.value / 2)
+            self._resumed, self._was_slow = None, True
             self._start_round()
         return True
 
@@ -144,16 +151,27 @@ class WriteLimit:
         self._slowdowns.append(took / best)
         if len(self._slowdowns) < self.value:
             return
-        if now >= self._forget_at:
+        if self._resumed is not None:
+            self.value, self._resumed = self._resumed, None
+        elif now >= self._forget_at:
             self._forget_at = now + LATENCY_WINDOW
-            self._best = [math.inf] * len(_CLASSES)
-            if self.is_saturated:
-                self.value = max(1.0, self.value / PROBE_DIVISOR)
+            if self._is_slow or not self.is_saturated:
+                self._best = [math.inf] * len(_CLASSES)
+            if self._is_slow and self.is_saturated:
+                self._resumed, self.value = self.value, max(1.0, self.value / PROBE_DIVISOR)
+            self._is_slow = False
         elif self.is_saturated:
-            slow = sorted(self._slowdowns)[len(self._slowdowns) // 2] / SLOWDOWN_TARGET
-            increase = ROUND_INCREASE if self.value + ROUND_INCREASE < self._failed_limit else 1.0
-            self.value = min(self.value / min(max(slow, 1.0), 2.0) + increase, MAX_LIMIT)
+            self._adapt()
         self._start_round()
+
+    def _adapt(self) -> None:
+        slow = sorted(self._slowdowns)[len(self._slowdowns) // 4] / SLOWDOWN_TARGET
+        self._is_slow = self._is_slow or slow > 1.0
+        self._was_slow = self._was_slow or slow > 1.0
+        increase = ROUND_INCREASE if self._was_slow else self.value
+        if self.value + increase >= self._failed_limit:
+            increase = 1.0
+        self.value = min(self.value / min(max(slow, 1.0), 2.0) + increase, MAX_LIMIT)
 
 
 class WriteSlots:
