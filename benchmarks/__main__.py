@@ -10,7 +10,7 @@ import benchmarks
 
 #: Modules that the benchmarks share.
 SHARED = {
-    *("__main__", "fake_api", "hostile_inputs", "line_chart", "over_http"),
+    *("__main__", "fake_api", "faulty_proxy", "hostile_inputs", "line_chart", "over_http"),
     *("packing", "shadow", "timing", "whole_commands"),
 }
 

@@ -115,7 +115,7 @@ class RealServer(Server):
     def wait(self) -> None:
         """Wait until the server is ready, as it is not while etcd is gone."""
         certificate = self.folder / "certificates" / "apiserver.crt"
-        until(lambda: self.api.runs() and certificate.exists())
+        until(lambda: self.api.runs() and certificate.exists() and "END" in certificate.read_text())
         self.write_kubeconfig(self.kubeconfig, self._token)
         api = Api(self.kubeconfig)
         until(lambda: self.api.runs() and api.is_ready())
