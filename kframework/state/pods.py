@@ -113,13 +113,11 @@ class PodInfo:
         self.group: str = "" if spec.scheduling_group is None else spec.scheduling_group.pod_group_name or ""
         self.uid: str = metadata.uid
         self.name: str = metadata.name
-        self.node_name: str = spec.node_name
-        if previous is not None:
-            self._share_names(previous)
         self.generation: int = metadata.generation
         self.template: PodTemplate = interner.template(spec, metadata, None if previous is None else previous.template)
         self.terminating: bool = metadata.deletion_timestamp is not None
         self.label_class: LabelClass = interner.label_class(metadata.namespace, metadata.labels, self.terminating)
+        self.node_name: str = spec.node_name
         self.row: int = -1
         self.priority: int = spec.priority or 0
         self.start_time: str | None = pod.status.start_time
@@ -133,12 +131,6 @@ class PodInfo:
             actual = tuple(on_node_requests(pod, interner.usage).items()), non_zero_requests(pod, interner.usage)
             if actual != (self.on_node, self.non_zero):
                 self.on_node, self.non_zero = actual
-
-    def _share_names(self, previous: PodInfo) -> None:
-        """Keep the strings that are there already: each decoded pod has its own, 200 bytes."""
-        self.uid, self.name = previous.uid, previous.name
-        if self.node_name == previous.node_name:
-            self.node_name = previous.node_name
 
     def with_status(self, status: PodStatus) -> PodInfo:
         """Return the pod with another status, which reports no resources; itself if nothing relevant changed."""

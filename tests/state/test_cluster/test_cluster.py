@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from kframework.objects import Namespace, ObjectMeta, PersistentVolumeClaim, PodSpec, PodStatus
+from kframework.objects import Namespace, ObjectMeta, PersistentVolumeClaim, Pod, PodSpec, PodStatus
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.pods import PendingPod, PodInfo
 from tests.support.objects import node, pod
@@ -46,6 +46,18 @@ def test_assumed_pod_is_confirmed_once() -> None:
     assert state.assumed == set()
     assert state.forget("p") is None
     assert taken(state) == {"a": 0, "b": 1000}
+
+
+def test_confirmed_pod_keeps_the_strings_that_are_there() -> None:
+    state = cluster("some node")
+    info = pending(state, "some pod")
+    state.assume(info, "some node")
+    bound = pod("some pod", {"cpu": "1"}, node_name="some node")
+    decoded = msgspec.json.decode(msgspec.json.encode(bound), type=Pod)
+    state.put_pod(decoded)
+    confirmed = state.pods["some pod"]
+    assert decoded.metadata.uid is not info.uid
+    assert all(getattr(confirmed, name) is getattr(info, name) for name in ("uid", "name", "node_name"))
 
 
 def test_assumed_pod_is_forgotten_once() -> None:

@@ -174,16 +174,6 @@ def test_assigned_pod_drops_its_object() -> None:
     assert not any(referred is made or referred is made.spec for referred in gc.get_referents(infos))
 
 
-def test_names_of_an_updated_pod_are_those_that_are_there() -> None:
-    interner = TemplateInterner()
-    before = pod("some name", node_name="some node")
-    after = msgspec.json.decode(msgspec.json.encode(before), type=Pod)
-    first = PodInfo(before, interner)
-    second = PodInfo(after, interner, first)
-    assert after.metadata.uid is not before.metadata.uid
-    assert all(getattr(first, name) is getattr(second, name) for name in ("uid", "name", "node_name"))
-
-
 def test_requests_are_worked_out_once() -> None:
     info = PodInfo(pod("a", {"cpu": "500m", "example.com/gpu": "1"}), TemplateInterner())
     assert info.on_node == info.template.on_node == (("cpu", 500), ("example.com/gpu", 1))
