@@ -129,4 +129,5 @@ def test_invalid_scorer_is_refused_with_the_remedy(text: str | None, complaint: 
 
 class TestContract(PluginContract):
     plugin = LearnedPacking
+    examples = 4
     args = {"scorer": str(TRAINED)}
