@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -63,6 +64,11 @@ class ProfileOptions(ApiModel):
     """How long a shadow may work in each second; of more pods than that suffices for, it takes a sample."""
 
 
+@lru_cache(maxsize=64)  # nine times for each scheduler
+def _feature_gates(minor: str, settings: tuple[tuple[str, bool], ...]) -> FeatureGates:
+    return FeatureGates(minor, dict(settings))
+
+
 class Options(ApiModel):
     """Options that kube-scheduler's file has no field for."""
 
@@ -94,7 +100,7 @@ class Options(ApiModel):
     @property
     def gates(self) -> FeatureGates:
         """The feature gates of the emulated version with these settings."""
-        return FeatureGates(self.emulated_version, self.feature_gates)
+        return _feature_gates(self.emulated_version, tuple(self.feature_gates.items()))
 
     @property
     def layer_memory_bytes(self) -> int:
