@@ -6,6 +6,7 @@ Only the inbox and the cycle change it, so between two changes the tables *are* 
 from __future__ import annotations
 
 import copy
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import TypeVar, cast
@@ -48,6 +49,8 @@ class ClusterState:
         self.interner: TemplateInterner = TemplateInterner(sum_of_maxima if feature_gates.is_1_36 else max_of_totals)
         #: The pods that are assigned to a node or assumed on one, by uid.
         self.pods: dict[str, PodInfo] = {}
+        #: The number of these pods by priority.
+        self.priorities: Counter[int] = Counter()
         #: The latest version of this scheduler's pods that are not bound, by uid.
         self.pending: dict[str, PendingPod] = {}
         #: The uids of pods that are assumed and not yet confirmed.
@@ -132,6 +135,11 @@ class ClusterState:
 
     def _store_pod(self, old: PodInfo | None, new: PodInfo) -> None:
         self.pods[new.uid] = new
+        if old is None:
+            self.priorities[new.priority] += 1
+        elif old.priority != new.priority:
+            self._uncount(old.priority)
+            self.priorities[new.priority] += 1
         for callback in self._pod_callbacks:
             callback(old, new)
 
@@ -226,6 +234,7 @@ class ClusterState:
         pod = self.pods.pop(uid, None)
         if pod is None:
             return None
+        self._uncount(pod.priority)
         self.assumed.discard(uid)
         for callback in self._pod_callbacks:
             callback(pod, None)
@@ -237,6 +246,11 @@ class ClusterState:
             if not orphans:
                 del self._orphans[pod.node_name]
         return pod
+
+    def _uncount(self, priority: int) -> None:
+        self.priorities[priority] -= 1
+        if not self.priorities[priority]:
+            del self.priorities[priority]
 
     def _add_to_node(self, pod: PodInfo) -> None:
         row = self.nodes.row(pod.node_name)

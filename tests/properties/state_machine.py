@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from functools import partial
 from unittest.mock import patch
@@ -299,6 +300,7 @@ class StateMachine(RuleBasedStateMachine):
             truth, self.label_keys, selections
         )
         assert self.state.pods.keys() == truth.pods.keys()
+        assert self.state.priorities == Counter(pod.priority for pod in self.state.pods.values())
         assert self.state.assumed == truth.assumed
         assert {info.name: info.object for info in self.state.nodes} == truth.nodes
 

@@ -29,7 +29,7 @@ from kframework.state.pods import PodInfo
 from kframework.state.statement import Statement
 from kframework.values.status import Code, Status
 
-_NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
+NO_VICTIMS = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, ("No preemption victims found for incoming pod",))
 _NOT_NEEDED = Status(Code.UNSCHEDULABLE, ("No pod must be evicted for incoming pod",))
 
 #: Added to each priority so that the sum grows with the number of victims, however low their priorities are.
@@ -86,7 +86,7 @@ class DryRun(msgspec.Struct, eq=False, dict=True):
         search = self.search
         potential_victims = self.units.evictable(search.pod.priority, node.pods, self.rules)
         if not potential_victims:
-            return _NO_VICTIMS
+            return NO_VICTIMS
         leaving = {pod for unit in potential_victims for pod in unit}
         staying = [pod for pod in node.pods if pod not in leaving]
         nominated = search.cluster.nominator.nominated_pods_for_node(search.pod, node.name)

@@ -18,7 +18,7 @@ from kframework.core.cycle.records import fit_error
 from kframework.core.cycle.rejections import FilterTarget, StatusTable
 from kframework.core.cycle.results import Eviction
 from kframework.core.cycle.search import Search
-from kframework.core.preemption.dry_runs import Budgets, DryRun, Rank, RankedCandidate, rank_candidate
+from kframework.core.preemption.dry_runs import NO_VICTIMS, Budgets, DryRun, Rank, RankedCandidate, rank_candidate
 from kframework.core.preemption.groups import GroupPreemption
 from kframework.core.preemption.units import Units
 from kframework.core.runtime.profile import Signature
@@ -214,7 +214,11 @@ def _find_candidates(
     missing, has_safe = enough, False
     by_row, known = search.nodes.by_row, cached.candidates
     # Rows where preemption is known not to help are skipped together.
-    for row in node_order[cached.codes.values[node_order] >= UNKNOWN].tolist():
+    rows = node_order[cached.codes.values[node_order] >= UNKNOWN]
+    if dry_run.rules is None and not dry_run.units.may_have_victims(search.pod.priority):
+        cached.put_status(rows, NO_VICTIMS)
+        return ()
+    for row in rows.tolist():
         candidate = known.get(row)
         if candidate is None:
             result = dry_run(by_row[row])
@@ -302,6 +306,10 @@ class CachedDryRuns:
             self.codes.cells[row] = VICTIMS
         else:
             self.codes.cells[row] = -1 - self._table.encode(0, result)
+
+    def put_status(self, rows: NDArray[np.int64], status: Status) -> None:
+        """Put the same Status for several rows."""
+        self.codes.values[rows] = -1 - self._table.encode(0, status)
 
     def get(self, row: int) -> RankedCandidate | Status | None:
         number = self.codes.cells[row]

@@ -83,6 +83,10 @@ class Units:
                 units[key] = units.get(key) or self._unit_of(pod, whole)
         return [unit for unit in units.values() if exempt is None or not any(map(exempt, unit))]
 
+    def may_have_victims(self, priority: int) -> bool:
+        """Return whether there may be units of lower priority; those of groups are not known by their pods."""
+        return self._trees is not None or any(each < priority for each in self._cluster.priorities)
+
     def count_groups(self, pods: Iterable[PodInfo]) -> int:
         """Count the units of these pods that belong to a group: a whole group, or a pod of one."""
         return len({self._key(pod, self._whole(pod)) for pod in pods if pod.group})

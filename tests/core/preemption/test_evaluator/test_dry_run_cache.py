@@ -257,6 +257,20 @@ def test_next_preemptor_of_a_kind_runs_only_changed_rows(monkeypatch: pytest.Mon
     assert asked.since() == ["a", "b", "c"], "of another priority it is another kind"
 
 
+def test_no_node_is_tried_unless_a_pod_is_less_important(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Counted(monkeypatch)
+    stopped = crowd()
+    cluster = stopped.engine.cluster
+    again(stopped, make_pod("y", cpu=1, priority=0)).candidates()
+    assert asked.since() == []
+    cluster.put_pod(make_pod("low", cpu=1, node_name="b", priority=-1))
+    again(stopped, make_pod("y", cpu=1, priority=0)).candidates()
+    assert asked.since() == ["b"]
+    cluster.remove_pod(make_pod("low").metadata.uid)
+    again(stopped, make_pod("y", cpu=1, priority=0)).candidates()
+    assert asked.since() == []
+
+
 def test_rejection_of_a_node_without_its_victims_outlasts_them(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     asked = _WhatIf.rejection
