@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kframework import Simulation
 from kframework.explain.explanation import State
-from kframework.objects import ApiObject
+from kframework.objects import ApiObject, PersistentVolume
 from kframework.testing import make_node, make_pod
 from tests.explain.explained_groups import bound, explain, group_of, rack
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 from tests.plugins.dynamic_resources.groups import CLAIMS, is_clean, owning, team
 from tests.support.devices import with_claim
 from tests.support.groups import GROUPS, PLACEMENTS, basic, gang, in_one, members, nodes
+from tests.support.storage import claim, claim_volumes, storage_class, volume
 
 
 @pytest.mark.parametrize(("minimum", "added"), [(3, 1), (4, 1), (5, 2), (6, 2)])
@@ -85,6 +87,24 @@ def test_pods_with_claims_are_placed_on_nodes_with_free_devices(minimum: int, de
     assert group.fits == fits
     assert [remedy.text for remedy in group.remedies] == [f"lower minCount of PodGroup default/g to {fits}"]
     assert bound([*objects, gang("g", fits)]) == fits
+
+
+def test_pods_with_volumes_are_placed_while_there_are_volumes() -> None:
+    """There are two local volumes for three pods; after the what-if both are free again."""
+    volumes = [volume(f"disk-{number}") for number in range(2)]
+    claims = [claim(f"c{number}") for number in range(3)]
+    pods = [
+        replace(pod, spec=replace(pod.spec, volumes=tuple(claim_volumes(f"c{number}"))))
+        for number, pod in enumerate(members("g", 3))
+    ]
+    objects: list[ApiObject] = [*nodes(2), storage_class(), *volumes, *claims, gang("g", 3), *pods]
+    with Simulation(objects, config=GROUPS) as simulation:
+        simulation.run(5)
+        group = simulation.explain("g-0").explanation.group
+        store = simulation.scheduler.engine.cluster.objects(PersistentVolume)
+        assert all(store.latest(each.metadata.name) is each for each in store)
+    assert group is not None and group.fits == 2
+    assert [remedy.text for remedy in group.remedies] == ["lower minCount of PodGroup default/g to 2"]
 
 
 def test_pods_that_share_a_claim_are_placed_where_its_device_is() -> None:
