@@ -226,6 +226,13 @@ class Odd(Plugin[OddArgs]):
     name: ClassVar[str] = "Odd"
 
 
+@pytest.fixture(name="odd", scope="module")
+def schema_with_odd_args() -> dict[str, Any]:
+    schema = configuration_schema({"Odd": Odd})
+    Draft202012Validator.check_schema(schema)
+    return schema
+
+
 @pytest.mark.parametrize(
     ("entry", "valid"),
     [
@@ -241,14 +248,12 @@ class Odd(Plugin[OddArgs]):
         ({"name": "Unknown", "args": {"anything": 1}}, True),
     ],
 )
-def test_args_are_those_of_the_plugin_that_an_entry_names(entry: object, valid: bool) -> None:
-    schema = configuration_schema({"Odd": Odd})
-    Draft202012Validator.check_schema(schema)
+def test_args_are_those_of_the_plugin_that_an_entry_names(odd: dict[str, Any], entry: object, valid: bool) -> None:
     document = {**FULL, "profiles": [{"pluginConfig": [entry]}]}
-    assert Draft202012Validator(schema).is_valid(document) is valid
+    assert Draft202012Validator(odd).is_valid(document) is valid
 
 
-def test_docstring_below_a_field_is_its_description() -> None:
-    entries = configuration_schema({"Odd": Odd})["$defs"]["PluginConfigEntry"]
+def test_docstring_below_a_field_is_its_description(odd: dict[str, Any]) -> None:
+    entries = odd["$defs"]["PluginConfigEntry"]
     (args,) = [case["then"]["properties"]["args"] for case in entries["allOf"] if "Odd" in str(case["if"])]
     assert args["properties"]["neededHere"]["description"] == "What is needed."
