@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Never, TypeVar, cast
 
-from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.engine import Engine
 from kframework.core.host import Host
 from kframework.core.plugin_handle import PluginHandle
@@ -159,7 +158,7 @@ class ShadowHandle(PluginHandle):
 
     @property
     def _is_built_in(self) -> bool:
-        return self._plugin in IN_TREE_PLUGINS
+        return self._plugin not in self._shadow_host.tables.readers
 
     def _show(self, value: S) -> S:
         return value if self._is_built_in else self._shadow_host.tables.show(value)

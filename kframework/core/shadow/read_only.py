@@ -164,6 +164,8 @@ class ReadOnlyTables:
     """The read-only form of all that the plugins of a shadow get of the tables."""
 
     def __init__(self) -> None:
+        #: The names of the plugins that see it: those that are not built in.
+        self.readers: set[str] = set()
         #: The views of nodes and of the table, by the identity of these, which a view refers to.
         self._views: dict[int, Any] = {}
         #: What shows the values of a type.
@@ -309,8 +311,9 @@ class ReadOnlyRegistry(Registry):
 
     def _load(self, offer: Offer) -> type[Plugin]:
         plugin = super()._load(offer)
-        if is_built_in(plugin):
-            return plugin
+        if plugin.__module__.startswith("kframework.plugins."):
+            return plugin  # built in: it changes nothing that it is given
+        self._tables.readers.add(offer.name)
         hooks = {name: self._with_read_only_arguments(getattr(plugin, name)) for name in marked_hooks(plugin)}
         return type(plugin.__name__, (plugin,), {"__module__": plugin.__module__, **hooks})
 
@@ -320,8 +323,3 @@ class ReadOnlyRegistry(Registry):
             return hook(plugin, *map(self._tables.show_argument, arguments))
 
         return call
-
-
-def is_built_in(plugin: type[Plugin]) -> bool:
-    """Return whether a plugin is one of kframework's own, which change nothing that they are given."""
-    return plugin.__module__.startswith("kframework.plugins.")

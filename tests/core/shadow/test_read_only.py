@@ -100,6 +100,18 @@ def test_write_is_the_fault_of_the_plugin_and_changes_nothing(what: str, monkeyp
     assert namespace is not None and namespace.metadata.labels["team"] == "t"
 
 
+class WritingNodeName(Writing):
+    """Take the place of a built-in plugin."""
+
+    name = "NodeName"
+
+
+def test_plugin_in_place_of_a_built_in_one_sees_read_only_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Writing, "write", staticmethod(WRITES["column of an extension"]))
+    shadow = only_shadow(shadowed(OBJECTS, plugins=[WritingNodeName]).run())
+    assert shadow.counts[FAILED] == 1
+
+
 def test_views_read_as_what_they_show() -> None:
     cluster, tables = ClusterState(), ReadOnlyTables()
     for each in ("a", "b"):
