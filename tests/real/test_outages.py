@@ -1,4 +1,4 @@
-"""The API server and its etcd are killed while a scheduler binds, and come back: no pod is lost, no node overfilled."""
+"""API server and etcd are killed while a scheduler binds, and come back: no pod or event is lost, no node overfilled."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ clientConnection: {qps: 100, burst: 20}
 NODES, PODS_PER_NODE = 20, 20
 PODS_IN_ALL = NODES * PODS_PER_NODE
 OUTAGES = PODS_IN_ALL // 4, PODS_IN_ALL // 2
+EVENTS = "/apis/events.k8s.io/v1/namespaces/default/events"
 
 
 @pytest.mark.parametrize("killed", [["api"], ["etcd"], ["api", "etcd"]], ids="-".join)
@@ -51,3 +52,5 @@ def test_all_pods_are_bound_through_outages(server: RealServer, api: Api, tmp_pa
     assert len(there) == NODES and set(there.values()) == {PODS_PER_NODE}
     times = Counter(each.pod for each in account.bindings() if each.status == 201)
     assert set(times.values()) == {1}
+    scheduled = {each["regarding"]["name"] for each in api.items(EVENTS) if each["reason"] == "Scheduled"}
+    assert scheduled == {each["metadata"]["name"] for each in api.items(PODS)}
