@@ -27,14 +27,6 @@ T = TypeVar("T", bound=ApiObject)
 UNKNOWN_OUTCOMES = frozenset({0, 409, 504})
 
 
-def retried_answers(gates: FeatureGates) -> frozenset[int]:
-    """Return the answers to a bind after which it is repeated, with the pauses of statuses.
-
-    Kubernetes 1.37 repeats it after the same answers as a status, 1.36 never. An unknown outcome must become known.
-    """
-    return UNKNOWN_OUTCOMES if gates.is_1_36 else UNKNOWN_OUTCOMES | RETRYABLE
-
-
 #: The number of binds that keep an API server busy, with up to 128 in flight. No more pods are placed meanwhile: each
 #: that waits for its bind takes 14 KB, and a later pod of a higher priority would be bound after all of them.
 ENOUGH_BINDS = 256
@@ -52,7 +44,9 @@ class ClusterApi(Api):
     def __init__(self, cluster: Cluster, outbox: Outbox, gates: FeatureGates) -> None:
         self._cluster = cluster
         self._outbox = outbox
-        self._retried = retried_answers(gates)
+        # Kubernetes 1.37 repeats a bind after the same answers as a status, 1.36 never; an unknown outcome must become
+        # known.
+        self._retried = UNKNOWN_OUTCOMES if gates.is_1_36 else UNKNOWN_OUTCOMES | RETRYABLE
         self._binds = 0
 
     @property

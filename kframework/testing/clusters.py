@@ -116,11 +116,12 @@ def _affinity(random: Random) -> Affinity:
     selector = {"matchLabels": {"app": random.choice(["web", "db"])}}
     pods = {"topologyKey": random.choice([_ZONE, _HOSTNAME]), "labelSelector": selector}
     disk = {"matchExpressions": [{"key": "disk", "operator": random.choice(["In", "NotIn"]), "values": ["ssd"]}]}
+    named = {"key": "metadata.name", "operator": "In", "values": ["node-1"]}
     required, preferred = (f"{word}DuringSchedulingIgnoredDuringExecution" for word in ("required", "preferred"))
     choices = {
         "nodeAffinity": [
             {required: {"nodeSelectorTerms": [disk]}},
-            {required: {"nodeSelectorTerms": [{"matchFields": [_name_requirement("node-1")]}]}},
+            {required: {"nodeSelectorTerms": [{"matchFields": [named]}]}},
             {preferred: [{"weight": 7, "preference": disk}]},
         ],
         "podAffinity": [{required: [pods]}, {preferred: [{"weight": 5, "podAffinityTerm": pods}]}],
@@ -128,10 +129,6 @@ def _affinity(random: Random) -> Affinity:
     }
     kind = random.choice(list(choices))
     return msgspec.convert({kind: random.choice(choices[kind])}, Affinity)
-
-
-def _name_requirement(*names: str) -> Mapping[str, object]:
-    return {"key": "metadata.name", "operator": "In", "values": names}
 
 
 def _spread(random: Random) -> TopologySpreadConstraint:

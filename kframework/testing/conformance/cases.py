@@ -59,10 +59,6 @@ class Case(msgspec.Struct, frozen=True):
         """Return the input as this struct; raises InputError."""
         return self._convert("input", self.input, struct)
 
-    def expect_as(self, struct: type[T]) -> T:
-        """Return what is expected as this struct; raises InputError."""
-        return self.result_as(self.expect, struct)
-
     def result_as(self, result: Mapping[str, object], struct: type[T]) -> T:
         """Return one of the results as this struct; raises InputError."""
         return self._convert("expect", result, struct)

@@ -65,7 +65,7 @@ def _compare_cycles(inputs: type[T], recorded: type[R], compare: Callable[[T, R,
     def compare_case(case: Case, registry: Registry) -> CaseResults:
         for name in sorted(case.expect.keys() - set(recorded.__struct_encode_fields__)):
             yield Uncompared(name, "this version does not know the field")
-        yield from compare(case.input_as(inputs), case.expect_as(recorded), registry)
+        yield from compare(case.input_as(inputs), case.result_as(case.expect, recorded), registry)
 
     return compare_case
 
