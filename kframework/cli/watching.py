@@ -109,16 +109,17 @@ def watch(arguments: Sequence[str], watched: WatchedPaths) -> NoReturn:
 def detect_changes(watched: WatchedPaths, interrupted: Event) -> Iterator[set[Path]]:
     """Yield the changed files after each change until interrupted; an empty set as soon as watching has begun."""
     is_first = True
-    for changed in watchfiles.watch(
+    for changes in watchfiles.watch(
         *watched.existing_folders,
-        watch_filter=lambda change, path: Path(path) in watched,
+        watch_filter=None,  # a filter would also drop the first answer, while other files change
         stop_event=interrupted,
         recursive=False,
         yield_on_timeout=True,
         rust_timeout=_WAIT_MS,
     ):
+        changed = {Path(path) for _, path in changes if Path(path) in watched}
         if changed or is_first:
-            yield {Path(path) for _, path in changed}
+            yield changed
         is_first = False
 
 

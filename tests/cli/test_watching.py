@@ -8,11 +8,12 @@ import sysconfig
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
 import kframework
-from kframework.cli.watching import find_watched_paths, watch
+from kframework.cli.watching import WatchedPaths, detect_changes, find_watched_paths, watch
 from tests.cli.conftest import Command
 from tests.cli.processes import Started, started
 
@@ -97,6 +98,23 @@ def test_moved_pods_are_shown(tmp_path: Path) -> None:
         assert [line.split()[2:4] for line in lines(command, "default    middling")[1:]] == [["right", "<pending>"]] * 2
         code, _, _ = command.end(signal.SIGINT)
         assert code == 130
+
+
+def test_watching_begins_although_other_files_change_all_the_time(tmp_path: Path) -> None:
+    begun, watched = Event(), WatchedPaths(frozenset({tmp_path / "cluster.yaml"}), {})
+
+    def write() -> None:
+        for number in range(30):
+            (tmp_path / "other.log").write_text(str(number))
+            if begun.wait(0.1):
+                return
+
+    writer = Thread(target=write)
+    writer.start()
+    assert next(detect_changes(watched, Event())) == set()
+    assert writer.is_alive()
+    begun.set()
+    writer.join()
 
 
 @pytest.mark.parametrize("ignored", [False, True])
