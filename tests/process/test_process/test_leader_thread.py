@@ -295,7 +295,8 @@ async def test_connection_that_hangs_is_given_up_on_leaving() -> None:
 
 
 async def test_client_that_does_not_close_does_not_block_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "CLOSE_TIMEOUT", 0.1)
+    for limit in ("RELEASE_TIMEOUT", "CLOSE_TIMEOUT"):
+        monkeypatch.setattr(process, limit, 0.1)
     side, close = Side(settings=SETTINGS.model_copy(update={"renew_deadline": Duration(0.1)})), asyncio.Event()
 
     @asynccontextmanager
