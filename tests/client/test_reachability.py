@@ -10,7 +10,7 @@ import pytest
 
 from kframework.client.reachability import UNREACHABLE_AFTER, Reachability, ReachabilityTransport
 from kframework.client.transport import Request
-from kframework.clock import LoopClock
+from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.errors import ClusterError
 from tests.client.scripted import NO_ANSWER, Answer, Scripted, ok, refused
 
@@ -25,6 +25,11 @@ REJECTED = (
     f"ERROR: {SERVER} rejects the credentials: log in again, or correct the user's token or certificate; retrying"
 )
 RECOVERED = f"NOTICE: {SERVER} answers again"
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> object:
+    return "asyncio", {"loop_factory": VirtualTimeLoop}
 
 
 async def lines_after(
