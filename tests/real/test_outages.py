@@ -1,4 +1,4 @@
-"""API server and etcd are killed while a scheduler binds, and come back: no pod or event is lost, no node overfilled."""
+"""API server and etcd are killed while a scheduler binds, and return: no pod or event is lost, no node overfilled."""
 
 from __future__ import annotations
 
