@@ -160,6 +160,7 @@ class WalkedPod:
     def join(self, run: Run) -> None:
         """Let the pod, which only needs to be bound, be bound with the others of a run."""
         assert self.search is not None and isinstance(self.outcome, ScheduleResult)
+        self.attempt.narrow(self._scope)
         self.attempt.trace.resume()
         self.attempt.trace.end_phase("permit")
         run.add(self.attempt, self.search.state, self.outcome)
