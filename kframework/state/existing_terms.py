@@ -86,7 +86,8 @@ def _add_live(
     attached: list[tuple[ref[TermTally], int]], tally: TermTally, weight: int
 ) -> list[tuple[ref[TermTally], int]]:
     """Add a tally to a list; when it is full, dead entries are removed first: it grows by doubling, so this is rare."""
-    if len(attached) & (len(attached) - 1) == 0:
+    length = len(attached)
+    if length & (length - 1) == 0:
         attached = [entry for entry in attached if entry[0]() is not None]
     attached.append((ref(tally), weight))
     return attached
