@@ -16,10 +16,16 @@ from kframework.objects import (
     LabelSelector,
     LabelSelectorRequirement,
     Node,
+    NodeAffinity,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
     Pod,
+    PodAffinity,
     PodAffinityTerm,
     PodAntiAffinity,
     PodGroup,
+    PreferredSchedulingTerm,
+    Resources,
     TopologySpreadConstraint,
 )
 from tests.conformance.groups.story import Story, group, node, pods
@@ -202,6 +208,29 @@ def test_group_preempts_if_its_policy_allows(
         story.expect(scheduled="low-1 low-2 low-3", unschedulable="high-1 high-2 high-3")
 
 
+def test_resources_of_whole_pods_count() -> None:
+    """Their containers alone would fit beside each other."""
+    story = Story(*nodes(2, 2), *of_two_cpus(low("low-1", on="node1")))
+    story.create(group("pg1", 2, 100), *of_two_cpus(high("high-1 high-2", 0.5)))
+    story.expect(scheduled="high-1 high-2")
+    assert story.victims() == {"low-1"}
+
+
+def of_two_cpus(pods: list[Pod]) -> list[Pod]:
+    """Return the pods as ones that ask for two CPUs, whatever their containers ask for."""
+    resources = Resources(requests={"cpu": "2"})
+    return [replace(pod, spec=replace(pod.spec, resources=resources)) for pod in pods]
+
+
+@pytest.mark.parametrize(("of", "count"), [(BASIC, 3), (GANG, 4)])
+def test_last_member_preempts_where_the_others_run_though_all_prefer_another_zone(of: PodGroup, count: int) -> None:
+    machines = [node("a", count - 1, zone="a"), node("b", count, zone="b")]
+    story = Story(*machines, *pods("va", "", count - 1, 50, "a"), *low("vb", on="b"))
+    story.create(of, *high(" ".join(f"p{number}" for number in range(count)), labels=FOO, affinity=IN_ZONE_OF_ALL))
+    story.expect(scheduled=" ".join(["va", *(f"p{number}" for number in range(count))]))
+    assert story.victims() == {"vb"}
+
+
 def test_pods_of_a_budget_are_spared() -> None:
     guarded = low("low-1 low-2", labels={"app": "foo"})
     story = Story(*nodes(3), budget("foo", LabelSelector(match_labels={"app": "foo"})), *guarded, *low("low-3"))
@@ -227,6 +256,17 @@ REPELS_ALL = Affinity(
             PodAffinityTerm(label_selector=EXISTS, topology_key=HOSTNAME),
         )
     )
+)
+IN_A = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(key="zone", operator="In", values=("a",)),))
+IN_ZONE_OF_ALL = Affinity(
+    node_affinity=NodeAffinity(
+        preferred_during_scheduling_ignored_during_execution=(PreferredSchedulingTerm(weight=100, preference=IN_A),)
+    ),
+    pod_affinity=PodAffinity(
+        required_during_scheduling_ignored_during_execution=(
+            PodAffinityTerm(label_selector=EXISTS, topology_key="zone"),
+        )
+    ),
 )
 SPREAD = TopologySpreadConstraint(
     max_skew=2,

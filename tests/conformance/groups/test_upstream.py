@@ -19,7 +19,7 @@ RETOLD = {
     f"{_INTEGRATION}/batch/podgroup_batch_test.go": [f"{_STORIES}_pod_group.py", f"{_STORIES}_trees.py"],
     f"{_INTEGRATION}/topology_aware_scheduling/tas_test.go": [f"{_STORIES}_topology.py"],
     f"{_INTEGRATION}/topology_aware_scheduling/tas_multi_placement_test.go": [f"{_STORIES}_topology.py"],
-    f"{_INTEGRATION}/topology_aware_scheduling/cpg_tas_test.go": [f"{_CYCLE}_walk.py"],
+    f"{_INTEGRATION}/topology_aware_scheduling/cpg_tas_test.go": [f"{_STORIES}_tree_topology.py"],
     f"{_INTEGRATION}/admission/admission_test.go": ["in_memory/test_group_admission.py", "fake_api/test_pod_groups.py"],
     "test/integration/scheduler/preemption/podgrouppreemption_test.go": [f"{_STORIES}_preemption.py"],
     "test/integration/dra/pod_group.go": ["plugins/dynamic_resources/test_group_claims.py"],

@@ -35,10 +35,15 @@ from tests.support.groups import GROUPS, basic, below, claiming, gang, in_one, m
 # -- without claims of the group -----------------------------------------------------------------------------------
 
 
-def test_gang_shares_a_claim_that_is_allocated_for_its_first_pod() -> None:
-    simulation = simulate(*nodes(3), gpus("n1", "x"), claim(), gang("g", 3), *team(3), config=GROUPS)
-    assert places(simulation) == ["n1", "n1", "n1"]
-    assert users(simulation) == [("pods", "g-0"), ("pods", "g-1"), ("pods", "g-2")]
+@pytest.mark.parametrize(
+    ("group", "count"),
+    [(gang("g", 2), 2), (gang("g", 20), 20), (gang("g", 2), 5), (basic("g"), 2), (basic("g"), 20)],
+)
+def test_group_shares_a_claim_that_is_allocated_for_its_first_pod(group: PodGroup, count: int) -> None:
+    pods = team(count, cpu="100m")
+    simulation = simulate(*nodes(3), gpus("n1", "x"), claim(), group, *pods, config=GROUPS)
+    assert places(simulation) == ["n1"] * count
+    assert sorted(users(simulation)) == sorted(("pods", pod.metadata.name) for pod in pods)
     assert is_clean(simulation)
 
 
