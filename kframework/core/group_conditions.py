@@ -53,17 +53,17 @@ class GroupConditions:
         store, current = self._cluster.objects(PodGroup), self._current(group)
         if current is None:
             return
-        metadata, before = current.metadata, _conditions(current)
+        metadata, before, status = current.metadata, _conditions(current), "True" if is_true else "False"
+        known, since = before.get(kind), rfc3339(self._clock.now())
         condition = PodGroupCondition(
             type=kind,
-            status="True" if is_true else "False",
+            status=status,
             reason=reason,
             message=message,
             observed_generation=metadata.generation,
-            last_transition_time=rfc3339(self._clock.now()),
+            last_transition_time=known.last_transition_time if known and known.status == status else since,
         )
-        known = before.get(kind)
-        if known is not None and replace(condition, last_transition_time=known.last_transition_time) == known:
+        if condition == known:
             return
         conditions = {**before, kind: condition}.values()
         patch = {"conditions": to_builtins([*conditions])}

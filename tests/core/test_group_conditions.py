@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from msgspec.structs import replace
+
 from kframework import ClusterError, Simulation, Status, unschedulable
-from kframework.clock import SystemClock
 from kframework.core.group_conditions import GroupConditions
 from kframework.core.host import Host
 from kframework.in_memory.cluster import Fault
 from kframework.objects import PodGroup
 from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
+from kframework.testing.stubs import StubClock
 from kframework.values.status import Code
 from tests.core.cycle.test_group_cycle import condition
 from tests.support.groups import GROUPS, gang, members, nodes
@@ -26,10 +28,32 @@ class Writes(Host):
         self.count += 1
 
 
-def test_condition_is_written_when_it_changes_and_stays_true() -> None:
-    host, cluster, group = Writes(), ClusterState(GROUPS.options.gates), gang("g", 2)
+def conditions_of(group: PodGroup, host: Host, clock: StubClock) -> tuple[ClusterState, GroupConditions]:
+    cluster = ClusterState(GROUPS.options.gates)
     cluster.objects(PodGroup).put(group.metadata, group)
-    conditions = GroupConditions(cluster, SystemClock(), lambda: host)
+    return cluster, GroupConditions(cluster, clock, lambda: host)
+
+
+def test_time_of_a_condition_is_that_of_its_status() -> None:
+    """Another reason or message is no transition."""
+    group = gang("g", 2)
+    group = replace(group, metadata=replace(group.metadata, generation=7))
+    clock = StubClock()
+    cluster, conditions = conditions_of(group, Writes(), clock)
+    times = []
+    for status in (unschedulable("a"), unschedulable("b"), Status(Code.ERROR, ("c",)), Status(Code.SUCCESS)):
+        conditions.report_cycle(group, status)
+        clock.advance(60)
+        (known,) = cluster.objects(PodGroup)
+        (written,) = known.status.conditions
+        times.append(written.last_transition_time or "")
+        assert written.observed_generation == 7
+    assert times[0] == times[1] == times[2] < times[3]
+
+
+def test_condition_is_written_when_it_changes_and_stays_true() -> None:
+    host, group = Writes(), gang("g", 2)
+    cluster, conditions = conditions_of(group, host, StubClock())
     conditions.report_binding_ended(group, "Bound")  # it never began
     for status in (unschedulable("a"), unschedulable("a"), unschedulable("b")):
         conditions.report_cycle(group, status)
