@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 
 import pytest
 from kframework_coscheduling import Coscheduling, PodGroup
-from kframework_coscheduling.gangs import PodGang
+from kframework_coscheduling.gangs import PodGang, missing_room
 from kframework_coscheduling.pod_groups import LABEL
 from msgspec.structs import replace
 
@@ -145,6 +145,19 @@ def test_incomplete_gang_is_not_tried_and_starts_when_the_last_pod_comes() -> No
     assert "PodGroup default/red has 2 of 3 pods" in result.decisions[1].message
     assert bound(result) == {"red": 3}
     assert seconds_of_binding(result, "red-0") == pytest.approx(7, abs=0.1), "the others are not left to their backoff"
+
+
+def test_incomplete_gang_evicts_no_pods() -> None:
+    weak = make_pod("weak", cpu=1, node_name="node-0")
+    result = scenario(members("red", 2, priority=9), [weak], groups=[group("red", 3)], nodes=slots(1)).run()
+    assert not any(decision.victims for decision in result.decisions)
+
+
+def test_lowered_minimum_completes_a_gang_that_lacks_pods() -> None:
+    red = group("red", 3)
+    world = scenario(members("red", 2), groups=[red], nodes=slots(2))
+    result = world.at(20, patch(red, {"spec": {"minMember": 2}})).run(until=60)
+    assert seconds_of_binding(result, "red-0") == pytest.approx(20, abs=0.1)
 
 
 def test_gang_in_another_namespace_is_another_gang() -> None:
@@ -356,6 +369,29 @@ def test_beaten_gang_starts_when_a_pod_ends() -> None:
     result = world.at(20, delete(old)).run(until=100)  # it ends within 30 seconds
     assert bound(result) == {"red": 3}
     assert 50 <= seconds_of_binding(result, "red-0") <= 61
+
+
+class ChecksMinimumAgain(Coscheduling):
+    """Compare `minResources` with what is left before each pod, also when others of the gang wait already."""
+
+    def _problem(self, pod: PendingPod) -> str | None:
+        gang, group = self._gangs.find(pod), self._gangs.group(pod)
+        if gang is None or group is None:
+            return None
+        return super()._problem(pod) or missing_room(group, gang.placed.values(), self.handle.nodes) or None
+
+
+@pytest.mark.parametrize(("plugin", "seconds"), [(ChecksMinimumAgain, 60), (Coscheduling, 30)])
+def test_gang_that_loses_its_room_while_it_starts_gives_up_at_once(plugin: type[Coscheduling], seconds: float) -> None:
+    # The second pod waits 30 s for its victim to end. Then another takes its node, and the spare one has gone.
+    spare = make_node("spare", cpu=1, unschedulable=True)
+    victim = make_pod("victim", cpu=1, node_name="node-1")
+    urgent = make_pod("urgent", cpu=1, priority=99, preemption_policy="Never")
+    lean, nodes = group("red", 2, min_resources={"cpu": "2"}), [*slots(2), spare]
+    world = scenario(members("red", 2, priority=9), [victim], groups=[lean], nodes=nodes, plugin=plugin)
+    result = world.at(5, delete(spare)).at(5, create(urgent)).run(until=100)
+    failed = next(each for each in result.bindings if each.pod == "default/red-0")
+    assert failed.ended_at - failed.started_at == pytest.approx(seconds, abs=1)
 
 
 def test_deleted_pod_that_waited_sends_the_others_back() -> None:
