@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from kframework_capacity_scheduling.testing import PUBLISHED, pods, quota, running, scenario, used, victims
+from msgspec.structs import replace
 
 from kframework.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec
 from kframework.testing import ScenarioResult, delete, make_node, make_pod, patch
@@ -80,6 +81,14 @@ def test_namespace_within_its_min_loses_nothing() -> None:
     assert not victims(result)
 
 
+def test_borrower_keeps_its_min_where_more_is_asked_for_than_it_borrowed() -> None:
+    objects = [*TWO_NODES, quota("a", min=4), quota("b", min=4)]
+    here, there = ({"kubernetes.io/hostname": name} for name in ("n1", "n2"))
+    first = pods("b", 4, "here", node_selector=here) + pods("b", 1, "there", node_selector=there)
+    own = make_pod("own", namespace="a", cpu=2, node_selector=here)
+    assert not victims(scenario(objects, (0, first), (60, [own])).run(until=200))
+
+
 def test_pods_with_and_without_quota_leave_each_other_alone() -> None:
     objects = [ONE_NODE, quota("a", min=8)]
     strong, weak = pods("plain", 4, priority=5), pods("a", 4)
@@ -136,6 +145,24 @@ def test_nominated_pods_of_the_quota_go_first() -> None:
     result = scenario(objects, (0, [low]), (60, [high]), (60.5, late)).run(until=1000)
     assert "high" in running(result, "a")
     assert len(running(result, "a")) == 2
+
+
+def test_less_important_nominated_pods_do_not_go_first() -> None:
+    objects = [make_node("n", cpu=4), quota("a", min=4, max=4)]
+    low = make_pod("low", namespace="a", cpu=4)
+    nominated = make_pod("nominated", namespace="a", cpu=3, priority=5)
+    high = make_pod("high", namespace="a", cpu=2, priority=9)
+    result = scenario(objects, (0, [low]), (60, [nominated]), (60.5, [high])).run(until=300)
+    assert running(result, "a") == {"high"}
+
+
+def test_oldest_quota_of_a_namespace_counts() -> None:
+    quotas = [quota("a", min=8, max=6), quota("a", min=8, max=2), quota("a", min=8)]
+    named = [
+        replace(each, metadata=replace(each.metadata, name=f"of-{year}", creation_timestamp=f"{year}-01-01T00:00:00Z"))
+        for year, each in zip((2021, 2020, 2022), quotas, strict=True)
+    ]
+    assert len(running(scenario([ONE_NODE, *named], (0, pods("a", 7))).run(), "a")) == 2
 
 
 @pytest.mark.parametrize("ends", ["deleted", "succeeded", "resized"])
