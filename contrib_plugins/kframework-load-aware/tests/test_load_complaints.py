@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -49,7 +50,12 @@ class LowestWithoutSample(LoadVariationRiskBalancing):
         return figures
 
 
-def scenario(plugin: type[Plugin[Any]], load: Mapping[str, NodeLoad] | None, pods: Sequence[Pod] = ()) -> Scenario:
+def scenario(
+    plugin: type[Plugin[Any]],
+    load: Mapping[str, NodeLoad] | None,
+    pods: Sequence[Pod] = (),
+    args: Mapping[str, object] | None = None,
+) -> Scenario:
     """Set up nodes on which nothing but the plugin has an opinion about scores."""
     config = f"""
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -57,6 +63,7 @@ kind: KubeSchedulerConfiguration
 profiles:
 - plugins:
     score: {{disabled: [{{name: "*"}}], enabled: [{{name: {plugin.name}}}]}}
+  pluginConfig: [{{name: {plugin.name}, args: {json.dumps(args or {})}}}]
 """
     prepared = Scenario(nodes=NODES, pods=pods, plugins=[plugin], config=config)
     script = prepared.source(plugin.name, "load", load)
@@ -182,6 +189,41 @@ def test_steady_node_is_preferred_to_one_that_is_lower_on_average_and_bursts() -
     pods = burst(1)
     assert scenario(LoadVariationRiskBalancing, load, pods).run().node_of("web-0") == "n3"
     assert scenario(IgnoresDeviation, load, pods).run().node_of("web-0") == "n2"
+    for name in ("safeVarianceMargin", "safeVarianceSensitivity"):
+        assert scenario(LoadVariationRiskBalancing, load, pods, {name: 0}).run().node_of("web-0") == "n2"
+
+
+def test_node_is_as_risky_as_the_worse_of_cpu_and_memory() -> None:
+    cpu_alone = {name: NodeLoad(AFTER, 10 if name == "n0" else 40) for name in ("n0", "n1", "n2", "n3")}
+    load = {
+        name: msgspec.structs.replace(each, memory=90.0 if name == "n0" else 40.0) for name, each in cpu_alone.items()
+    }
+    assert scenario(LoadVariationRiskBalancing, load, burst(1)).run().node_of("web-0") != "n0"
+    assert scenario(LoadVariationRiskBalancing, cpu_alone, burst(1)).run().node_of("web-0") == "n0"
+
+
+class PredictsRequests(TargetLoadPacking):
+    """Expect of pods that they use what they request."""
+
+    def demand(self, pod: PodInfo) -> int:
+        return dict(pod.on_node).get("cpu", 0)
+
+
+@pytest.mark.parametrize(
+    ("request_", "limits", "right", "naive"),
+    [
+        ("1", {"cpu": "4"}, 14, 30.5),  # a quarter of the node is expected: what the pod may use
+        ("2", {}, 21, 27),  # half as much again as it requests
+        (None, {}, 33, 39),  # one cpu, of a pod that says nothing
+    ],
+)
+def test_pods_are_expected_to_use_more_than_they_request(
+    request_: str | None, limits: dict[str, str], right: float, naive: float
+) -> None:
+    web = make_pod("web", containers=[make_container(cpu=request_, memory=None, limits=limits)])
+    load = percent(AFTER, right, naive, 90, 90)
+    assert scenario(TargetLoadPacking, load, [web]).run().node_of("web") == "n0"
+    assert scenario(PredictsRequests, load, [web]).run().node_of("web") == "n1"
 
 
 class CountsLoadOnly(LowRiskOverCommitment):
@@ -197,3 +239,27 @@ def test_limits_that_exceed_the_node_are_a_risk_before_they_are_used() -> None:
     load = measured(5, 11, 11, 11, deviation=1)
     assert scenario(LowRiskOverCommitment, load, pods).run().node_of("web-0") != "n0"
     assert scenario(CountsLoadOnly, load, pods).run().node_of("web-0") == "n0"
+
+
+def test_limits_count_for_each_resource_as_much_as_the_args_say() -> None:
+    limits = {"n0": ("4", "640Gi"), "n1": ("20", "1Gi"), "n2": ("20", "1Gi"), "n3": ("20", "1Gi")}
+    pods = [
+        make_pod(
+            f"old-{name}",
+            containers=[make_container(cpu="2", memory="1Gi", limits={"cpu": cpu, "memory": memory})],
+            node_name=name,
+        )
+        for name, (cpu, memory) in limits.items()
+    ]
+    pods += burst(1)
+    assert scenario(LowRiskOverCommitment, {}, pods).run().node_of("web-0") != "n0", "the worse one counts"
+    without_memory = {"riskLimitWeights": {"memory": 0}}
+    assert scenario(LowRiskOverCommitment, {}, pods, without_memory).run().node_of("web-0") == "n0"
+
+
+@pytest.mark.parametrize(("args", "best"), [({}, "n1"), ({"smoothingWindowSize": 1}, "n0")])
+def test_mean_of_several_samples_hides_how_much_they_deviate(args: dict[str, object], best: str) -> None:
+    """Of a mean over five samples the deviation is less than half of what one sample has."""
+    pods = [old("n0", "4", "15"), old("n1", "4", "17"), old("n2", "4", "80"), old("n3", "4", "80"), *burst(1, cpu=1)]
+    load = measured(20, 20, 20, 20, deviation=0) | {"n0": NodeLoad(AFTER, 20, 3)}
+    assert scenario(LowRiskOverCommitment, load, pods, args).run().node_of("web-0") == best
