@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from kframework_numa import NodeResourceTopology, NodeResourceTopologyMatch
 from kframework_numa.testing import PUBLISHED, Amounts, guaranteed_pod, publish, report
+from msgspec.structs import replace
 
+from kframework import ConfigError
 from kframework.objects import Node, Pod, RawQuantity
 from kframework.testing import Scenario, make_container, make_node, make_pod
 
@@ -150,3 +152,33 @@ def test_waiting_pod_is_tried_when_the_report_shows_room() -> None:
     result = scenario.at(60, publish(zones(1))).at(90, publish(zones(4))).run(until=120)
     assert result.node_of("pod") == "node"
     assert len(result.decisions) == 2, "a report of too little wakes nothing"
+
+
+@pytest.mark.parametrize(("left", "evicted"), [(1, ()), (4, ("default/weak",))])
+def test_no_pod_is_evicted_where_the_zones_would_still_be_too_small(left: int, evicted: tuple[str, ...]) -> None:
+    """A victim's zone is not free before the node reports it: only room that a report shows makes eviction help."""
+    weak = make_pod("weak", cpu=62, node_name="node")
+    strong = guaranteed_pod("strong", {"cpu": 3})
+    strong = replace(strong, spec=replace(strong.spec, priority=9))
+    result = Scenario(
+        nodes=[node()],
+        objects=[zones(left)],
+        pods=[weak, strong],
+        plugins=[NodeResourceTopologyMatch],
+        config=PUBLISHED,
+    ).run(until=10)
+    assert result.decisions_on("strong")[0].victims == evicted
+
+
+@pytest.mark.parametrize(
+    ("args", "problem"),
+    [
+        ({"preemptionMode": "Enabled"}, "preemptionMode"),
+        ({"cacheResyncPeriodSeconds": -1}, "cacheResyncPeriodSeconds"),
+        ({"scoringStrategy": {"type": "Best"}}, "scoringStrategy"),
+        ({"cache": {"resyncMethod": "Never"}}, "resyncMethod"),
+    ],
+)
+def test_invalid_args_are_named(args: Mapping[str, object], problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        Scenario(plugins=[NodeResourceTopologyMatch], args={"NodeResourceTopologyMatch": args}).run()

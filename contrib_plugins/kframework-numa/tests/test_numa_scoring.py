@@ -11,8 +11,8 @@ from kframework_numa.scoring import ZONE_SCORES, least_numa_nodes, score_zones
 from kframework_numa.testing import guaranteed_pod, report
 from kframework_numa.topology import NumaTopology, parse_topology
 
-from kframework.objects import RawQuantity
-from kframework.testing import Scenario, make_node
+from kframework.objects import Pod, RawQuantity
+from kframework.testing import Scenario, make_node, make_pod
 
 #: Two sockets of two zones each.
 FAR, NEAR, SELF = 20, 12, 10
@@ -118,3 +118,16 @@ def test_strategy_of_the_configuration_chooses_the_node(strategy: str, best: str
         weights={"NodeResourceTopologyMatch": 100},
     ).run(until=10)
     assert result.node_of("pod") == best
+
+
+def test_zones_of_pods_that_share_cpus_are_alike() -> None:
+    gpu = "example.com/gpu"
+    reports = [report(name, {"cpu": 4, "memory": "8Gi", gpu: gpus}) for name, gpus in (("small", 1), ("large", 8))]
+
+    def scores(pod: Pod) -> set[int]:
+        nodes = [make_node(each.metadata.name, cpu=8, memory="16Gi", allocatable={gpu: 8}) for each in reports]
+        result = Scenario(nodes=nodes, objects=reports, pods=[pod], plugins=[NodeResourceTopologyMatch]).run(until=10)
+        return {score for _, score in result.decisions[0].best_nodes}
+
+    assert len(scores(make_pod("burstable", cpu=1, requests={gpu: 1}))) == 1
+    assert len(scores(guaranteed_pod("guaranteed", {"cpu": 1, gpu: 1}))) == 2

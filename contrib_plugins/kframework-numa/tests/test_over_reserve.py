@@ -33,6 +33,9 @@ def pod(name: str, cpu: int | str = 3, *, node_name: str = "") -> Pod:
     return replace(made, spec=replace(made.spec, node_name=node_name))
 
 
+CACHE_OFF = "cacheResyncPeriodSeconds: 0"
+
+
 def started(pod: Pod, at: str) -> Pod:
     return replace(pod, status=replace(pod.status, start_time=at))
 
@@ -71,7 +74,9 @@ def test_report_from_before_the_pod_changes_nothing() -> None:
     assert result.node_of("two") is None
 
 
-@pytest.mark.parametrize("config", [WITH_CACHE, WITH_CACHE.replace("PeriodSeconds: 5", "PeriodSeconds: 0")])
+@pytest.mark.parametrize(
+    "config", [WITH_CACHE, *(WITH_CACHE.replace("cacheResyncPeriodSeconds: 5", other) for other in (CACHE_OFF, ""))]
+)
 def test_without_the_cache_the_newest_report_counts_whatever_it_includes(config: str) -> None:
     result = run(zones(4, 4), (1, create(pod("one"))), (2, create(pod("two"))), config=config)
     assert (result.node_of("two") is None) is ("Seconds: 5" in config)
