@@ -132,6 +132,34 @@ async def test_count_of_a_gang_may_change_and_its_policy_may_not() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("plural", "spec"),
+    [
+        (
+            "workloads",
+            {
+                "controllerRef": {"apiGroup": "batch", "kind": "Job", "name": "foo"},
+                "podGroupTemplates": [{"name": "pg1", "schedulingPolicy": {"gang": {"minCount": 5}}}],
+            },
+        ),
+        ("podgroups", {**GANG, "workloadRef": {"workloadName": "none", "templateName": "pg1"}}),
+    ],
+)
+async def test_objects_of_groups_are_created_listed_changed_and_deleted(plural: str, spec: Json) -> None:
+    """As in Kubernetes' e2e tests; a group may name a Workload that does not exist."""
+    api, path = LocalApi(gates=GATES), f"{BETA}/{plural}"
+    await api.call("POST", path, {"metadata": {"name": "one", "labels": {"foo": ""}}, "spec": spec})
+    found = (await api.call("GET", path))["items"][0]
+    assert spec.items() <= found["spec"].items()
+    found["metadata"]["labels"]["foo"] = "bar"
+    await api.call("PUT", f"{path}/one", found)
+    changed = await api.call("PATCH", f"{path}/one", {"metadata": {"labels": {"baz": "qux"}}}, content_type=MERGE)
+    assert changed["metadata"]["labels"] == {"foo": "bar", "baz": "qux"}
+    await api.call("PATCH", f"{path}/one", {"metadata": {"finalizers": None}}, content_type=MERGE)
+    await api.call("DELETE", path)
+    assert (await api.call("GET", path))["items"] == []
+
+
 async def test_tree_of_groups_is_stored_in_the_alpha_version() -> None:
     api = LocalApi(gates=TREES)
     reference = {"workloadName": "w", "templateName": "t"}

@@ -25,7 +25,7 @@ RETOLD = {
     "test/integration/dra/pod_group.go": ["plugins/dynamic_resources/test_group_claims.py"],
     "test/integration/dra/workload_resource_claims.go": ["plugins/dynamic_resources/test_group_claims.py"],
     "test/integration/job": ["in_memory/workloads/test_job_group.py"],
-    "test/e2e/scheduling/workload.go": [f"{_STORIES}_pod_group.py"],
+    "test/e2e/scheduling/workload.go": ["fake_api/test_pod_groups.py"],
     "pkg/scheduler/schedule_one_podgroup_test.go": [
         *(f"{_CYCLE}_cycle.py", f"{_CYCLE}_outcomes.py", f"{_CYCLE}_walk.py", "core/cycle/test_placements.py"),
         "core/test_group_conditions.py",

@@ -16,12 +16,13 @@ WORK = job(parallelism=3, completions=3)
 GANG = JobScheduling(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy()))
 
 
-def run(work: Job, *, cpu: int, gates: tuple[str, ...] = ("GenericWorkload", "WorkloadWithJob")) -> Simulation:
+def run(
+    work: Job, *, cpu: int, gates: tuple[str, ...] = ("GenericWorkload", "WorkloadWithJob"), **spec: object
+) -> Simulation:
     document = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration"}
     config = load_configuration({**document, "featureGates": dict.fromkeys(gates, True)})
-    template = replace(
-        work.spec.template, spec={"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
-    )
+    containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
+    template = replace(work.spec.template, spec={"containers": containers, **spec})
     work = replace(work, spec=replace(work.spec, template=template))
     simulation = Simulation([make_node("n", cpu=cpu), work], config=config)
     simulation.run(3)
@@ -55,3 +56,17 @@ def test_job_has_no_group_without_the_gate() -> None:
     simulation = run(WORK, cpu=2, gates=("GenericWorkload",))
     assert list(simulation.cluster.objects(PodGroup)) == []
     assert bound(simulation) == 2
+
+
+def test_job_whose_pods_name_a_group_of_their_own_gets_none() -> None:
+    simulation = run(WORK, cpu=3, schedulingGroup={"podGroupName": "mine"})
+    assert [*simulation.cluster.objects(PodGroup), *simulation.cluster.objects(Workload)] == []
+    named = {pod.spec.scheduling_group for pod in simulation.cluster.objects(Pod)}
+    assert named == {PodSchedulingGroup(pod_group_name="mine")}
+
+
+def test_parallelism_of_a_job_with_a_gang_may_change() -> None:
+    simulation = run(replace(WORK, spec=replace(WORK.spec, scheduling=GANG)), cpu=2)
+    simulation.patch(Job, "work", {"spec": {"parallelism": 2}})
+    simulation.run(90)
+    assert len(list(simulation.cluster.objects(Pod))) == 2
