@@ -64,7 +64,20 @@ def with_policy(of: PodGroup, policy: str) -> PodGroup:
 GANG, BASIC = group("pg1", 3, 100), group("pg1", 0, 100)
 THREE = high("high-1 high-2 high-3")
 MORE_IMPORTANT = [*pods("p3", "", 1, 200, "node3"), *pods("p4", "", 1, 200, "node4")]
-VICTIMS = [group("v", 2, 50, all_at_once=True), *on("v1", "v2", of="v", priority=50)]
+GANG_AND_POD: list[ApiObject] = [
+    *nodes(1, 1, 1),
+    group("v", 1, 50, all_at_once=True),
+    *on("v1", "v2", of="v", priority=50),
+    *pods("v3", "", 1, 10, "node3"),
+]
+VICTIMS: list[ApiObject] = [group("v", 2, 50, all_at_once=True), *on("v1", "v2", of="v", priority=50)]
+TWO_GANGS: list[ApiObject] = [
+    *nodes(1, 1, 1, 1),
+    *VICTIMS,
+    group("w", 2, 200, all_at_once=True),
+    *pods("v3", "w", 1, 200, "node3"),
+    *pods("v4", "w", 1, 200, "node4"),
+]
 
 
 @pytest.mark.parametrize(
@@ -108,53 +121,34 @@ VICTIMS = [group("v", 2, 50, all_at_once=True), *on("v1", "v2", of="v", priority
             id="a whole basic group for one pod",
         ),
         pytest.param(
-            [
-                *nodes(1, 1, 1, 1),
-                *on("p1", "p2"),
-                *pods("p3", priority=200, on="node3"),
-                *pods("p4", "", 1, 200, "node4"),
-            ],
+            [*nodes(1, 1, 1, 1), *on("p1", "p2"), *MORE_IMPORTANT],
             [group("pg1", 1, 100), *THREE],
             "p1 p2",
             "high-3",
             id="as many pods as possible",
         ),
         pytest.param(
-            [
-                *nodes(1, 1, 1, 1),
-                *on("p1", "p2"),
-                *pods("p3", priority=200, on="node3"),
-                *pods("p4", "", 1, 200, "node4"),
-            ],
+            [*nodes(1, 1, 1, 1), *on("p1", "p2"), *MORE_IMPORTANT],
             [BASIC, *THREE],
             "p1 p2",
             "high-3",
             id="as many pods as possible, basic",
         ),
+        pytest.param(GANG_AND_POD, [GANG, *THREE], "v1 v2 v3", "", id="a gang and a less important pod"),
+        pytest.param(GANG_AND_POD, [BASIC, *THREE], "v1 v2 v3", "", id="a gang and a less important pod, basic"),
         pytest.param(
-            [
-                *nodes(1, 1, 1),
-                group("v", 1, 50, all_at_once=True),
-                *on("v1", "v2", of="v", priority=50),
-                *pods("v3", "", 1, 10, "node3"),
-            ],
-            [GANG, *THREE],
-            "v1 v2 v3",
-            "",
-            id="a gang and a less important pod",
-        ),
-        pytest.param(
-            [
-                *nodes(1, 1, 1, 1),
-                *VICTIMS,
-                group("w", 2, 200, all_at_once=True),
-                *pods("v3", "w", 1, 200, "node3"),
-                *pods("v4", "w", 1, 200, "node4"),
-            ],
+            TWO_GANGS,
             [group("pg1", 1, 100, all_at_once=True), *THREE],
             "v1 v2",
             "high-3",
             id="a less important gang but no other",
+        ),
+        pytest.param(
+            TWO_GANGS,
+            [group("pg1", 0, 100, all_at_once=True), *THREE],
+            "v1 v2",
+            "high-3",
+            id="a less important gang but no other, basic",
         ),
         pytest.param(
             [*nodes(2, 2), *pods("low-1", "", 2, 10, "node1")],
