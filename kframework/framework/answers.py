@@ -64,8 +64,9 @@ class Nothing(Enum):
 
     NOTHING = "nothing"
 
-    # Signatures are hashed for each pod, and have several of it: an enumeration's own hash is a Python function.
-    __hash__ = object.__hash__
+    if not TYPE_CHECKING:
+        # Signatures are hashed for each pod, and have several of it: an enumeration's own hash is a Python function.
+        __hash__ = object.__hash__
 
 
 #: The answer of a `sign` whose plugin skips such pods at every point from PreFilter to PostBind.

@@ -56,7 +56,8 @@ class DomainColumns(AnswerColumns):
             self.rejections, self.passing, self.rejected = answers.rejections, answers.passing, answers.rejected
             return rows
         if self.passing is answers.passing:
-            self.rejections, self.passing = Column(len(self.passing)), self.passing.copy()
+            self.rejections: Column = Column(len(self.passing))
+            self.passing: NDArray[np.bool_] = self.passing.copy()
         if rows is None or was_faulty or self._fault != PASS or len(self._limits) != len(before):
             self._by_domain = [_by_domain(order, limit) for order, limit in self._limits]
             self._node_log.read_new()
