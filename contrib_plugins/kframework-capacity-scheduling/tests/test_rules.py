@@ -94,6 +94,7 @@ def test_pods_with_and_without_quota_leave_each_other_alone() -> None:
     strong, weak = pods("plain", 4, priority=5), pods("a", 4)
     result = scenario(objects, (0, strong + weak), (60, pods("plain", 1, "late", priority=9))).run(until=1000)
     assert [victim.partition("/")[0] for victim in victims(result)] == ["plain"]
+    assert not victims(scenario(objects, (0, strong + weak), (60, pods("plain", 1, "late", priority=5))).run(until=200))
     late = pods("a", 1, "late", priority=99)
     assert not victims(scenario(objects, (0, pods("plain", 4) + weak), (60, late)).run(until=1000))
 

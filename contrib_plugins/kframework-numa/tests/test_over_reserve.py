@@ -155,6 +155,7 @@ def test_discard_reserved_nodes_avoids_nodes_of_pods_about_to_be_bound_and_wakes
     config = WITH_CACHE.replace("cacheResync", "discardReservedNodes: true\n      cacheResync")
     result = run(zones(4, 4), (1, create(pod("one"))), (1, create(pod("two"))), config=config)
     assert result.node_of("one") == result.node_of("two") == "node"
+    assert "invalid node topology data" in result.decisions_on("two")[0].message
 
 
 @pytest.mark.parametrize(
