@@ -73,7 +73,7 @@ async def _pass_on(incoming: web.BaseRequest, transport: Transport) -> web.Strea
     except ClusterError:
         assert incoming.transport is not None
         incoming.transport.abort()
-        return web.Response()  # that nobody reads
+        return web.Response()  # not sent: the connection is closed
     headers = {name: value for name, value in response.headers.items() if name in _HEADERS}
     return web.Response(status=response.status, body=response.body, headers=headers)
 

@@ -76,7 +76,7 @@ class RunSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     A scheduler lives for `lifetime` seconds on average until another one follows. There may be an extender that fails,
     budgets in the way of preemption, plugins that raise, moments at which the whole process halts, devices that pods
-    claim, and groups of pods, whose gangs may be bound in part for at most `gang_timeout` seconds (0: for ever).
+    claim, and groups of pods, whose gangs may be bound in part for at most `gang_timeout` seconds (0: without a limit).
     """
 
     nodes: int = 4

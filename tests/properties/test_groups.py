@@ -134,7 +134,7 @@ class World(GroupWorld):
 
 
 class LimitedWorld(World):
-    """A world in which the API refuses some pods for ever, and gangs are not to stay bound in part."""
+    """A world in which the API always refuses some pods, and gangs are not to stay bound in part."""
 
     config = parse("""
 apiVersion: kframework.dev/v1

@@ -53,7 +53,7 @@ def other(node: NodeInfo) -> PodInfo:
 
 
 WRITES: dict[str, Callable[[Writing, PendingPod, NodeInfo], object]] = {
-    "label of the node": lambda plugin, pod, node: node.labels.update(zone="y"),  # type: ignore[attr-defined]
+    "label of the node": lambda plugin, pod, node: node.labels.update(zone="y"),  # type: ignore[attr-defined]  # read-only types
     "object of the node": lambda plugin, pod, node: node.object.metadata.labels.pop("zone"),
     "name of the node": lambda plugin, pod, node: setattr(node, "name", "b"),
     "pods of the node": lambda plugin, pod, node: node._pods.clear(),
@@ -67,15 +67,15 @@ WRITES: dict[str, Callable[[Writing, PendingPod, NodeInfo], object]] = {
     "array of codes": lambda plugin, pod, node: plugin.handle.nodes.label("zone").values.fill(7),
     "order": lambda plugin, pod, node: plugin.handle.nodes.order.fill(7),
     "positions": lambda plugin, pod, node: plugin.handle.nodes.positions.fill(7),
-    "label of another pod": lambda plugin, pod, node: other(node).labels.update(app="x"),  # type: ignore[attr-defined]
+    "label of another pod": lambda plugin, pod, node: other(node).labels.update(app="x"),  # type: ignore[attr-defined]  # read-only types
     "priority of another pod": lambda plugin, pod, node: setattr(other(node), "priority", 9),
     "row of a pod by uid": lambda plugin, pod, node: setattr(plugin.handle.pods[other(node).uid], "row", 7),
     "spec of another pod": lambda plugin, pod, node: other(node).spec.node_selector.clear(),
     "pending pod": lambda plugin, pod, node: setattr(next(iter(plugin.handle.pending.values())), "priority", 9),
     "own pod": lambda plugin, pod, node: setattr(pod, "priority", 9),
-    "own label": lambda plugin, pod, node: pod.labels.update(app="x"),  # type: ignore[attr-defined]
+    "own label": lambda plugin, pod, node: pod.labels.update(app="x"),  # type: ignore[attr-defined]  # read-only types
     "own object": lambda plugin, pod, node: pod.object.metadata.labels.update(app="x"),
-    "own annotation": lambda plugin, pod, node: pod.annotations.update(a="x"),  # type: ignore[attr-defined]
+    "own annotation": lambda plugin, pod, node: pod.annotations.update(a="x"),  # type: ignore[attr-defined]  # read-only types
     "own spec": lambda plugin, pod, node: pod.spec.node_selector.clear(),
     "object in a store": lambda plugin, pod, node: next(iter(plugin.handle.objects(Namespace))).metadata.labels.clear(),
 }
