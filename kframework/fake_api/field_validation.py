@@ -132,7 +132,8 @@ class FieldValidation:
 
     def _split_unknown(self, data: Data) -> tuple[Data, list[str]]:
         kind, custom = self._resource.kind, self._resource.custom
-        paths = [field.path for field in unknown_fields(data, kind.api_version, kind.name)]
+        own = data if custom is None else {"metadata": data.get("metadata")}  # a definition describes the rest
+        paths = [field.path for field in unknown_fields(own, kind.api_version, kind.name)]
         if custom is not None:
             paths += custom.unknown_fields(data)
         return remove_fields(data, paths), [f"unknown field {format_value(format_path(path))}" for path in paths]

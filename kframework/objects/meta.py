@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 #: A quantity as written in the object; `kframework.objects.quantity` converts it to integers.
@@ -24,6 +26,9 @@ class ApiStruct(
     A field that is absent has Go's zero value, or None where the API distinguishes absent from zero. Unknown fields are
     ignored. Times stay RFC 3339 text.
     """
+
+    #: Whether an object may have other fields than its struct in a declared kind, as the plugin reads a part of it.
+    preserve_unknown_fields: ClassVar[bool] = False
 
 
 class OwnerReference(ApiStruct, frozen=True, kw_only=True):

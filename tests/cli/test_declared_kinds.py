@@ -102,6 +102,21 @@ def test_declared_kind_is_read_watched_and_wakes_pods(
     assert "ignored" not in result.err
 
 
+def test_its_unknown_fields_are_warned_of_and_refused_by_strict(
+    run: Command, install: Install, cluster: Path, tmp_path: Path
+) -> None:
+    install("strict_budgets", {"Budgeted": "Budgeted"}, PLUGIN.replace("budgets.example.com", "s.example.com"))
+    cluster.write_text(CLUSTER.replace("budgets.example.com", "s.example.com").replace("maxPods:", "maxPodz:"))
+    line = f'{cluster}:10: Budget default/all: unknown field "spec.maxPodz"; did you mean "maxPods"?'
+    warned = run("simulate", "-f", cluster, "--config", config(tmp_path, "Budgeted"))
+    assert (warned.code, warned.errors[0]) == (0, f"warning: {line}")
+    refused = run("simulate", "-f", cluster, "--config", config(tmp_path, "Budgeted"), "--strict")
+    assert (refused.code, refused.errors) == (
+        1,
+        [f"error: {line}", f'error: {cluster}:10: Budget default/all: unknown field "spec.somethingElse"'],
+    )
+
+
 def test_without_its_plugin_it_is_passed_over(run: Command, install: Install, cluster: Path) -> None:
     install("budgeted_elsewhere", {"Budgeted": "Budgeted"}, PLUGIN.replace("budgets.example.com", "b.example.com"))
     cluster.write_text(CLUSTER.replace("budgets.example.com", "b.example.com"))

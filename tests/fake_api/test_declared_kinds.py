@@ -95,6 +95,15 @@ async def test_status_has_its_own_path() -> None:
     assert api.cluster.read(Gang, "crew").status == GangStatus(pods_running=2)
 
 
+async def test_unknown_fields_of_a_declared_kind_are_refused_as_asked_for() -> None:
+    api = LocalApi()
+    misspelt = {"metadata": {"name": "crew"}, "spec": {"siez": 2}}
+    status, _, message = await api.call_error("POST", GANGS, misspelt, fieldValidation="Strict")
+    assert (status, 'strict decoding error: unknown field "spec.siez"' in message) == (400, True)
+    answer = await api.send("POST", GANGS, misspelt)
+    assert (answer.status, answer.headers["warning"]) == (201, '299 - "unknown field \\"spec.siez\\""')
+
+
 async def test_status_update_checks_the_version() -> None:
     api = LocalApi(gang())
     first = await api.call("GET", f"{GANGS}/crew")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from kframework.objects import ApiObject, ApiStruct, ObjectMeta, PrinterColumn, kind
 
 __all__ = ["Gang", "GangSpec", "GangStatus", "Quota", "Team", "TeamSpec", "gang", "team"]
@@ -32,7 +34,9 @@ class GangSpec(ApiStruct, frozen=True, kw_only=True):
 
 
 class GangStatus(ApiStruct, frozen=True, kw_only=True):
-    """How many do."""
+    """How many do, and what others write."""
+
+    preserve_unknown_fields: ClassVar[bool] = True
 
     phase: str = ""
     pods_running: int = 0

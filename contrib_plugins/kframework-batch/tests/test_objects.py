@@ -15,6 +15,8 @@ from kframework_batch.objects import (
 )
 
 from kframework.objects import ApiObject, find_kind
+from kframework.objects.openapi.unknown_fields import unknown_fields
+from kframework.objects.problem import format_path
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,17 @@ def test_kinds_are_declared(api_version: str, name: str, struct: type[ApiObject]
     kind = find_kind(api_version, name)
     assert kind is not None
     assert (kind.struct, kind.namespaced) == (struct, namespaced)
+
+
+def test_misspelt_fields_of_a_job_are_found_in_its_templates_too() -> None:
+    container = {"name": "c", "livenessProbe": {"exec": {}}, "resorces": {}}
+    task = {"replicas": 1, "topologyPolicy": "none", "template": {"spec": {"containers": [container]}}}
+    data = {"spec": {"minAvailabel": 2, "tasks": [task]}, "status": {"conditions": []}}
+    found = unknown_fields(data, "batch.volcano.sh/v1alpha1", "Job")
+    assert [(format_path(each.path), each.nearest) for each in found] == [
+        ("spec.minAvailabel", "minAvailable"),
+        ("spec.tasks[0].template.spec.containers[0].resorces", "resources"),
+    ]
 
 
 def test_queue_is_decoded_from_yaml() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import msgspec
 
 from kframework.objects import (
@@ -97,7 +99,7 @@ class Guarantee(ApiStruct, frozen=True, kw_only=True):
 
 
 class QueueSpec(ApiStruct, frozen=True, kw_only=True):
-    """The limits of a queue, and what it deserves."""
+    """The limits of a queue, and what it deserves; `affinity`, `extend_clusters` and `type` are ignored."""
 
     weight: int = 1
     capability: ResourceList = msgspec.field(default_factory=dict)
@@ -107,10 +109,15 @@ class QueueSpec(ApiStruct, frozen=True, kw_only=True):
     parent: str = ""
     priority: int = 0
     dequeue_strategy: str = ""
+    affinity: dict[str, object] | None = None
+    extend_clusters: tuple[dict[str, object], ...] = ()
+    type: str = ""
 
 
 class QueueStatus(ApiStruct, frozen=True, kw_only=True):
     """The resources that a queue holds; `state` is Open, Closed, Closing or Unknown."""
+
+    preserve_unknown_fields: ClassVar[bool] = True
 
     state: str = ""
     pending: int = 0
@@ -233,7 +240,7 @@ class PartitionPolicy(ApiStruct, frozen=True, kw_only=True):
 
 
 class TaskSpec(ApiStruct, frozen=True, kw_only=True):
-    """Pods of one role."""
+    """Pods of one role; `topology_policy` is ignored."""
 
     name: str = ""
     replicas: int = 1
@@ -243,6 +250,7 @@ class TaskSpec(ApiStruct, frozen=True, kw_only=True):
     max_retry: int = 0
     depends_on: DependsOn | None = None
     partition_policy: PartitionPolicy | None = None
+    topology_policy: str = ""
 
 
 class JobSpec(ApiStruct, frozen=True, kw_only=True):
@@ -277,6 +285,8 @@ class JobState(ApiStruct, frozen=True, kw_only=True):
 
 class JobStatus(ApiStruct, frozen=True, kw_only=True):
     """The status of a job: its state, the numbers of its pods by state, and the plugins that have made its objects."""
+
+    preserve_unknown_fields: ClassVar[bool] = True
 
     state: JobState = JobState()
     min_available: int = 0
@@ -360,16 +370,21 @@ class KubeSchedulingConstraints(ApiStruct, frozen=True, kw_only=True):
 
 
 class KubePodGroupSpec(ApiStruct, frozen=True, kw_only=True):
-    """A pod group of Kubernetes 1.36 (KEP-4671)."""
+    """A pod group of Kubernetes 1.36 (KEP-4671); only its policy, its constraints and its priority are read."""
 
     scheduling_policy: KubeSchedulingPolicy = KubeSchedulingPolicy()
     scheduling_constraints: KubeSchedulingConstraints = KubeSchedulingConstraints()
     priority_class_name: str = ""
     priority: int | None = None
+    pod_group_template_ref: dict[str, object] | None = None
+    resource_claims: tuple[dict[str, object], ...] = ()
+    disruption_mode: str | None = None
 
 
 class KubePodGroupStatus(ApiStruct, frozen=True, kw_only=True):
     """The status with the condition PodGroupScheduled."""
+
+    preserve_unknown_fields: ClassVar[bool] = True
 
     conditions: tuple[ObjectCondition, ...] = ()
 

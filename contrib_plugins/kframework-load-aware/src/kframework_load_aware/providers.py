@@ -63,6 +63,7 @@ class NodeMetrics(ApiObject, frozen=True):
     """A node's usage as the metrics server reports it."""
 
     timestamp: str = ""
+    window: str = ""
     usage: MeasuredUsage = MeasuredUsage()
 
 

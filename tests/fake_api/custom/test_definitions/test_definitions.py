@@ -135,6 +135,8 @@ async def test_definition_of_a_declared_kind_serves_it() -> None:
     path = "/apis/example.com/v1/namespaces/default/gangs/crew"
     await api.call("PATCH", f"{path}/status", {"status": {"phase": "Running"}}, content_type=MERGE)
     assert api.cluster.read(Gang, "crew").status.phase == "Running"
+    patched = await api.call("PATCH", path, {"spec": {"colour": "red"}}, content_type=MERGE)
+    assert patched["spec"]["colour"] == "red"  # the definition has it, the struct does not
 
 
 SIZE = {"type": "object", "properties": {"size": {"type": "integer", "minimum": 1, "default": 2}}}
