@@ -31,7 +31,7 @@ from kframework.cli.options import (
 from kframework.cli.printing import print_json, print_lines, print_table
 from kframework.cli.replay_results import print_differences, report_unrepeated, report_versions, summarise_replay
 from kframework.errors import escape_text
-from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_groups
+from kframework.simulation.inputs import load_simulation_configuration, read_cluster, report_ignored
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
@@ -217,7 +217,7 @@ def _compare_files(
     from kframework.simulation.comparison.clusters import compare
 
     manifest = read_cluster(filenames, new, plugins, devices=options.devices)
-    report_groups(manifest, new.options.gates)
+    report_ignored(manifest, new, plugins)
     settings = {"baseline": baseline, "new": new}
     compared = compare(
         manifest.objects, settings, plugins=plugins, duration=options.duration, seed=options.seed, seeds=options.seeds

@@ -20,7 +20,7 @@ from kframework.cli.options import (
     read_source_file,
 )
 from kframework.cli.printing import print_json
-from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
+from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_ignored, report_rejected
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _explain_files(
     configuration = version.override(load_simulation_configuration(config, plugins))
     manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices)
     report_rejected(rejected)
-    report_groups(manifest, configuration.options.gates)
+    report_ignored(manifest, configuration, plugins)
     objects = manifest.objects
     sources = list(map(read_source_file, source))
     controllers = [*STANDARD_CONTROLLERS, *(each.create_controller for each in sources)]

@@ -10,7 +10,7 @@ import typer
 
 from kframework.cli.config import compile_profiles
 from kframework.cli.options import Devices
-from kframework.simulation.inputs import read_cluster, report_groups
+from kframework.simulation.inputs import read_cluster, report_ignored
 
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
@@ -60,7 +60,7 @@ class LiveCluster:
             groups = (watch.kind for watch in group_watches(configuration.options.gates))
             return Manifest(self.list_objects((*watched, *groups)))
         manifest = read_cluster(files, configuration, plugins, devices=self.devices)
-        report_groups(manifest, configuration.options.gates)
+        report_ignored(manifest, configuration, plugins)
         return manifest
 
     def list_objects(self, watched: Iterable[type[ApiObject]]) -> list[ApiObject]:

@@ -38,7 +38,7 @@ from kframework.cli.outcomes import print_moved, print_outcomes, progress, repor
 from kframework.cli.printing import progress_bar
 from kframework.cli.recording import RecordOptions, recording
 from kframework.cli.tracing import CONSOLE, Trace, traced_to
-from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_groups, report_rejected
+from kframework.simulation.inputs import load_simulation_configuration, read_admitted, report_ignored, report_rejected
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def command(
     with progress_bar("Reading files", shown=is_alone):
         manifest, rejected = read_admitted(filenames, configuration, plugins, devices=devices, strict=strict)
     report_rejected(rejected)
-    report_groups(manifest, configuration.options.gates)
+    report_ignored(manifest, configuration, plugins)
     objects = manifest.objects
     del manifest  # with the documents, which took 900 bytes for each pod
     with ExitStack() as closing:

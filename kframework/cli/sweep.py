@@ -15,7 +15,7 @@ from kframework.cli.config import compile_profiles
 from kframework.cli.options import Verbosity
 from kframework.cli.printing import print_table, progress_bar
 from kframework.errors import KFrameworkError
-from kframework.simulation.inputs import read_cluster, report_groups
+from kframework.simulation.inputs import read_cluster, report_ignored
 from kframework.verbosity import notify_user
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _check(sweep: Sweep) -> None:
     first = next(iter(sweep.configurations.values()))
     with progress_bar("Reading files"):
         for files in sweep.clusters.values():
-            report_groups(read_cluster(files, first), first.options.gates)
+            report_ignored(read_cluster(files, first), first)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from kframework.core.runtime.programmatic import ConfigurationSource
     from kframework.framework.plugin import Plugin
     from kframework.objects import ApiObject
+    from kframework.objects.kinds import Kind
     from kframework.objects.manifest import FaultyObject, Manifest, SkippedKind
 
 #: The cluster to schedule: a cluster file, or objects.
@@ -26,6 +27,7 @@ ClusterSource: TypeAlias = "str | Path | Iterable[ApiObject]"
 
 #: The entry-point group in which distributions name modules that declare kinds when they are imported.
 KINDS_GROUP = "kframework.kinds"
+_COMMANDS_GROUP = "kframework.commands"
 
 #: The maximum number of unknown fields with a line each.
 _MAX_LINES = 10
@@ -60,7 +62,7 @@ def load(*filenames: str | Path, devices: str | Path | None = None, strict: bool
     """
     text = None if devices is None else str(devices)
     manifest = read_cluster([str(each) for each in filenames], devices=text, strict=strict)
-    report_groups(manifest)
+    report_groups(manifest, DEFAULT_GATES)
     return manifest.objects
 
 
@@ -148,7 +150,48 @@ _OTHER_FILES = {
 _SCHEDULING, _GROUP_KINDS = "scheduling.k8s.io", ("PodGroup", "CompositePodGroup", "Workload")
 
 
-def report_groups(manifest: Manifest, gates: FeatureGates = DEFAULT_GATES) -> None:
+def report_ignored(manifest: Manifest, configuration: Configuration, plugins: Sequence[type[Plugin]] = ()) -> None:
+    """Report once what a configuration ignores: kinds that no enabled plugin watches, and groups without their gate."""
+    for notice in _unwatched_notices(manifest.objects, configuration, plugins):
+        notify_user("notice", notice)
+    report_groups(manifest, configuration.options.gates)
+
+
+def _unwatched_notices(
+    objects: Iterable[ApiObject], configuration: Configuration, plugins: Sequence[type[Plugin]]
+) -> Iterator[str]:
+    """Yield which declared kinds no enabled plugin watches, and which plugins or commands read them."""
+    from kframework.core.runtime.registry import Registry
+    from kframework.objects.kinds import KINDS, kind_of
+
+    kinds = {
+        kind: count for struct, count in Counter(map(type, objects)).items() if (kind := kind_of(struct)) not in KINDS
+    }
+    if not kinds:
+        return
+    registry = Registry.with_plugins(*plugins)
+    registry.load_all()
+    enabled = {name for each in configuration.with_all_profiles.profiles for name in each.plugins.enabled_names()}
+    unread = defaultdict[str, list[str]](list)
+    for kind, count in kinds:
+        readers = [name for name in registry if registry.watches(name, kind.struct)]
+        if enabled.isdisjoint(readers):
+            unread[_remedy(kind, readers)].append(f"{count} {kind.name} ({kind.api_version})")
+    for remedy, texts in unread.items():
+        yield f"ignored, as no enabled plugin reads them: {', '.join(texts)}{remedy}"
+
+
+def _remedy(kind: Kind[ApiObject], readers: Sequence[str]) -> str:
+    from kframework.core.runtime.registry import installed_offers
+
+    if readers:
+        return f"; enable {' or '.join(readers)}"
+    package = kind.struct.__module__.partition(".")[0]
+    commands = [each.name for each in installed_offers(_COMMANDS_GROUP) if each.target.startswith(f"{package}.")]
+    return f"; kframework {commands[0]} schedules them" if commands else ""
+
+
+def report_groups(manifest: Manifest, gates: FeatureGates) -> None:
     """Report once what is ignored because a gate is off: all groups that files have, or fields of these."""
     if gates.has_pod_groups:
         for notice in _field_notices(manifest.objects, gates):

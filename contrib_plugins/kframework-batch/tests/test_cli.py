@@ -97,6 +97,18 @@ def test_simulation_is_printed_like_kframework_simulate(run: Command) -> None:
     assert err[-1].startswith("13 of 13 pods bound, 0 pending; ")
 
 
+def test_kinds_of_sessions_are_reported_where_only_pods_are_scheduled(
+    capsys: pytest.CaptureFixture[str], run: Command
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["simulate", "-f", str(EXAMPLE)])
+    kinds = "2 Queue (scheduling.volcano.sh/v1beta1), 2 Job (batch.volcano.sh/v1alpha1)"
+    notice = f"notice: ignored, as no enabled plugin reads them: {kinds}; kframework batch schedules them"
+    assert notice in capsys.readouterr().err.splitlines()
+    assert notice not in run("simulate", "-f", EXAMPLE).err
+    assert notice not in run("compare", "-f", EXAMPLE).err
+
+
 def test_simulation_output_formats(run: Command) -> None:
     answer = json.loads(run("simulate", "-f", EXAMPLE, "-o", "json").out)
     assert yaml.safe_load(run("simulate", "-f", EXAMPLE, "-o", "yaml").out) == answer

@@ -21,6 +21,7 @@ from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.runtime.hooks import check_plugin_class, extension_points
 from kframework.errors import PluginError, format_import_error, nearest_name
 from kframework.framework.plugin import Plugin, PluginArgs
+from kframework.objects.meta import ApiObject
 
 #: The entry-point group in which distributions offer plugins.
 GROUP = "kframework.plugins"
@@ -128,6 +129,11 @@ class Registry(Offers[Plugin]):
     def points(self, name: str) -> frozenset[str]:
         """Import a plugin and return the extension points that it extends."""
         return extension_points(self.load(name))
+
+    def watches(self, name: str, kind: type[ApiObject]) -> bool:
+        """Return whether a plugin that has been imported watches or lists a kind."""
+        plugin = self._loaded.get(name)
+        return plugin is not None and (kind in plugin.lists or any(each.kind is kind for each in plugin.watches))
 
     def load_all(self) -> list[PluginError]:
         """Import every available plugin, so that all kinds they declare are known; return the errors."""

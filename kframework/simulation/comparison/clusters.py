@@ -32,13 +32,12 @@ from kframework.simulation.comparison.result import (
     pair_nodes,
 )
 from kframework.simulation.display import Table
-from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster, report_groups
+from kframework.simulation.inputs import ClusterSource, load_simulation_configuration, read_cluster, report_ignored
 from kframework.simulation.measures import MeasureRecorder, SimulationMeasures
 from kframework.simulation.records import PodOutcome
 from kframework.simulation.simulation import Simulation
 from kframework.simulation.sweep.summary import compare_measures
 from kframework.state.pods import PendingPod
-from kframework.values.feature_gates import DEFAULT_GATES
 
 #: The maximum number of decisions whose cause is looked for, which takes milliseconds on thousands of nodes.
 MAX_CAUSES = 1_000
@@ -150,14 +149,14 @@ def compare(
     """
     plugin_classes = tuple(plugins)
     loaded = {name: load_simulation_configuration(config, plugin_classes) for name, config in configurations.items()}
-    first = next(iter(loaded.values()), None)
-    if isinstance(cluster, str | Path):
-        manifest = read_cluster([str(cluster)], first, plugin_classes)
-        report_groups(manifest, DEFAULT_GATES if first is None else first.options.gates)
-        cluster = manifest.objects
     comparison = Comparison()
+    first = next(iter(loaded.values()), None)
     if first is None:
         return comparison
+    if isinstance(cluster, str | Path):
+        manifest = read_cluster([str(cluster)], first, plugin_classes)
+        report_ignored(manifest, first, plugin_classes)
+        cluster = manifest.objects
     start = first.options.seed if seed is None else seed
     simulate = partial(_simulate, list(cluster), plugins=plugin_classes, duration=duration)
     registry = Registry.with_plugins(*plugin_classes)
