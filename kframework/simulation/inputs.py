@@ -164,19 +164,19 @@ def _unwatched_notices(
     from kframework.core.runtime.registry import Registry
     from kframework.objects.kinds import KINDS, kind_of
 
-    kinds = {
-        kind: count for struct, count in Counter(map(type, objects)).items() if (kind := kind_of(struct)) not in KINDS
-    }
-    if not kinds:
+    counts = Counter(map(type, objects))
+    kinds: list[Kind[ApiObject]] = [kind_of(struct) for struct in counts]
+    declared = [kind for kind in kinds if kind not in KINDS]
+    if not declared:
         return
     registry = Registry.with_plugins(*plugins)
     registry.load_all()
     enabled = {name for each in configuration.with_all_profiles.profiles for name in each.plugins.enabled_names()}
     unread = defaultdict[str, list[str]](list)
-    for kind, count in kinds:
+    for kind in declared:
         readers = [name for name in registry if registry.watches(name, kind.struct)]
         if enabled.isdisjoint(readers):
-            unread[_remedy(kind, readers)].append(f"{count} {kind.name} ({kind.api_version})")
+            unread[_remedy(kind, readers)].append(f"{counts[kind.struct]} {kind.name} ({kind.api_version})")
     for remedy, texts in unread.items():
         yield f"ignored, as no enabled plugin reads them: {', '.join(texts)}{remedy}"
 
