@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import platform
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from time import perf_counter_ns
 
 from kframework._version import __version__
@@ -14,7 +15,7 @@ from kframework.core.preemption.evaluator import PreemptionObserver
 from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import QueuePolicy
 from kframework.core.runtime.profiles import Profiles
-from kframework.framework.events import ActionType, EventResource, ObservedEvent
+from kframework.framework.events import ActionType, EventResource, ObservedEvent, pod_updates
 from kframework.objects import ApiObject, Kind, Pod, ResourceClaim, kind_of
 from kframework.observe.history import Reload
 from kframework.observe.metrics import families
@@ -35,7 +36,7 @@ from kframework.plugins.dynamic_resources.binding_conditions import devices_with
 from kframework.plugins.dynamic_resources.errors import WaitResult
 from kframework.plugins.dynamic_resources.writes import CreationResult, DeviceObserver
 from kframework.state.inbox import Deleted, Inbox, Upserted
-from kframework.state.pods import PendingPod, QueuedPod
+from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.values.feature_gates import LATEST_MINOR, RELEASES, FeatureGates
 from kframework.values.status import Code, Status
 
@@ -266,43 +267,90 @@ class PreemptionMetrics(PreemptionObserver):
 
 
 class _TimedHandlers(EventHandlers):
-    """Event handlers that observe how long each took, under the labels of the events that came of it."""
+    """Event handlers that observe how long each took, under the labels that kube-scheduler has for the change."""
 
     def __init__(self, engine: PodEngine, times: HistogramSeries[str], informers: InformerMetrics) -> None:
         super().__init__(engine.cluster, engine.queue, engine.profiles)
         self._times = times
         self._informers = informers
-        self._labels: list[str] = []
+        #: The events of an object that is no pod, while they are handled.
+        self._labels: list[str] | None = None
 
     def upsert(self, obj: ApiObject) -> None:
-        start = self._start_event()
-        known = obj.metadata.uid in self.pending
-        super().upsert(obj)
-        if isinstance(obj, Pod) and not obj.spec.node_name:
-            self._labels.append(_UPDATED if known else _ADDED)
-        self._observe(obj, start)
+        if isinstance(obj, Pod):
+            self._time_pod(obj, partial(super().upsert, obj))
+        else:
+            self._time_other(obj, super().upsert)
+
+    def confirm_binding(self, pod: Pod, version: str) -> None:
+        self._time_pod(pod, partial(super().confirm_binding, pod, version))
+
+    def update_status(self, pod: Pod) -> None:
+        self._time_pod(pod, partial(super().update_status, pod))
 
     def delete(self, obj: ApiObject) -> None:
-        start = self._start_event()
-        if isinstance(obj, Pod) and not obj.spec.node_name:
-            self._labels.append(_DELETED)
+        if not isinstance(obj, Pod):
+            self._time_other(obj, super().delete)
+            return
+        is_own = obj.spec.node_name or obj.metadata.uid in self.pending
+        labels = [_ASSIGNED_DELETED if obj.spec.node_name else _DELETED] if is_own else []
+        start = perf_counter_ns()
         super().delete(obj)
-        self._observe(obj, start)
+        self._observe(obj, perf_counter_ns() - start, labels)
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
-        self._labels.append(event.label)
+        if self._labels is not None:
+            self._labels.append(event.label)
         super().on_event(event, only)
 
-    def _start_event(self) -> int:
-        """Drop events without an object, such as those of a failed binding; return the time."""
-        self._labels.clear()
-        return perf_counter_ns()
+    def _time_other(self, obj: ApiObject, handle: Callable[[ApiObject], None]) -> None:
+        labels: list[str] = []
+        self._labels = labels
+        start = perf_counter_ns()
+        handle(obj)
+        self._observe(obj, perf_counter_ns() - start, labels)
+        self._labels = None
 
-    def _observe(self, obj: ApiObject, start: int) -> None:
+    def _time_pod(self, pod: Pod, handle: Callable[[], None]) -> None:
+        """Time the change of a pod; the events that it is to other pods have no labels."""
+        uid = pod.metadata.uid
+        assigned = None if uid in self.cluster.assumed else self.cluster.pods.get(uid)
+        waiting = self.pending.get(uid)
+        start = perf_counter_ns()
+        handle()
         took = perf_counter_ns() - start
+        if pod.spec.node_name:
+            labels = self._assigned_labels(uid, assigned, waiting)
+        else:
+            labels = _waiting_labels(waiting, self.pending.get(uid))
+        self._observe(pod, took, labels)
+
+    def _assigned_labels(self, uid: str, old: PodInfo | None, waiting: PendingPod | None) -> Iterator[str]:
+        if old is None:
+            yield _ASSIGNED_ADDED
+            if waiting is not None:
+                yield _DELETED
+        else:
+            yield _ASSIGNED_UPDATED
+            for action in pod_updates(old, self.cluster.pods[uid]):  # a general update counts twice, as there
+                yield ObservedEvent(EventResource.ASSIGNED_POD, action).label
+
+    def _observe(self, obj: ApiObject, took: int, labels: Iterable[str]) -> None:
         self._informers.observe(obj, took)
-        for label in self._labels:
+        for label in labels:
             self._times[label].observe(took)
+
+
+def _waiting_labels(old: PendingPod | None, new: PendingPod | None) -> Iterator[str]:
+    if new is None or new is old:
+        return
+    if old is None:
+        yield _ADDED
+        return
+    yield _UPDATED
+    for action in pod_updates(old, new):
+        if action is not ActionType.UPDATE:
+            yield ObservedEvent(EventResource.TARGET_POD, action).label
 
 
 class _TimedPolicy(QueuePolicy):
@@ -342,3 +390,6 @@ class _TimedPolicy(QueuePolicy):
 _ADDED = ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD).label
 _UPDATED = ObservedEvent(EventResource.TARGET_POD, ActionType.UPDATE).label
 _DELETED = ObservedEvent(EventResource.UNSCHEDULED_POD, ActionType.DELETE).label
+_ASSIGNED_ADDED = ObservedEvent(EventResource.ASSIGNED_POD, ActionType.ADD).label
+_ASSIGNED_UPDATED = ObservedEvent(EventResource.ASSIGNED_POD, ActionType.UPDATE).label
+_ASSIGNED_DELETED = ObservedEvent(EventResource.ASSIGNED_POD, ActionType.DELETE).label

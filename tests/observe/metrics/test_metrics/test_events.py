@@ -30,8 +30,62 @@ def test_events_are_timed_under_their_labels() -> None:
     assert counts["UnscheduledPodAdd",] == 2
     assert counts["AssignedPodAdd",] == 1
     assert counts["TargetPodUpdate",] >= 1  # its condition
-    assert counts["UnscheduledPodDelete",] == 1
+    assert counts["UnscheduledPodDelete",] == 2  # one was bound, one deleted
     assert all(took > 0 for took in rig.sum_of(HANDLING).values())
+
+
+def test_updates_of_pods_are_counted_under_the_labels_of_kube_scheduler() -> None:
+    """In eventhandlers.go an update of an assigned pod is observed once as such, and once for each of its events."""
+
+    async def then(rig: Rig) -> None:
+        before = rig.count_of(HANDLING)
+
+        async def change(name: str, patch: dict[str, object]) -> dict[str, float]:
+            nonlocal before
+            await rig.cluster.patch(Pod, name, patch, "default")
+            await rig.settle()
+            after, earlier = rig.count_of(HANDLING), before
+            before = after
+            return {label: count - earlier.get((label,), 0) for (label,), count in after.items()
+                    if count != earlier.get((label,), 0)}  # fmt: skip
+
+        labelled: dict[str, object] = {"metadata": {"labels": {"a": "b"}}}
+        annotated: dict[str, object] = {"metadata": {"annotations": {"a": "b"}}}
+        assert await change("small", labelled) == {"AssignedPodUpdate": 1, "AssignedPodUpdatePodLabel": 1}
+        assert await change("small", annotated) == {"AssignedPodUpdate": 2}
+        assert await change("big", labelled) == {"TargetPodUpdate": 1, "TargetPodUpdatePodLabel": 1}
+        assert await change("big", annotated) == {"TargetPodUpdate": 1}
+
+    ran(make_node("a"), make_pod("small"), make_pod("big", cpu=99, gates=["later"]), then=then)
+
+
+def test_events_that_follow_from_a_change_of_a_pod_are_not_counted() -> None:
+    async def then(rig: Rig) -> None:
+        before = rig.count_of(HANDLING)
+        await rig.cluster.delete(Pod, "nominated", "default")
+        await rig.settle()
+        after = rig.count_of(HANDLING)
+        assert {labels for labels in after if after[labels] != before.get(labels, 0)} == {("UnscheduledPodDelete",)}
+
+    pod = make_pod("nominated", cpu=99, nominated_node_name="a")
+    ran(make_node("a"), pod, make_pod("big", cpu=99), then=then)
+
+
+def test_short_cuts_of_a_cluster_in_memory_are_counted_too() -> None:
+    async def then(rig: Rig) -> None:
+        handlers = rig.scheduler.engine.handlers
+        (pod,) = rig.cluster.objects(Pod)
+        handlers.delete(pod)
+        handlers.confirm_binding(pod, "1")
+        handlers.update_status(pod)
+        counts = rig.count_of(HANDLING)
+        assert {label: counts[label,] for label in ("AssignedPodAdd", "AssignedPodDelete", "AssignedPodUpdate")} == {
+            "AssignedPodAdd": 2,
+            "AssignedPodDelete": 1,
+            "AssignedPodUpdate": 2,
+        }
+
+    ran(make_node("a"), make_pod("small"), then=then)
 
 
 def test_update_without_a_change_is_no_event() -> None:
