@@ -7,6 +7,7 @@ that come from the cluster itself take precedence.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -31,11 +32,14 @@ class DryRunCluster(Cluster):
         self._waiting: dict[str, Pod] = {}
         self._bound: dict[str, Pod] = {}
         self._deleted: set[str] = set()
+        # The other watched objects, as their rights may not allow to read them one by one.
+        self._watched: dict[type[ApiObject], dict[tuple[str, str], ApiObject]] = {}
 
     async def watch(
         self, kinds: Collection[type[ApiObject]], offer: Callable[[Message], None], *, ended_pods: bool = False
     ) -> None:
         self._offer = offer
+        self._watched = {kind: {} for kind in kinds if kind is not Pod}
         await self._cluster.watch(kinds, self._receive, ended_pods=ended_pods)
 
     def _receive(self, message: Message) -> None:
@@ -63,8 +67,23 @@ class DryRunCluster(Cluster):
                     self._deleted.remove(uid)
                 else:
                     self._offer(Deleted(bound or pod))
+            case Upserted(obj):
+                self._watched[type(obj)][obj.metadata.namespace, obj.metadata.name] = obj
+                self._offer(message)
+            case Deleted(obj):
+                self._watched[type(obj)].pop((obj.metadata.namespace, obj.metadata.name), None)
+                self._offer(message)
             case _:
                 self._offer(message)
+
+    async def _find(self, kind: type[T], name: str, namespace: str) -> T:
+        """Return an object as it is; ClusterError 404 if there is none."""
+        if kind not in self._watched:
+            return await self._cluster.get(kind, name, namespace)
+        found = self._watched[kind].get((namespace, name))
+        if found is None:
+            raise api_errors.not_found(kind, name)
+        return cast("T", found)
 
     async def follow(self, kind: type[T], name: str, namespace: str, on_change: Callable[[T | None], None]) -> None:
         await self._cluster.follow(kind, name, namespace, on_change)
@@ -85,7 +104,7 @@ class DryRunCluster(Cluster):
 
     async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
         """Show a pod as deleted at once; ClusterError 404, or 409 if the uid differs."""
-        current = await self._cluster.get(kind, name, namespace)
+        current = await self._find(kind, name, namespace)
         if uid not in ("", current.metadata.uid):
             raise api_errors.deletion_conflict(kind, name, uid, current.metadata.uid)
         if isinstance(current, Pod) and current.metadata.uid not in self._deleted:
@@ -114,7 +133,7 @@ class DryRunCluster(Cluster):
         return obj
 
     async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        return await self._cluster.get(kind, name, namespace)
+        return await self._find(kind, name, namespace)
 
     async def patch_status(
         self,
@@ -127,7 +146,7 @@ class DryRunCluster(Cluster):
         resource_version: str = "",
     ) -> T:
         """Return the unchanged object; ClusterError 404, or 409 if the uid differs."""
-        current = await self._cluster.get(kind, name, namespace)
+        current = await self._find(kind, name, namespace)
         if uid not in ("", current.metadata.uid):
             raise api_errors.uid_conflict(kind, name, uid, current.metadata.uid)
         return current

@@ -109,8 +109,8 @@ class Watch(msgspec.Struct, frozen=True):
     """A kind that a plugin needs to watch: reflectors, RBAC rules, recordings and the fake API follow from it.
 
     `kind` is a struct of `kframework.objects`, or one of your own that `kframework.objects.kind` declares; `verbs` are
-    those that `handle.api` needs beyond list and watch. A kind that is written may be read one by one too. A kind with
-    a `gate` is watched only if that feature gate of Kubernetes is on.
+    those that `handle.api` needs beyond list and watch. A kind with a `gate` is watched only if that feature gate of
+    Kubernetes is on.
     """
 
     kind: type[ApiObject]

@@ -23,7 +23,7 @@ from kframework.objects import ApiObject, CoreEvent, Event, Kind, Lease, Node, P
 _WATCH_VERBS = ("list", "watch")
 
 #: The order in which verbs are written.
-_VERBS = ("get", *_WATCH_VERBS, *get_args(Verb))
+_VERBS = ("get", *_WATCH_VERBS, *(verb for verb in get_args(Verb) if verb != "get"))
 
 
 def cluster_rules(profiles: Profiles, watches: Iterable[Watch] = (), reads: Iterable[Watch] = ()) -> list[PolicyRule]:
@@ -53,9 +53,7 @@ def _needs(profiles: Profiles, watches: Iterable[Watch]) -> Iterator[tuple[Kind[
         yield from ((kind_of(listed), "", ("list",)) for listed in plugin.lists)
     for watch in (*(watch for _, watch in profiles.watches()), *watches):
         kind = kind_of(watch.kind)
-        # A write may need the current object: to repeat it after a conflict, or for a dry run.
-        reads = ("get", *_WATCH_VERBS) if watch.verbs else _WATCH_VERBS
-        yield kind, "", [*reads, *(verb for verb in watch.verbs if verb != "patch_status")]
+        yield kind, "", [*_WATCH_VERBS, *(verb for verb in watch.verbs if verb != "patch_status")]
         if "patch_status" in watch.verbs:
             yield kind, "status", ("patch",)
             if watch.kind is ResourceClaim:

@@ -144,6 +144,17 @@ def test_deleted_pod_is_gone_from_the_node_it_was_shown_on(choose: bool) -> None
     assert seen(work)[-1] == f"Deleted pod on {'a' if choose else 'nothing'}"
 
 
+def test_deleted_object_is_not_written() -> None:
+    async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
+        cluster.add(Node(metadata=ObjectMeta(name="a")))
+        assert (await dry.patch(Node, "a", {})).metadata.name == "a"
+        cluster.remove(Node, "a")
+        with pytest.raises(ClusterError, match="not found"):
+            await dry.patch(Node, "a", {})
+
+    assert seen(work) == ["Upserted a", "Deleted a"]
+
+
 def test_deleted_pod_is_gone_once() -> None:
     async def work(dry: DryRunCluster, cluster: MemoryCluster) -> None:
         for _ in range(2):
@@ -175,6 +186,9 @@ def test_ended_pod_is_gone_or_changed_as_requested(ended_pods: bool, message: st
         (lambda cluster: cluster.delete(Pod, "pod", "default", uid="another"), 409),
         (lambda cluster: cluster.delete(Pod, "pod", "default", uid="pod"), 0),
         (lambda cluster: cluster.delete(Node, "a"), 0),
+        (lambda cluster: cluster.delete(Node, "other"), 404),
+        (lambda cluster: cluster.patch(Node, "a", {}), 0),
+        (lambda cluster: cluster.patch(Namespace, "other", {}), 404),
         (lambda cluster: cluster.get(Pod, "other", "default"), 404),
         (lambda cluster: cluster.patch(Pod, "other", {}, "default"), 404),
         (lambda cluster: cluster.patch_status(Pod, "other", {}, "default"), 404),

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from kframework import Clock, CycleState, PendingPod, Plugin, Watch, hookimpl
 from kframework.client.cluster import Cluster
+from kframework.client.dry_run import DryRunCluster
 from kframework.client.kube_cluster import KubeCluster
 from kframework.client.request_attributes import Attributes, PolicyRule
 from kframework.clock import LoopClock, SystemClock, run_virtual
@@ -50,7 +51,7 @@ from tests.extension_points.scripted import alone, plugin
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 from tests.support.declared_kinds import Gang, Team, gang, team
 from tests.support.devices import with_claim
-from tests.support.rights import Authorizer
+from tests.support.rights import Authorizer, UnansweredWrites
 from tests.support.storage import claim, claim_volumes, storage_class, volume
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -76,7 +77,7 @@ async def world(authorizer: Authorizer, *objects: ApiObject) -> AsyncIterator[tu
     """Open a cluster, with kubelets and volumes, and a client of its API that is held to its rights."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    authorizer.server = InProcessTransport(ApiServer(memory, clock))
+    authorizer.server = UnansweredWrites(InProcessTransport(ApiServer(memory, clock)))
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(Kubelet(memory, clock).run)
         tasks.start_soon(VolumeController(memory).run)
@@ -88,7 +89,7 @@ async def scheduling(cluster: Cluster, clock: Clock, config: str, *plugins: type
     await Scheduler(parse(config), cluster, clock, registry=Registry.with_plugins(*plugins), slice=0.0).run()
 
 
-async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
+async def eventful(authorizer: Authorizer, config: str, *, dry: bool = False) -> MemoryCluster:
     """Run what makes a scheduler do all that it can: bind pods, and volumes, preempt, and say what is wrong."""
     ours = parse(config).profiles[0].scheduler_name
     gpu = make_pod("with-a-gpu", cpu=0, requests={"example.com/gpu": 1}, scheduler_name=ours)
@@ -104,7 +105,8 @@ async def eventful(authorizer: Authorizer, config: str) -> MemoryCluster:
         ) as (memory, cluster, clock),
         anyio.create_task_group() as tasks,
     ):
-        tasks.start_soon(scheduling, cluster, clock, config)
+        seen = DryRunCluster(cluster, clock, lambda event: None) if dry else cluster
+        tasks.start_soon(scheduling, seen, clock, config)
         # Until there are nodes, no pod fits, nor when it is tried again: the event grows into a series.
         await asyncio.sleep(400.0)
         for name in "ab":
@@ -180,6 +182,13 @@ def test_scheduler_may_do_what_it_does_and_nothing_else(disabled: tuple[str, ...
     assert authorizer.unused == set()
 
 
+def test_dry_run_needs_no_further_rights() -> None:
+    authorizer = held_to(parse(HEAD))
+    memory = run_virtual(partial(eventful, authorizer, HEAD, dry=True))
+    assert authorizer.refused == []
+    assert not any(memory.objects(Event)) and {right[3] for right in authorizer.used} == {"get", "see"}
+
+
 def test_trial_does_everything_that_needs_a_right() -> None:
     memory = run_virtual(partial(eventful, held_to(parse(HEAD)), HEAD))
     assert [node_of(memory, pod) for pod in ("on-local-disk", "on-made-disk", "urgent")] == ["a", "a", "b"]
@@ -191,7 +200,7 @@ class Keeper(Plugin):
     """Keep account of the pods in a team of their name."""
 
     name = "Keeper"
-    watches = (Watch(Team, verbs=("patch", "create", "delete")),)
+    watches = (Watch(Team, verbs=("get", "patch", "create", "delete")),)
 
     @hookimpl
     async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -221,7 +230,7 @@ class Reporter(Plugin):
     """Tell in the status of a gang that a pod of it is about to run."""
 
     name = "Reporter"
-    watches = (Watch(Gang, verbs=("patch_status",)),)
+    watches = (Watch(Gang, verbs=("get", "patch_status")),)
 
     @hookimpl
     async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
@@ -306,7 +315,7 @@ def test_of_two_profiles_each_gets_what_it_needs() -> None:
         for name in ("One", "Two")
     )
     found = [rule for rule in rules(f"{HEAD}profiles:\n{both}", one, two) if rule.api_groups == ("example.com",)]
-    assert found == [PolicyRule(("example.com",), ("teams",), ("get", *SEEING, "patch", "delete"))]
+    assert found == [PolicyRule(("example.com",), ("teams",), (*SEEING, "patch", "delete"))]
 
 
 def test_kind_that_is_only_listed_is_not_watched() -> None:
@@ -364,11 +373,11 @@ def test_roles_are_bound_to_the_account_and_the_lease_has_one_in_its_namespace()
     [
         ("1.37", {}, []),
         ("1.36", {"GenericWorkload": True}, []),
-        ("1.37", {"GenericWorkload": True}, [("podgroups", ("get", *SEEING)), ("podgroups/status", ("patch",))]),
+        ("1.37", {"GenericWorkload": True}, [("podgroups", SEEING), ("podgroups/status", ("patch",))]),
         (
             "1.37",
             {"GenericWorkload": True, "TopologyAwareWorkloadScheduling": True, "CompositePodGroup": True},
-            [("compositepodgroups", SEEING), ("podgroups", ("get", *SEEING)), ("podgroups/status", ("patch",))],
+            [("compositepodgroups", SEEING), ("podgroups", SEEING), ("podgroups/status", ("patch",))],
         ),
     ],
 )

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager
 
 from kframework.client.request_attributes import Attributes
-from kframework.client.transport import Request, Response, Stream, Transport, service_account
+from kframework.client.transport import Request, Response, Stream, Transport, TransportLayer, service_account
+from kframework.errors import ClusterError
 from kframework.fake_api.access import Grant, RbacRules, access_denied
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.watches import WatchStream
 from kframework.process.http.statuses import Subject, failure
 
-__all__ = ["Authorizer", "GuardedServer", "Right"]
+__all__ = ["Authorizer", "GuardedServer", "Right", "UnansweredWrites"]
 
 #: A right: where it holds, what may be done, and to which names only. To see a kind in one way or another is one.
 Right = tuple[str, str, str, str, tuple[str, ...]]
@@ -73,11 +74,27 @@ class Authorizer:
 
     @property
     def unused(self) -> set[Right]:
-        """What was granted for nothing: with --dry-run what would be written is read, which counts as used."""
-        rights = self.rights
-        written = {_object_of(right) for right in rights if right[3] in ("create", "patch", "delete")}
-        readable = {right for right in rights if right[3] == "get" and _object_of(right) in written}
-        return rights - self.used - readable
+        """What was granted for nothing."""
+        return self.rights - self.used
+
+
+class UnansweredWrites(TransportLayer):
+    """Loses the first answer to each binding and each change of a claim, so that the client reads what became of it."""
+
+    def __init__(self, server: Transport) -> None:
+        super().__init__(server)
+        self._lost: set[tuple[str, str]] = set()
+
+    async def send(self, request: Request) -> Response:
+        response = await super().send(request)
+        write = request.method, request.path
+        is_lost = request.path.endswith("/binding") or (
+            request.method == "PATCH" and "/resourceclaims/" in request.path
+        )
+        if not is_lost or write in self._lost:
+            return response
+        self._lost.add(write)
+        raise ClusterError("the connection was reset", status=0)
 
 
 class GuardedServer:
@@ -108,12 +125,6 @@ def _wanted(request: Request) -> Iterator[Attributes]:
 def _right(grant: Grant, group: str, resource: str, verb: str) -> Right:
     seen = "see" if verb in ("list", "watch") else verb
     return grant.namespace, group, resource, seen, grant.rule.resource_names
-
-
-def _object_of(right: Right) -> tuple[str, str, str]:
-    """Return the namespace, the group and the resource of a right, which is also that of its subresources."""
-    namespace, group, resource, *_ = right
-    return namespace, group, resource.partition("/")[0]
 
 
 async def _one(body: bytes) -> AsyncIterator[bytes]:

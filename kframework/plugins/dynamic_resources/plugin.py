@@ -103,7 +103,7 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
     reads: ClassVar[Reads] = "pods"
     sign_reads: ClassVar[SignReads] = (DeviceClass,)
     watches: ClassVar[tuple[Watch, ...]] = (
-        Watch(ResourceClaim, verbs=("create", "patch", "patch_status", "delete")),
+        Watch(ResourceClaim, verbs=("get", "create", "patch", "patch_status", "delete")),
         Watch(ResourceSlice),
         Watch(DeviceClass),
         Watch(DeviceTaintRule, gate="DRADeviceTaintRules"),

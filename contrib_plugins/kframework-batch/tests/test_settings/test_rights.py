@@ -43,7 +43,7 @@ from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.plugins.dynamic_resources.claiming import GPUS, gpus, wanting
 from tests.support.devices import with_claim
-from tests.support.rights import Authorizer
+from tests.support.rights import Authorizer, UnansweredWrites
 from tests.support.storage import claim, claim_volumes, storage_class, volume
 
 ACCOUNT = ("volcano-system", "kframework-batch")
@@ -81,7 +81,7 @@ async def at_work(
     """Run a scheduler, and what works beside it, on an API that holds them to their rights."""
     clock = LoopClock(asyncio.get_running_loop())
     memory = MemoryCluster(clock, objects)
-    authorizer.server = InProcessTransport(ApiServer(memory, clock))
+    authorizer.server = UnansweredWrites(InProcessTransport(ApiServer(memory, clock)))
     client: Cluster = KubeCluster(authorizer, clock, random=Random(0))
     scheduler = Scheduler(
         settings.configuration, client, clock, registry=core_registry(), engine=settings.engine_factory(), slice=0.0
