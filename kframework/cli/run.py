@@ -31,6 +31,7 @@ from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event
 from kframework.cli.recording import RecordedScheduler, RecordOptions, recording, with_read_only
 from kframework.cli.tracing import trace_as_configured
 from kframework.errors import exit_on_debugger_quit
+from kframework.scheduler.gc_policy import gc_paused
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import NOTICE, notify_user
 
@@ -106,8 +107,9 @@ def command(
             loaded = version.override(load_simulation_configuration(config, plugins))
             return with_process_options(loaded, process, client, options)
 
-        followed = follow(config, load, lambda: named_plugins(plugin), dev=dev)
-        configuration = load(plugins)
+        with gc_paused():  # modules and configuration live as long as the process
+            followed = follow(config, load, lambda: named_plugins(plugin), dev=dev)
+            configuration = load(plugins)
         warn_ignored_flags(context.obj, "kube-scheduler")
         if write_config_to is not None:
             from kframework.config.show import effective_yaml

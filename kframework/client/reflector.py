@@ -153,8 +153,7 @@ class Reflector(Generic[T]):
         async for page in list_pages(self._transport, self.kind, limit, selection=self._selection):
             version = page.version
             for item in page.items:
-                seen.add((item.metadata.namespace, item.metadata.name))
-                self._upsert(item)
+                seen.add(self._upsert(item))
         self._undecodable &= seen
         for key in [key for key in self._known if key not in seen]:
             self._delete(key)
@@ -191,10 +190,11 @@ class Reflector(Generic[T]):
                 elif event == "DELETED":
                     self._delete((metadata.namespace, metadata.name), subject)
 
-    def _upsert(self, subject: T | UndecodableObject) -> None:
-        """Report an object unless this version of it is known."""
+    def _upsert(self, subject: T | UndecodableObject) -> tuple[str, str]:
+        """Report an object unless this version of it is known; return its namespace and name."""
         metadata = subject.metadata
-        key = (metadata.namespace, metadata.name)
+        # Share one string per namespace: every decoded object has its own.
+        key = (sys.intern(metadata.namespace), metadata.name)
         known = self._known.get(key)
         if known is not None and known.uid != metadata.uid:
             self._delete(key)
@@ -204,17 +204,16 @@ class Reflector(Generic[T]):
                 self._undecodable.add(key)
                 name = "/".join(filter(None, key)) or "without a name"
                 _log.error("skipping %s %s: cannot decode: %s", self.kind.name, name, subject.problem)
-            return
+            return key
         last = None if isinstance(subject, Pod) else subject
         if known is None:
-            # Share one string per namespace: every decoded object has its own.
-            key = (sys.intern(metadata.namespace), metadata.name)
             self._known[key] = _KnownObject(metadata.uid, metadata.resource_version, last)
         elif known.version == metadata.resource_version:
-            return
+            return key
         else:
             known.version, known.last = metadata.resource_version, last
         self._offer(Upserted(subject))
+        return key
 
     def _delete(self, key: tuple[str, str], last: T | UndecodableObject | None = None) -> None:
         """Report an object as gone, in its last version if the watch showed it."""

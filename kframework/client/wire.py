@@ -5,11 +5,13 @@ An object that does not fit its struct becomes UndecodableObject; the rest of it
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Mapping
 from functools import cache, lru_cache
 from typing import Generic, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from kframework.client.rest import object_path, parse_status, send_with_retries
 from kframework.client.transport import Request, Transport
@@ -23,7 +25,7 @@ Item = TypeVar("Item")
 #: How long a list may take, in seconds: API servers abandon a request after as long.
 LIST_TIMEOUT = 60.0
 
-#: The number of specs and statuses of pods that the reader of a list remembers.
+#: The number of specs, of statuses and of sets of labels of pods that the reader of a list remembers.
 _MAX_PARTS = 1024
 
 Query = tuple[tuple[str, str], ...]
@@ -89,12 +91,13 @@ async def list_pages(
 
 
 class PageReader(Generic[T]):
-    """A decoder of the pages of a list that shares equal specs and statuses of pods."""
+    """A decoder of the pages of a list that shares equal parts of pods: specs, statuses, labels and namespaces."""
 
     def __init__(self, kind: Kind[T]) -> None:
         self._kind = kind
         self._decode_spec = lru_cache(maxsize=_MAX_PARTS)(msgspec.json.Decoder(PodSpec).decode)
         self._decode_status = lru_cache(maxsize=_MAX_PARTS)(msgspec.json.Decoder(PodStatus).decode)
+        self._labels: dict[frozenset[tuple[str, str]], Mapping[str, str]] = {}
 
     def read(self, body: bytes) -> Page[T]:
         """Decode a page; raises ClusterError."""
@@ -112,8 +115,17 @@ class PageReader(Generic[T]):
         return Page(items, metadata.resource_version, metadata.continue_)
 
     def _join(self, parts: _PodParts) -> Pod:
+        metadata = parts.metadata
         spec, status = self._decode_spec(bytes(parts.spec)), self._decode_status(bytes(parts.status))
-        return Pod(metadata=parts.metadata, spec=spec, status=status)
+        # The metadata was decoded here, so nothing else has seen it yet.
+        force_setattr(metadata, "namespace", sys.intern(metadata.namespace))
+        force_setattr(metadata, "labels", self._share_labels(metadata.labels))
+        return Pod(metadata=metadata, spec=spec, status=status)
+
+    def _share_labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        if len(self._labels) >= _MAX_PARTS:
+            self._labels.clear()
+        return self._labels.setdefault(frozenset(labels.items()), labels)
 
 
 def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | UndecodableObject]:

@@ -163,9 +163,10 @@ def _supported_resources(resources: ResourceList | None) -> _Nanos:
 
 
 def _is_resize_infeasible(pod: Pod) -> bool:
-    pending = (condition for condition in pod.status.conditions if condition.type == "PodResizePending")
-    first = next(pending, None)
-    return first is not None and first.reason == "Infeasible"
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
 
 
 # --- a resize in place ------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import threading
 from collections.abc import Callable, Coroutine, Iterable
@@ -30,7 +31,7 @@ from kframework.process.observers import Observers, PodObservers
 from kframework.process.reload import FollowedConfiguration, Reloader
 from kframework.process.servers import Server, dry_run_configuration
 from kframework.process.signals import handle_signals
-from kframework.scheduler.gc_policy import IdleCollector, reduced_gc
+from kframework.scheduler.gc_policy import IdleCollector, gc_paused, reduced_gc
 from kframework.scheduler.scheduler import E, Scheduler
 from kframework.scheduler.watchdog import Watchdog
 
@@ -86,31 +87,9 @@ class Process(Generic[E]):
         if self._listener is not None:
             self._listener.check()  # before the server prints anything
         async with AsyncExitStack() as stack:
-            cluster = await stack.enter_async_context(self._server.schedule())
-            if self._report is not None:
-                cluster = DryRunCluster(cluster, self.clock, self._report)
-            self.scheduler: Scheduler[E] = Scheduler(
-                self.configuration,
-                cluster,
-                self.clock,
-                registry=self._registry,
-                observers=self._observers.all,
-                fence=self._server.fence,
-                engine=self._observers.engine,
-                timed_share=self._observers.timed_share,
-            )
-            self._observers.attach(self.scheduler, self._log_line)
-            self._collector = IdleCollector(self.clock)
-            self.scheduler.on_idle = self._idle
-            for notice in self.scheduler.profiles.warnings:
-                self._log_line(notice)
             stack.enter_context(reduced_gc())
-            stack.enter_context(handle_signals(self.stop))
-            count_slow_hook = self._observers.metrics.count_slow_hook
-            self._watchdog = stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), count_slow_hook))
-            self._follow_file(stack)
-            leader = self._leader()
-            await self._serve(stack, leader)
+            with gc_paused():  # what is imported and created lives as long as the process
+                leader = await self._prepare(stack)
             if leader is not None:
                 await self._lead(leader)
             else:
@@ -119,6 +98,34 @@ class Process(Generic[E]):
                     await self.scheduler.run()
                     tasks.cancel_scope.cancel()
         self._log_line("Requested to terminate, exiting")
+
+    async def _prepare(self, stack: AsyncExitStack) -> LeaderThread | None:
+        """Connect, create the scheduler, and serve the endpoints; return the candidate if there is an election."""
+        cluster = await stack.enter_async_context(self._server.schedule())
+        if self._report is not None:
+            cluster = DryRunCluster(cluster, self.clock, self._report)
+        self.scheduler: Scheduler[E] = Scheduler(
+            self.configuration,
+            cluster,
+            self.clock,
+            registry=self._registry,
+            observers=self._observers.all,
+            fence=self._server.fence,
+            engine=self._observers.engine,
+            timed_share=self._observers.timed_share,
+        )
+        self._observers.attach(self.scheduler, self._log_line)
+        self._collector = IdleCollector(self.clock)
+        self.scheduler.on_idle = self._idle
+        for notice in self.scheduler.profiles.warnings:
+            self._log_line(notice)
+        stack.enter_context(handle_signals(self.stop))
+        count_slow_hook = self._observers.metrics.count_slow_hook
+        self._watchdog = stack.enter_context(Watchdog(self.scheduler.profiles.plugins(), count_slow_hook))
+        self._follow_file(stack)
+        leader = self._leader()
+        await self._serve(stack, leader)
+        return leader
 
     def stop(self) -> None:
         """Shut down: `Scheduler.stop`, which also releases the lease; then the endpoints close."""
@@ -129,6 +136,7 @@ class Process(Generic[E]):
     def _idle(self) -> None:
         engine = self.scheduler.engine
         if not engine.synced:
+            gc.freeze()  # listed objects live long: without this, the collector scans them while they arrive
             return
         self._collector.collect()
         if not self._synced:

@@ -21,7 +21,10 @@ def zone_of(labels: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _first_value(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
-    return next((labels[key] for key in keys if key in labels), "")
+    for key in keys:
+        if key in labels:
+            return labels[key]
+    return ""
 
 
 class NodeOrder:

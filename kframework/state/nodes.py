@@ -437,11 +437,12 @@ class NodeTable:
         self._writes += 1
         offered = allocatable_of(node)
         for resource in offered:
-            self._resource(resource)
+            if resource not in self.allocatables:
+                self._resource(resource)
         for resource, column in self.allocatables.items():
             column.cells[row] = offered.get(resource, 0)
         self.unschedulable.cells[row] = int(node.spec.unschedulable)
-        self.taint_sets.cells[row] = self.taint_sets.code(tuple(_without_time(taint) for taint in node.spec.taints))
+        self.taint_sets.cells[row] = self.taint_sets.code(tuple(map(_without_time, node.spec.taints)))
         self.feature_sets.cells[row] = self.feature_sets.code(frozenset(node.status.declared_features))
         self._relabel(row, old_labels, node.metadata.labels)
         self.mark_changed(row)

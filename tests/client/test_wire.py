@@ -50,6 +50,7 @@ def test_equal_parts_of_pods_are_one_struct() -> None:
     first, other, second = (pod for page in pages for pod in page.items if isinstance(pod, Pod))
     assert first.spec is second.spec and first.spec != other.spec
     assert first.status is other.status
+    assert first.metadata.labels is other.metadata.labels and first.metadata.namespace is other.metadata.namespace
 
 
 NOT_UTF_8 = b'{"metadata": {"resourceVersion": "\xff"}}'

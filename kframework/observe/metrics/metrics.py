@@ -16,7 +16,7 @@ from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import QueuePolicy
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.events import ActionType, EventResource, ObservedEvent, pod_updates
-from kframework.objects import ApiObject, Kind, Pod, ResourceClaim, kind_of
+from kframework.objects import ApiObject, Pod, ResourceClaim, kind_of
 from kframework.observe.history import Reload
 from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import AttemptMetrics
@@ -148,14 +148,14 @@ def enabled_features(gates: FeatureGates) -> Series:
 
 
 class InformerMetrics:
-    """Metrics of the changes of each resource, named as those of client-go's informers."""
+    """Metrics of the changes of each resource, named as those of client-go's informers; keys are structs."""
 
     def __init__(self) -> None:
-        self.latency: HistogramSeries[Kind[ApiObject]] = HistogramSeries(
+        self.latency: HistogramSeries[type[ApiObject]] = HistogramSeries(
             families.INFORMER_PROCESSING_LATENCY, _informer_labels, scale=NANOSECONDS
         )
         #: The resource version of the last applied change.
-        self.versions: dict[Kind[ApiObject], str] = {}
+        self.versions: dict[type[ApiObject], str] = {}
         #: All that is counted here.
         self.series: tuple[Series, ...] = (
             self.latency,
@@ -164,24 +164,27 @@ class InformerMetrics:
 
     def observe(self, obj: ApiObject, took: int) -> None:
         """Observe that the change of an object was applied, in nanoseconds."""
-        kind = kind_of(obj)
-        self.latency[kind].observe(took)
-        self.versions[kind] = obj.metadata.resource_version
+        struct = type(obj)
+        self.latency[struct].observe(took)
+        self.versions[struct] = obj.metadata.resource_version
 
     def queued_items(self, inbox: Inbox) -> Series:
         def read() -> dict[tuple[str, ...], int]:
-            waiting = Counter(kind_of(message.obj) for message in inbox if isinstance(message, Upserted | Deleted))
-            return {_informer_labels(kind): waiting[kind] for kind in (*self.versions, *waiting)}
+            waiting = Counter(type(message.obj) for message in inbox if isinstance(message, Upserted | Deleted))
+            return {_informer_labels(struct): waiting[struct] for struct in (*self.versions, *waiting)}
 
         return ScrapedSeries(families.INFORMER_QUEUED_ITEMS, read)
 
     def _read_versions(self) -> dict[tuple[str, ...], int]:
         return {
-            _informer_labels(kind): int(version[-15:]) for kind, version in self.versions.items() if version.isdecimal()
+            _informer_labels(struct): int(version[-15:])
+            for struct, version in self.versions.items()
+            if version.isdecimal()
         }
 
 
-def _informer_labels(kind: Kind[ApiObject]) -> tuple[str, ...]:
+def _informer_labels(struct: type[ApiObject]) -> tuple[str, ...]:
+    kind = kind_of(struct)
     group, _, version = kind.api_version.rpartition("/")
     return _INFORMER, group, version, kind.plural
 

@@ -35,7 +35,7 @@ from kframework.process.observers import PodObservers
 from kframework.process.process import LeadershipLost, Process
 from kframework.process.servers import Connect
 from kframework.scheduler.scheduler import Scheduler
-from kframework.state.inbox import Message
+from kframework.state.inbox import Message, Upserted
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import alone, plugin
 
@@ -416,6 +416,27 @@ def test_scheduler_that_has_lost_its_lease_writes_nothing_more() -> None:
     with pytest.raises(ExceptionGroup) as raised:
         elected(work, held=False)
     assert raised.group_contains(LeadershipLost, match="Leaderelection lost")
+
+
+def test_listed_objects_are_frozen_while_they_arrive() -> None:
+    """Otherwise the collector scans them again and again before the first pod is tried."""
+
+    async def main() -> None:
+        stage = Stage()
+        stage.allowed.clear()
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(stage.process.run)
+            await stage.until(lambda: stage.watching)
+            await asyncio.sleep(1.0)
+            before = gc.get_freeze_count()
+            for number in range(100):
+                stage.process.scheduler.on_message(Upserted(make_node(f"listed-{number}")))
+            await asyncio.sleep(1.0)
+            assert not stage.process.scheduler.engine.synced
+            assert gc.get_freeze_count() - before > 100
+            stage.process.stop()
+
+    run_virtual(main)
 
 
 def test_nothing_stays_frozen() -> None:
