@@ -167,6 +167,8 @@ def _unwatched_notices(
     counts = Counter(map(type, objects))
     kinds: list[Kind[ApiObject]] = [kind_of(struct) for struct in counts]
     declared = [kind for kind in kinds if kind not in KINDS]
+    if not configuration.options.gates.has_pod_groups:  # `report_groups` reports them
+        declared = [kind for kind in declared if not _is_group(kind.api_version, kind.name)]
     if not declared:
         return
     registry = Registry.with_plugins(*plugins)
@@ -186,6 +188,8 @@ def _remedy(kind: Kind[ApiObject], readers: Sequence[str]) -> str:
 
     if readers:
         return f"; enable {' or '.join(readers)}"
+    if current := _current_version(kind.api_version, kind.name):
+        return f"; change the apiVersion to {current}"
     package = kind.struct.__module__.partition(".")[0]
     commands = [each.name for each in installed_offers(_COMMANDS_GROUP) if each.target.startswith(f"{package}.")]
     return f"; kframework {commands[0]} schedules them" if commands else ""
@@ -232,25 +236,28 @@ def _is_group(api_version: str, kind: str) -> bool:
 
 def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
     """Yield why kinds are skipped, and what to do."""
-    from kframework.objects.kinds import KINDS
-
     unread = list[str]()
     for each in skipped:
         group = each.api_version.rpartition("/")[0]
         text = f"{each.count} {each.kind} ({each.api_version})"
-        current = [
-            kind.api_version
-            for kind in KINDS
-            if kind.name == each.kind and group in ("extensions", kind.api_version.rpartition("/")[0])
-        ]
+        current = _current_version(each.api_version, each.kind)
         if (group, each.kind) in _OTHER_FILES:
             yield _OTHER_FILES[group, each.kind]
         elif current:
-            yield f"ignored, as another version than {current[0]}: {text}; change its apiVersion"
+            yield f"ignored, as another version than {current}: {text}; change its apiVersion"
         else:
             unread.append(text)
     if unread:
         yield f"ignored, as this scheduler does not read them: {', '.join(unread)}"
+
+
+def _current_version(api_version: str, name: str) -> str:
+    """Return the version in which a kind is built in, of which the files have another one; "" if it is not."""
+    from kframework.objects.kinds import KINDS
+
+    group = api_version.rpartition("/")[0]
+    versions = [each.api_version for each in KINDS if each.name == name]
+    return next((each for each in versions if group in ("extensions", each.rpartition("/")[0])), "")
 
 
 def _split_by_admission(manifest: Manifest) -> tuple[Manifest, list[FaultyObject]]:

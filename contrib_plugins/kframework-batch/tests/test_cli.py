@@ -109,6 +109,25 @@ def test_kinds_of_sessions_are_reported_where_only_pods_are_scheduled(
     assert notice not in run("compare", "-f", EXAMPLE).err
 
 
+def test_old_version_of_a_pod_group_is_reported_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "group.yaml"
+    file.write_text("apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: g}\n")
+
+    def notices(*options: str) -> list[str]:
+        with pytest.raises(SystemExit):
+            main(["simulate", "-f", str(file), *options])
+        return [line for line in capsys.readouterr().err.splitlines() if "ignored" in line]
+
+    (without,) = notices()
+    assert without.startswith(
+        "notice: ignored without the feature gate GenericWorkload of Kubernetes 1.37: 1 PodGroup;"
+    )
+    (with_gate,) = notices("--feature-gates", "GenericWorkload=true")
+    assert with_gate.endswith(
+        "1 PodGroup (scheduling.k8s.io/v1alpha2); change the apiVersion to scheduling.k8s.io/v1beta1"
+    )
+
+
 def test_simulation_output_formats(run: Command) -> None:
     answer = json.loads(run("simulate", "-f", EXAMPLE, "-o", "json").out)
     assert yaml.safe_load(run("simulate", "-f", EXAMPLE, "-o", "yaml").out) == answer
@@ -387,7 +406,7 @@ def test_rbac_prints_manifests_for_kubectl(run: Command, config: Path) -> None:
         {"kind": "ServiceAccount", "name": "kframework-batch", "namespace": "volcano-system"}
     ]
     assert printed[2]["rules"][-1]["resourceNames"] == ["volcano"]
-    assert {("queues", ("get", "list", "watch")), ("queues/status", ("patch",))} <= set(rules(printed))
+    assert {("queues", ("list", "watch")), ("queues/status", ("patch",))} <= set(rules(printed))
 
 
 def test_rbac_with_controllers_grants_more(run: Command) -> None:
@@ -395,7 +414,7 @@ def test_rbac_with_controllers_grants_more(run: Command) -> None:
         list(yaml.safe_load_all(run("rbac", *arguments).out)) for arguments in ([], ["--controllers"])
     )
     assert "jobs" not in dict(rules(without))
-    assert dict(rules(with_them))["jobs"] == ("get", "list", "watch", "delete")
+    assert dict(rules(with_them))["jobs"] == ("list", "watch", "delete")
 
 
 def test_rbac_names_the_lease_of_run(run: Command) -> None:
