@@ -36,18 +36,15 @@ from kframework.values.status import Code, Status
 UNCALLED_POINTS = ("pre_enqueue", "queue_sort", "reserve", "permit")
 
 
-class DryAttempt(Attempt, kw_only=True):
+class DryAttempt(Attempt):
     """An attempt that ends where it would begin to change something; the pod of a group may take its node for a while.
 
     Of Reserve only built-in plugins are called then, so that the pods of a group do not share their devices. Among
     equally good nodes it chooses the `preferred` one.
     """
 
-    preferred: str
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._taken: tuple[CycleState, ScheduleResult] | None = None
+    preferred: str = ""
+    _taken: tuple[CycleState, ScheduleResult] | None = None
 
     def assume(self, result: ScheduleResult) -> AttemptResult | None:
         """Assume a copy of the pod: plugins have the pod itself, and what they do to it must not confuse the tables."""
@@ -105,7 +102,9 @@ class DryEngine(PodEngine):
 
     def dry_attempt(self, profile: Profile, queued: QueuedPod, trace: AttemptTrace, preferred: str) -> DryAttempt:
         """Begin the attempt of a pod again."""
-        return DryAttempt(self.cluster, profile, queued, self.clock, self.clock.now(), trace, preferred=preferred)
+        attempt = DryAttempt(self.cluster, profile, queued, self.clock, self.clock.now(), trace)
+        attempt.preferred = preferred
+        return attempt
 
     def decide_again(self, profile: Profile, queued: QueuedPod, decision: Decision) -> Decision:
         """Decide the attempt of a pod again, on the tables as they are."""

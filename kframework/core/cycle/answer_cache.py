@@ -196,7 +196,7 @@ class AnswerColumns:
         return rows
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
-        node, position, below = self._nodes.by_row[row], int(self._nodes.positions[row]), self.below
+        node, position, below = self._nodes.by_row[row], self._nodes.positions.item(row), self.below
         rejection = PASS if below is None else below.rejections.cells[position]
         reach = plugin_order(rejection)
         for step in profile.matching_steps(self.filters):
@@ -211,11 +211,12 @@ class AnswerColumns:
             if status is not None:
                 rejection = self.table.encode(step.order, status)
                 break
+        passes = rejection == PASS
         self.rejections.cells[position] = rejection
-        if self.passing[position] != (rejection == PASS):
-            self.passing[position] = rejection == PASS
-            self.rejected += 1 if rejection != PASS else -1
-        if rejection != PASS:
+        if self.passing.item(position) != passes:
+            self.passing[position] = passes
+            self.rejected += -1 if passes else 1
+        if not passes:
             return
         if self.faults:
             self.faults.pop(row, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -43,26 +42,43 @@ _NO_CANDIDATE = "preemption: no candidate node for preemption"
 AttemptResult = tuple[Decision, Reservation | Failure]
 
 
-class Attempt(msgspec.Struct, dict=True, eq=False):
-    """One scheduling cycle of one pod, from the outcome of its search to its Decision."""
+class Attempt:
+    """One scheduling cycle of one pod, from the outcome of its search to its Decision.
 
-    cluster: ClusterState
-    profile: Profile
-    queued: QueuedPod
-    clock: Clock
-    popped_at: float
-    trace: AttemptTrace
+    Attributes:
+        pod: the pod.
+        timed_profile: the profile, or its timed form.
+        nodes: the number of nodes that are searched.
+        scope: their positions in node order, None for all.
+        group_state: what it shares with the attempts of its PodGroup's other pods.
+    """
 
-    def __post_init__(self) -> None:
-        self.queued.unschedulable_plugins = self.queued.pending_plugins = NO_PLUGINS
-        #: The pod, and its profile or the timed form of that.
-        self.pod: PendingPod = self.queued.pod
-        self.timed_profile: Profile = self.profile.timed if self.trace.is_timed else self.profile
-        #: The number of nodes.
-        self.nodes: int = len(self.cluster.nodes)
-        #: The positions in node order of the nodes to search, None for all.
+    # Runs keep their attempts for observers: with a dict each would take 300 bytes more.
+    __slots__ = (
+        *("cluster", "profile", "queued", "clock", "popped_at", "trace"),
+        *("pod", "timed_profile", "nodes", "scope", "group_state"),
+    )
+
+    def __init__(
+        self,
+        cluster: ClusterState,
+        profile: Profile,
+        queued: QueuedPod,
+        clock: Clock,
+        popped_at: float,
+        trace: AttemptTrace,
+    ) -> None:
+        queued.unschedulable_plugins = queued.pending_plugins = NO_PLUGINS
+        self.cluster = cluster
+        self.profile = profile
+        self.queued = queued
+        self.clock = clock
+        self.popped_at = popped_at
+        self.trace = trace
+        self.pod: PendingPod = queued.pod
+        self.timed_profile: Profile = profile.timed if trace.is_timed else profile
+        self.nodes: int = len(cluster.nodes)
         self.scope: NDArray[np.int64] | None = None
-        #: What it shares with the attempts of its PodGroup's other pods.
         self.group_state: CycleState | None = None
 
     def narrow(self, scope: NDArray[np.int64] | None) -> None:

@@ -70,6 +70,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, eq=False, dict=True):
     nominated_rejections: NominatedRejections
     renewal: Renewal | None
 
+    @property
+    def is_outdated(self) -> bool:
+        """Whether plugins that read by domain must run PreFilter again before the plan is used."""
+        return self.renewal is not None and self.renewal.version != self.renewal.nodes.count_changes
+
     @cached_property
     def remembers_filters(self) -> bool:
         """Whether the answers of all Filter plugins about a node can be reused until the node changes."""
@@ -357,7 +362,7 @@ class PlanCache:
             self._plans.move_to_end(signature)
         plan = self._ensure_columns(signature, known) if self._worth_columns(known) else known.made
         known.used = self._pods
-        if plan.renewal is not None and plan.renewal.version != self._nodes.count_changes:
+        if plan.renewal is not None and plan.is_outdated:
             plan.renewal.run(pod)
         return plan
 

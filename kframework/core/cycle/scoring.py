@@ -54,7 +54,7 @@ class Scoring(msgspec.Struct, eq=False):
         if raw is None:
             return step.normalize_scores(self.state, self.pod, cache.raw_of(step.name).view[self.positions])
         known = self.plan.uniform_scores.get(step.name)
-        if known is not None and known[:2] == (raw, nodes):
+        if known is not None and known[0] == raw and known[1] == nodes:
             return known[2]
         scores = step.normalize_scores(self.state, self.pod, np.full(nodes, raw))
         if not isinstance(scores, int | Status) and (scores == scores[0]).all():
@@ -95,11 +95,12 @@ def find_best(totals: Scores, score: int, ties: NDArray[np.int64]) -> list[tuple
 
     `score` is the largest total, and `ties` are its positions.
     """
-    if len(ties) >= _BEST:
-        return [(position, score) for position in ties[:_BEST].tolist()]
-    rest, best = totals.copy(), list[tuple[int, int]]()
-    for _ in range(min(_BEST, len(rest))):
-        position = int(rest.argmax())
-        best.append((position, rest.item(position)))
-        rest[position] = _LOWEST
+    best, wanted = [(position, score) for position in ties[:_BEST].tolist()], min(_BEST, len(totals))
+    if len(best) < wanted:
+        rest = totals.copy()
+        rest[ties] = _LOWEST
+        while len(best) < wanted:
+            position = int(rest.argmax())
+            best.append((position, rest.item(position)))
+            rest[position] = _LOWEST
     return best

@@ -159,16 +159,15 @@ class Search:
         Extenders are asked about each pod. Since the last pod only its node changed. Both share a state, which no
         plugin writes from Reserve on.
         """
-        plan = self.plan
+        plan, cache = self.plan, self.plan.cache
         is_alike = signature is plan.signature and not pod.nominated_node_name and self.extenders is None
-        if not self.size or not is_alike or not self.is_remembered or not plan.binds_directly:
+        if not is_alike or not self.size or cache is None or not plan.binds_directly or plan.is_outdated:
             return None
-        assert plan.cache is not None
         self.pod, self.trace, self.start_index = pod, trace, self.rotation.next_start_index
-        plan.cache.catch_up(self.profile, plan.state, pod)
-        if plan.cache.has_faults or plan.cache.faulty_scores:
+        cache.catch_up(self.profile, plan.state, pod)
+        if not self.is_remembered or cache.faulty_scores:
             return None
-        self._filter_by_columns(plan.cache)
+        self._filter_by_columns(cache)
         if not len(self.feasible):
             return None
         trace.phases.append(_PRE_FILTERED)
@@ -277,8 +276,7 @@ class Search:
     def is_remembered(self) -> bool:
         """Whether the plan's columns currently determine which nodes pass."""
         cache = self.plan.cache if self.plan.is_remembered and not self.has_nominations else None
-        is_outdated = (renewal := self.plan.renewal) is not None and renewal.version != self.nodes.count_changes
-        return cache is not None and not (is_outdated or cache.has_faults or self._rejected_nominee)
+        return cache is not None and not (cache.has_faults or self._rejected_nominee or self.plan.is_outdated)
 
     def _filter_by_columns(self, cache: AnswerColumns) -> None:
         """Find the first passing nodes in the plan's columns."""

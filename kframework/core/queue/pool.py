@@ -94,9 +94,13 @@ class InFlightPods:
         #: The number of kept events, by label.
         self.event_counts: Counter[str] = Counter()
 
-    def pop(self, uid: str) -> None:
+    def pop(self, uid: str) -> bool:
+        """Add a pod; return False if it was in flight already."""
+        if uid in self.popped:
+            return False
         self._time += 1
         self.popped[uid] = self._time
+        return True
 
     def add(self, event: ObservedEvent) -> None:
         if self.popped:

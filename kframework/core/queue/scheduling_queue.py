@@ -109,14 +109,12 @@ class SchedulingQueue:
         If no pod is active, the first pod backing off after a rejection is returned early (KEP-5142), unless it was
         too often in this second.
         """
-        queued = self._pop_queued()
-        while queued is not None and queued.pod.uid in self.in_flight:
+        while (queued := self._pop_queued()) is not None:
+            if self.in_flight.pop(queued.pod.uid):
+                queued.attempts += 1
+                return queued
             log.error("Pod %s is already in flight; dropping its entry in the queue", queued.pod.key)
-            queued = self._pop_queued()
-        if queued is not None:
-            queued.attempts += 1
-            self.in_flight.pop(queued.pod.uid)
-        return queued
+        return None
 
     def peek(self) -> QueuedPod | None:
         """Return the pod that `pop` hands out next, None if there is none."""
