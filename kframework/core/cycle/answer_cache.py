@@ -149,6 +149,9 @@ class AnswerColumns:
         self.raw: dict[str, Column] = {score.name: Column(len(nodes)) for score in normalized}
         self.uniform: dict[str, int | None] = dict.fromkeys(self.raw)
         self.faults: dict[int, Status] = {}
+        #: Whether some Filter or Score plugin failed on some row, here or below.
+        self.has_faults: bool = False
+        self.has_faulty_scores: bool = False
         #: The memory that its cache last counted, in bytes.
         self.counted: int = 0
 
@@ -157,11 +160,6 @@ class AnswerColumns:
         """The memory of the layer, without the one below, in bytes."""
         columns, nodes = 2 + len(self.raw), len(self.passing)
         return _PER_LAYER + columns * (_PER_COLUMN + 8 * nodes) + nodes + self.table.nbytes
-
-    @property
-    def has_faults(self) -> bool:
-        """Whether some Filter plugin failed on some row."""
-        return self.table.faults > 0 or (self.below is not None and self.below.has_faults)
 
     def catch_up(self, profile: Profile, state: CycleState, pod: PendingPod) -> list[int] | None:
         """Recompute the rows that changed since the last call, and return them; None if all may have changed.
@@ -193,6 +191,8 @@ class AnswerColumns:
                 self._ask_row(profile, state, pod, row)
         else:
             self._ask_rows(profile, state, pod, np.fromiter(rows, dtype=np.int64, count=len(rows)))
+        self.has_faults = self.table.faults > 0 or (below is not None and below.has_faults)
+        self.has_faulty_scores = bool(self.faults) or (below is not None and below.has_faulty_scores)
         return rows
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
@@ -285,11 +285,6 @@ class AnswerColumns:
     def tables(self) -> tuple[StatusTable, ...]:
         """The tables that its rejections refer to."""
         return (self.table,) if self.below is None else (self.table, *self.below.tables)
-
-    @property
-    def faulty_scores(self) -> bool:
-        """Whether some Score plugin failed on some row."""
-        return bool(self.faults) or (self.below is not None and bool(self.below.faults))
 
     def score_fault(self, rows: Iterable[int]) -> Status | None:
         """Return the first fault of a Score plugin on these rows."""

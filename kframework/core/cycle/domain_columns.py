@@ -48,9 +48,10 @@ class DomainColumns(AnswerColumns):
         rows = self._answers.catch_up(profile, state, pod)
         if rows == []:
             return rows
-        before, was_faulty = self._limits, self._fault != PASS
+        before, was_faulty, answers = self._limits, self._fault != PASS, self._answers
         self._ask_limits(profile, state, pod)
-        answers = self._answers
+        self.has_faults: bool = self.table.faults > 0 or answers.has_faults
+        self.has_faulty_scores: bool = answers.has_faulty_scores
         if not self._limits and self._fault == PASS:
             # Without limits the columns are those of the other plugins.
             self.rejections, self.passing, self.rejected = answers.rejections, answers.passing, answers.rejected

@@ -177,7 +177,7 @@ def _room_for(search: Search, number: int) -> PodRoom | None:
     if any(step.more is None for step in changing):
         return None
     cache.catch_up(search.profile, plan.state, search.pod)
-    if cache.has_faults or cache.faulty_scores:
+    if cache.has_faults or cache.has_faulty_scores:
         return None
     passing = cache.passing.nonzero()[0]
     most, rejections = np.full(len(passing), number), cache.rejections.values.copy()

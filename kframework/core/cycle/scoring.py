@@ -68,7 +68,7 @@ class Scoring(msgspec.Struct, eq=False):
         plan, cache = self.plan, self.plan.cache
         totals = np.zeros(len(self.rows), dtype=np.int64) if cache is None else cache.totals.view[self.positions]
         if cache is not None:
-            problem = cache.score_fault(self.rows.tolist()) if cache.faulty_scores else None
+            problem = cache.score_fault(self.rows.tolist()) if cache.has_faulty_scores else None
             if problem is not None:
                 return problem
             for step in plan.normalizing:

@@ -165,7 +165,7 @@ class Search:
             return None
         self.pod, self.trace, self.start_index = pod, trace, self.rotation.next_start_index
         cache.catch_up(self.profile, plan.state, pod)
-        if not self.is_remembered or cache.faulty_scores:
+        if not self.is_remembered or cache.has_faulty_scores:
             return None
         self._filter_by_columns(cache)
         if not len(self.feasible):

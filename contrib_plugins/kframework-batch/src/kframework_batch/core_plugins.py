@@ -100,7 +100,7 @@ class CorePlugins:
         cache = plan.cache
         if cache is not None:
             cache.catch_up(plan.profile, plan.state, pod)
-        sound = cache is not None and not cache.has_faults and not cache.faulty_scores
+        sound = cache is not None and not cache.has_faults and not cache.has_faulty_scores
         alone = sound and (follows or (self._has_uniform_scores(plan) and self._is_fully_cached(task, plan)))
         planned = self._last_plan = _TaskPlan(pod, nodes.pod_log.end, signature, alike, plan, alone)
         self._pin_log()
