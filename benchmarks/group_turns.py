@@ -1,16 +1,14 @@
-"""For how long a large group holds the event loop: the longest turn in its cycle, and while its bindings begin.
+"""For how long a large group holds the event loop: the longest turn of the scheduler's loop.
 
-Run with `python -m benchmarks.group_turns [CASE]`. Other tasks run between two turns. Taking in the pods when they are
-created is not counted, nor is the turn of the first pods, in which the answers about all nodes are cached for later
-pods too.
+Run with `python -m benchmarks.group_turns [CASE]`. All turns from the creation of the pods of the group on count. Other
+tasks run between two turns.
 """
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from time import process_time
 
 from benchmarks.cases import find_definitions
@@ -18,27 +16,44 @@ from kframework.testing.scheduler_perf.benchmark import configuration_of
 from kframework.testing.scheduler_perf.workload_run import WorkloadRun
 
 
+class _InTimedTurns(Awaitable[None]):
+    """Work that notes the processor time of each of its turns, in milliseconds."""
+
+    def __init__(self, work: Coroutine[object, object, None], turns: list[float]) -> None:
+        self._work = work
+        self._turns = turns
+
+    def __await__(self) -> Generator[object, None, None]:
+        steps = self._work.__await__()
+        try:
+            while True:
+                began = process_time()
+                question = next(steps, self)
+                self._turns.append((process_time() - began) * 1e3)
+                if question is self:
+                    return
+                yield question
+        finally:
+            steps.close()
+
+
 class TimedTurns(WorkloadRun):
-    """Measures the turns of the loop in which a group's cycle goes on, or binding cycles begin."""
+    """Measures the turns of the scheduler's loop from the start of the measurement on."""
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]  # as they are
-        #: The processor time of each turn, in milliseconds.
         self.turns: list[float] = []
+        scheduler = self.simulation.scheduler
+        loop: Callable[[], Coroutine[object, object, None]] = scheduler._loop
+
+        async def timed_loop() -> None:
+            await _InTimedTurns(loop(), self.turns)
+
+        scheduler._loop = timed_loop  # type: ignore[method-assign]  # it has no hook for this
 
     async def _collect(self, name: str, namespaces: Iterable[str], labels: Mapping[str, str]) -> None:
         await super()._collect(name, namespaces, labels)
-        self._background.start_soon(self._measure)
-
-    async def _measure(self) -> None:
-        scheduler, first = self.simulation.scheduler, self.simulation.scheduler.engine.attempts
-        while True:
-            engine, attempts = scheduler.engine, scheduler.engine.attempts
-            is_group = engine.pending_cycle is not None or bool(scheduler._reserved)
-            began = process_time()
-            await asyncio.sleep(0)
-            if is_group and not attempts == first < engine.attempts:
-                self.turns.append((process_time() - began) * 1e3)
+        self.turns.clear()
 
 
 def longest_turn(case: str, label: str) -> float:
@@ -50,7 +65,7 @@ def longest_turn(case: str, label: str) -> float:
         run.run()
     finally:
         gc.enable()
-    return max(run.turns, default=0.0)
+    return max(run.turns)
 
 
 if __name__ == "__main__":

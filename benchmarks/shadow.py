@@ -37,10 +37,17 @@ class MeasuredEngine(PodEngine):
             yield from super()._cycle(queued)
 
     def apply_messages(self) -> None:
+        self._look_back()
+        super().apply_messages()
+
+    def apply_some_messages(self, limit: int) -> bool:
+        self._look_back()
+        return super().apply_some_messages(limit)
+
+    def _look_back(self) -> None:
         if self.follower is not None:
             with self.shadow:
                 self.follower.look_back()
-        super().apply_messages()
 
 
 def measure_shadow(meter: Callable[[], M], *, nodes: int, warm: int, pods: int) -> tuple[M, M]:

@@ -8,7 +8,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult
 from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.records import GroupDecision
 from kframework.core.cycle.run import Run
-from kframework.core.queue.group_queue import QueuedGroup
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.state.pods import QueuedPod
 
 

@@ -90,6 +90,13 @@ class Engine(ABC):
     def apply_messages(self) -> None:
         """Apply messages and run due timers without starting an attempt."""
 
+    def apply_some_messages(self, limit: int) -> bool:
+        """Apply this many messages if more than that wait, or a part of other long work; return whether it did.
+
+        The rest is done by `step` or `apply_messages`, as is all by an engine that does not override this.
+        """
+        return False
+
     def offer(self, message: Message) -> None:
         """Queue a message to be applied before the next piece of work."""
         self.inbox.offer(message)

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import islice
 from random import Random
 from typing import Self
 
@@ -28,14 +29,15 @@ from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import TURN, ExtenderClient, Suspendable, run_sync
+from kframework.core.cycle.suspendable import TURN, ExtenderClient, Suspendable, in_turns, run_sync
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes
 from kframework.core.preemption.evaluator import Evaluator, OngoingPreemptions
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.group_queue import GroupQueue, QueuedGroup, group_watches, new_queue
+from kframework.core.queue.group_queue import GroupQueue, group_watches, new_queue
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.core.reconfiguration import ConfigurationChanged
 from kframework.core.runtime.profile import Signature
@@ -64,7 +66,7 @@ from kframework.state.inbox import (
     Synced,
     Upserted,
 )
-from kframework.state.pods import PendingPod, QueuedPod
+from kframework.state.pods import QueuedPod
 from kframework.values.status import Code, Status
 from kframework.verbosity import V3, V10
 
@@ -72,8 +74,6 @@ _log = logging.getLogger(__name__)
 
 #: If no plugin has been timed for so long, those of the next attempt are, in seconds.
 _TIMED_EVERY = 1.0
-
-_SUCCESS = Status(Code.SUCCESS)
 
 #: The maximum number of pods in a run; 16 already bring nearly all of the gain.
 RUN_LENGTH = 24
@@ -163,25 +163,27 @@ class PodEngine(PodOutcomes):
         engine.follow_options(options)
         return engine
 
-    @property
-    def pending(self) -> Mapping[str, PendingPod]:
-        return self.cluster.pending
-
-    @property
-    def preemption(self) -> Evaluator:
-        return self._evaluator
-
-    def retried_pods(self) -> tuple[str, ...]:
-        return tuple(pod.key for pod in self.pending.values() if not self.queue.waits_for_event(pod.uid))
-
     # -- running ---------------------------------------------------------------------------------------------------
 
     def step(self) -> bool:
         self.apply_messages()
+        self.pending_cycle = None
+        if self.synced and isinstance(self.queue, GroupQueue) and self.queue.unasked:
+            self.pending_cycle = in_turns(self.queue.let_in_unasked())
+            return True
         queued = self.queue.pop() if self.synced else None
         if queued is None:
             return False
         self._attempt(queued)
+        return True
+
+    def apply_some_messages(self, limit: int) -> bool:
+        if len(self.inbox) <= limit:
+            return False
+        if self.follower is not None:
+            self.follower.look_back()
+        for message in islice(self.inbox.drain(), limit):
+            self._apply(message)
         return True
 
     def apply_messages(self) -> None:
@@ -206,13 +208,6 @@ class PodEngine(PodOutcomes):
         of_queue, of_groups = (queue.retry_deadline, queue.flush_deadline), self.group_binder.deadline
         deadlines = (*of_queue, waiting.deadline, self.sources.deadline, of_groups)
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
-
-    @property
-    def is_idle(self) -> bool:
-        pending = self.queue.count_by_queue()
-        queued = pending["active"] or pending["backoff"] or len(self.queue.in_flight)
-        begun = self._binding or self._running or len(self.preempting) or self.group_binder.unfinished
-        return self.synced and not (queued or begun or len(self.inbox))
 
     def _apply(self, message: Message) -> None:
         # The four messages of every pod come first and bind no fields: a pattern that binds takes 0.4 us more.
@@ -333,7 +328,11 @@ class PodEngine(PodOutcomes):
         """Schedule the pods of a popped group that still wait, together."""
         assert isinstance(self.queue, GroupQueue)
         root, placed = queued.root, self.cluster.pods
+        if queued.is_large:
+            yield TURN
         pods = [each for each in queued.in_order() if not each.pod.terminating and each.pod.uid not in placed]
+        if queued.is_large:
+            yield TURN
         key, trace = "/".join(queued.key[1:]), GroupTrace(self.attempts + 1, self.draw(), self.clock.now())
         _log.log(V3, "Attempting to schedule pod group", extra={"podGroup": key, "pods": len(pods)})
         try:
@@ -341,7 +340,7 @@ class PodEngine(PodOutcomes):
                 for uid in sorted(queued.members.keys() - {each.pod.uid for each in pods}):
                     self.queue.done(uid)
             if not pods:
-                self.queue.put_back_group(queued, _SUCCESS)
+                self.queue.put_back_group(queued, Status(Code.SUCCESS))
                 return
             profile = self.profiles[pods[0].pod.scheduler_name]
             if self.follower is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from random import Random
 
@@ -68,6 +68,25 @@ class PodOutcomes(Engine):
         self._running = 0  # runs whose pods are being bound
         #: The profiles of failed bindings, by pod and node: the API server may execute one later.
         self._failed_bindings: dict[str, dict[str, Profile]] = {}
+
+    @property
+    def pending(self) -> Mapping[str, PendingPod]:
+        return self.cluster.pending
+
+    @property
+    def preemption(self) -> Evaluator:
+        return self._evaluator
+
+    def retried_pods(self) -> tuple[str, ...]:
+        return tuple(pod.key for pod in self.pending.values() if not self.queue.waits_for_event(pod.uid))
+
+    @property
+    def is_idle(self) -> bool:
+        pending = self.queue.count_by_queue()
+        queued = pending["active"] or pending["backoff"] or len(self.queue.in_flight)
+        unasked = isinstance(self.queue, GroupQueue) and self.queue.unasked
+        begun = unasked or self._binding or self._running or len(self.preempting) or self.group_binder.unfinished
+        return self.synced and not (queued or begun or len(self.inbox))
 
     @property
     def oldest_configuration(self) -> int:

@@ -1,4 +1,4 @@
-"""Long work next to a scheduler: generators that yield where they may pause, and their drivers."""
+"""Long work of a scheduler and next to it: generators that yield where they may pause, and their drivers."""
 
 from __future__ import annotations
 
@@ -8,12 +8,16 @@ from contextlib import AbstractContextManager
 from time import perf_counter
 from typing import TypeVar
 
+from kframework.core.engine import Engine
 from kframework.state.cluster import ClusterState
 
 T = TypeVar("T")
 
 #: How long work runs before the scheduler's turn, in seconds, plus at most one step.
 SLICE = 0.0005
+
+#: The number of messages that are applied before other tasks run; these take about 1 ms.
+MESSAGES_PER_TURN = 16
 
 
 def time_sliced(work: Iterator[None], isolated: Callable[[], AbstractContextManager[object]]) -> Iterator[None]:
@@ -61,3 +65,16 @@ async def run_cooperatively(cluster: ClusterState, work: Generator[None, None, T
             result: T = end.value
             return result
         await asyncio.sleep(0)
+
+
+async def apply_in_turns(engine: Engine) -> None:
+    """Let an engine apply many messages while other tasks run in between; its next step applies those that are left.
+
+    If these tasks bring messages faster than they are applied, the engine schedules pods, too.
+    """
+    number = len(engine.inbox)
+    while number > MESSAGES_PER_TURN and engine.apply_some_messages(MESSAGES_PER_TURN):
+        await asyncio.sleep(0)
+        number, before = len(engine.inbox), number
+        if number >= before:
+            return

@@ -106,7 +106,6 @@ class EvictionTask:
 
     eviction: Eviction
     disruptor: Disruptor
-    outbox: Outbox
     waiting: WaitingPods
     offer: Callable[[Message], None]
     record: Callable[[PodEvent], None]
@@ -114,7 +113,7 @@ class EvictionTask:
     async def run(self) -> None:
         eviction, started = self.eviction, perf_counter_ns()
         # Pods of lower priority lose their nomination.
-        writes = [self.outbox.patch_status(pod, None, "") for pod in eviction.lower_priority]
+        writes = [self.disruptor.outbox.patch_status(pod, None, "") for pod in eviction.lower_priority]
         errors = [await write for write in writes]
         failed = not await self._evict_all() or any(errors)
         took = perf_counter_ns() - started

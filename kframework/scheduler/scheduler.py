@@ -44,6 +44,7 @@ from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.background import BackgroundTasks, Workers
 from kframework.scheduler.binding import BindingCycle
 from kframework.scheduler.cluster_api import ClusterApi
+from kframework.scheduler.cooperative import MESSAGES_PER_TURN, apply_in_turns
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.eviction import Disruptor, EvictionTask, GangEviction
 from kframework.scheduler.extender import Extender
@@ -75,7 +76,6 @@ CONFIRM_TIMEOUT = 0.25
 #: The engine of a scheduler: by default the one that schedules one pod at a time.
 E = TypeVar("E", bound=Engine, default=PodEngine)
 
-A = TypeVar("A")
 T = TypeVar("T")
 
 #: Creates the engine for a configuration.
@@ -270,6 +270,8 @@ class Scheduler(Host, Generic[E]):
 
     async def _loop(self) -> None:
         while not self._stopping:
+            if len(self.engine.inbox) > MESSAGES_PER_TURN:
+                await apply_in_turns(self.engine)
             began, supposed = perf_counter(), bool(self.engine.cluster.statements)
             while self._step():
                 if self.engine.pending_cycle is not None:
@@ -317,9 +319,8 @@ class Scheduler(Host, Generic[E]):
         if len(self.engine.inbox):
             await asyncio.sleep(0)
             return
-        deadline = self.engine.deadline
         timer = None
-        if deadline is not None:
+        if (deadline := self.engine.deadline) is not None:
             # A timer that fires early by the rounding of two clocks only repeats the loop.
             delay = max(deadline - self.clock.now(), 0.0)
             timer = asyncio.get_running_loop().call_later(delay, self._woken.set)
@@ -460,9 +461,8 @@ class Scheduler(Host, Generic[E]):
         self.recorder.record_run(bound)
 
     def evict(self, eviction: Eviction) -> None:
-        disruptor, waiting = Disruptor(self.cluster, self.outbox), self.engine.cluster.waiting
-        task = EvictionTask(eviction, disruptor, self.outbox, waiting, self.engine.offer, self.record)
-        self._start_work(task.run())
+        disruptor, engine = Disruptor(self.cluster, self.outbox), self.engine
+        self._start_work(EvictionTask(eviction, disruptor, engine.cluster.waiting, engine.offer, self.record).run())
 
     def evict_gang(self, pods: Sequence[PodInfo], note: str) -> None:
         self._start_work(GangEviction(pods, note, Disruptor(self.cluster, self.outbox), self.record).run())
@@ -488,7 +488,7 @@ class Scheduler(Host, Generic[E]):
         if not self.plugins.spawn(coroutine, by):
             self._tasks.start_soon(self._background.register(coroutine, by))
 
-    async def shield(self, work: Awaitable[A]) -> A:
+    async def shield(self, work: Awaitable[T]) -> T:
         return await self._background.shield(work)
 
 

@@ -26,7 +26,7 @@ from kframework.core.cycle.suspendable import ExtenderClient, Suspendable, wait_
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.group_queue import QueuedGroup
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.in_memory.binding_admission import BindingAdmission
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import group_key_of, key_of, wait_until

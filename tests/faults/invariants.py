@@ -13,7 +13,7 @@ import msgspec
 from kframework.client.cluster import Cluster
 from kframework.client.transitions import has_ended
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.group_queue import QueuedGroup
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import Event, Node, Pod

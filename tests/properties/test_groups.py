@@ -11,7 +11,8 @@ from msgspec.structs import replace
 from kframework import ClusterError
 from kframework.config.load import parse
 from kframework.core.group_binder import GroupBinder
-from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
+from kframework.core.queue.group_queue import GroupQueue
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.core.queue.scheduling_queue import QueueingStrategy, SchedulingQueue
 from kframework.framework.events import ObservedEvent
 from kframework.in_memory.cluster import Fault

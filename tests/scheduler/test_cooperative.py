@@ -9,8 +9,17 @@ from contextlib import contextmanager
 import pytest
 
 from kframework.scheduler import cooperative
-from kframework.scheduler.cooperative import run_cooperatively, run_to_end, time_sliced, wait_until_idle
+from kframework.scheduler.cooperative import (
+    MESSAGES_PER_TURN,
+    apply_in_turns,
+    run_cooperatively,
+    run_to_end,
+    time_sliced,
+    wait_until_idle,
+)
 from kframework.state.cluster import ClusterState
+from kframework.state.inbox import ActivateRequested
+from tests.support.remedies import make_engine
 
 
 def test_work_is_done_in_slices_each_in_a_context_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,3 +116,35 @@ async def test_wait_ends_at_once_without_a_what_if() -> None:
 async def _turns(count: int) -> None:
     for _ in range(count):
         await asyncio.sleep(0)
+
+
+async def applied_by_turn(arriving: int) -> list[int]:
+    """Apply a hundred messages while other tasks bring this many in each turn; return how many are applied in each."""
+    engine, applied = make_engine([]), list[int]()
+    for _ in range(100):
+        engine.offer(ActivateRequested(()))
+
+    async def bring() -> None:
+        before = 100
+        while True:
+            applied.append(before - len(engine.inbox))
+            for _ in range(arriving):
+                engine.offer(ActivateRequested(()))
+            before = len(engine.inbox)
+            await asyncio.sleep(0)
+
+    other = asyncio.create_task(bring())
+    await apply_in_turns(engine)
+    other.cancel()
+    return [*applied, len(engine.inbox)]
+
+
+def test_many_messages_are_applied_in_turns_and_a_few_left_to_the_next_step() -> None:
+    *turns, left = asyncio.run(applied_by_turn(0))
+    assert set(turns) == {MESSAGES_PER_TURN} and left <= MESSAGES_PER_TURN
+    assert sum(turns) + left == 100
+
+
+def test_messages_that_come_as_fast_as_they_are_applied_are_left_to_the_next_step() -> None:
+    *turns, left = asyncio.run(applied_by_turn(MESSAGES_PER_TURN))
+    assert turns == [MESSAGES_PER_TURN] and left == 100

@@ -76,7 +76,7 @@ class _Eviction:
         )
         self._outbox = Outbox(self.cluster, LoopClock(self._loop), Random(0))
         disruptor = Disruptor(self.cluster, self._outbox)
-        self._task = EvictionTask(self.eviction, disruptor, self._outbox, waiting, self.messages.append, self._record)
+        self._task = EvictionTask(self.eviction, disruptor, waiting, self.messages.append, self._record)
 
     def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         self.calls.append((self._loop.time(), f"{method} {name}"))

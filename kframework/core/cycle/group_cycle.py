@@ -35,8 +35,8 @@ from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 
 _SUCCESS = Status(Code.SUCCESS)
-#: The number of pods after which the other tasks of the loop run; these take 1 to 2 ms.
-PODS_PER_TURN = 24
+#: The number of pods after which the other tasks of the loop run; these take about 1 ms.
+PODS_PER_TURN = 16
 
 #: The preemption policy of pods and groups that name none.
 _DEFAULT_POLICY = "PreemptLowerPriority"
@@ -126,6 +126,7 @@ class GroupCycle:
         #: What the attempts share.
         self._state = CycleState()
         self._steps = 0
+        self._is_large = len(pods) > PODS_PER_TURN
         #: The plugins that rejected groups of the tree, in any placement.
         self._rejectors: set[str] = set()
 
@@ -136,7 +137,7 @@ class GroupCycle:
         if problem:
             return (yield from self._fail(problem))
         yield from self._turn_if_large()
-        walk = yield from self._schedule_root(find_node)
+        walk = yield from self._schedule_root(partial(self._find_node, find_node) if self._is_large else find_node)
         yield from self._turn_if_large()
         if walk.status.code == Code.UNSCHEDULABLE and self._profile.pod_group_post_filter:
             self._trace.end_phase("pod_group_post_filter", self._run_post_filter(walk))
@@ -145,6 +146,18 @@ class GroupCycle:
         del walk  # to free thousands of pods takes a turn of its own
         yield from self._turn_if_large()
         return outcomes
+
+    def _find_node(
+        self, find_node: FindNode, attempt: Attempt, last: Search | None
+    ) -> Suspendable[tuple[Search, Outcome]]:
+        """Find a node for a pod of a large group; a search takes as long as many that repeat it."""
+        if last is None:
+            self._searches.search(attempt)  # plans it, which takes as long again
+            yield TURN
+        search, outcome = yield from find_node(attempt, last)
+        if search is not last:
+            yield TURN
+        return search, outcome
 
     def _begin(self, queued: QueuedPod) -> Attempt:
         attempt = self._searches.begin(queued)
@@ -211,7 +224,7 @@ class GroupCycle:
 
     def _turn_if_large(self) -> Suspendable[None]:
         """Let other tasks run between two steps that take some time for many pods."""
-        if len(self._pods) > PODS_PER_TURN:
+        if self._is_large:
             yield TURN
 
     def _turn(self) -> Suspendable[None]:

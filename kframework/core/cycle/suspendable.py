@@ -7,7 +7,7 @@ once. A generator that yields nothing is a plain call: a pod that never waits co
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Generator, Iterator, Mapping, Sequence
 from typing import Protocol, TypeVar, cast
 
 import msgspec
@@ -39,6 +39,12 @@ class _Turn(Awaitable[None]):
 
 #: Yielded by long work where other tasks may run; without an event loop the work goes on.
 TURN = _Turn()
+
+
+def in_turns(work: Iterator[None]) -> Suspendable[None]:
+    """Let the other tasks of the loop run wherever this work yields."""
+    for _ in work:
+        yield TURN
 
 
 def run_sync(work: Suspendable[T]) -> T:

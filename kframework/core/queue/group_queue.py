@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import PluginKey
+from kframework.core.queue.queued_group import GATES_PER_TURN, QueuedGroup
 from kframework.core.queue.scheduling_queue import QueueingStrategy, QueuePolicy, SchedulingQueue
 from kframework.framework.events import ObservedEvent
 from kframework.framework.plugin import Watch
@@ -18,56 +18,6 @@ from kframework.state.group_trees import POD_GROUP, EntityKey, GroupTrees, entit
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Code, Status
-
-
-class QueuedGroup(QueuedPod):
-    """The root of a tree of groups in the queue with its members; it has the attempts, backoff and rejectors of all.
-
-    `pod` is its most important member: to a plugin that orders pods the root is that one, with the root's priority.
-    """
-
-    __slots__ = ("_in_order", "members", "root")
-
-    def __init__(self, root: GenericPodGroup, members: Iterable[QueuedPod], timestamp: float) -> None:
-        self.root: GenericPodGroup = root
-        #: The pods of all PodGroups of the tree, by uid.
-        self.members: dict[str, QueuedPod] = {member.pod.uid: member for member in members}
-        self._in_order = sorted(self.members.values(), key=_importance)
-        super().__init__(self._in_order[0].pod, timestamp)
-
-    @property
-    def key(self) -> EntityKey:
-        return entity_key(self.root)
-
-    @property
-    def priority(self) -> int:
-        return self.root.spec.priority or 0
-
-    @property
-    def pods(self) -> tuple[PendingPod, ...]:
-        return tuple(member.pod for member in self._in_order)
-
-    def in_order(self) -> Sequence[QueuedPod]:
-        """List the members as they are scheduled: the most important first, then those tried most often."""
-        return self._in_order
-
-    def add(self, member: QueuedPod) -> None:
-        """Add a member; the group must not be in a queue if it would be the first one (`would_lead`)."""
-        self.members[member.pod.uid] = member
-        insort(self._in_order, member, key=_importance)
-        self.pod: PendingPod = self._in_order[0].pod
-
-    def would_lead(self, member: QueuedPod) -> bool:
-        return _importance(member) < _importance(self._in_order[0])
-
-    def remove(self, uid: str) -> None:
-        """Remove a member, not the last one; the group must not be in a queue if it is the first one."""
-        self._in_order.remove(self.members.pop(uid))
-        self.pod = self._in_order[0].pod
-
-
-def _importance(member: QueuedPod) -> tuple[int, int, float]:
-    return -member.pod.priority, -member.attempts, member.timestamp
 
 
 class GroupQueue(SchedulingQueue):
@@ -95,6 +45,8 @@ class GroupQueue(SchedulingQueue):
         self._incomplete: dict[EntityKey, dict[str, QueuedPod]] = {}
         #: The members that wait for the end of their root's cycle, for each root in one.
         self._pending: dict[EntityKey, dict[str, QueuedPod]] = {}
+        #: The large groups that are to enter a queue, with that and the event, once PreEnqueue was run for their pods.
+        self.unasked: dict[EntityKey, tuple[str, str]] = {}
         #: The PodGroups of the pods that wait or are in flight, by uid; a known group is there by its own uid.
         self._keys: dict[str, EntityKey] = {}
         #: The numbers of roots by queue, event and type, and of their pods by queue and event, that entered each queue.
@@ -142,6 +94,7 @@ class GroupQueue(SchedulingQueue):
     def _drop(self, queued: QueuedGroup) -> None:
         super().delete(queued.pod.uid)
         del self._queued[queued.key]
+        self.unasked.pop(queued.key, None)
 
     # -- members -----------------------------------------------------------------------------------------------------
 
@@ -184,7 +137,10 @@ class GroupQueue(SchedulingQueue):
             return
         super().delete(queued.pod.uid)
         queued.add(member)
-        (self._enter_active if queue == "active" else self._requeue)(queued, "PodAdd")
+        if queue == "active":
+            self._enter("active", queued, "PodAdd")
+        else:
+            self._requeue(queued, "PodAdd")
 
     def _leave(self, queued: QueuedGroup, uid: str) -> None:
         """Remove a member from a waiting group, which stays in its queue, under its next pod if this was the first."""
@@ -264,6 +220,7 @@ class GroupQueue(SchedulingQueue):
 
     def _begin_cycle(self, queued: QueuedGroup) -> None:
         del self._queued[queued.key]
+        self.unasked.pop(queued.key, None)
         self._pending[queued.key] = {}
         for uid, member in queued.members.items():
             member.attempts += 1
@@ -326,7 +283,7 @@ class GroupQueue(SchedulingQueue):
         if status.code == Code.SUCCESS and rest.members.keys() != before.members.keys():
             if not rest.members.keys() & before.members.keys():
                 rest.timestamp = self._now()
-            self._enter_active(rest, "ScheduleAttemptFailure")
+            self._enter("active", rest, "ScheduleAttemptFailure")
             return
         rest.unschedulable_count, rest.consecutive_errors = before.unschedulable_count, before.consecutive_errors
         if status.code != Code.ERROR:
@@ -338,15 +295,49 @@ class GroupQueue(SchedulingQueue):
     # -- questions to plugins, of all members ------------------------------------------------------------------------
 
     def _find_gate(self, queued: QueuedPod) -> Status | None:
+        """Run PreEnqueue; of a large group only for the last pod that was gated, for the others later (`unasked`)."""
         if not isinstance(queued, QueuedGroup):
             return super()._find_gate(queued)
-        statuses = (self.policy.run_pre_enqueue(member.pod) for member in queued.in_order())
-        status = next((status for status in statuses if status is not None), None)
+        status = self._ask_gates(queued, [queued.last_gated] if queued.is_large else queued.in_order())
         gate = ("", "") if status is None else (status.plugin, status.message)
         if gate != (queued.in_order()[0].gating_plugin, queued.in_order()[0].gate_message):
             for member in queued.members.values():
                 member.gating_plugin, member.gate_message = gate
         return status
+
+    def _is_still_gated(self, queued: QueuedPod) -> bool:
+        """Return whether hints are not asked: a large group in `unasked` is to enter without them."""
+        return (isinstance(queued, QueuedGroup) and queued.key in self.unasked) or super()._is_still_gated(queued)
+
+    def _ask_gates(self, queued: QueuedGroup, members: Sequence[QueuedPod]) -> Status | None:
+        """Run PreEnqueue for these members, until one is gated."""
+        for member in members:
+            status = self.policy.run_pre_enqueue(member.pod)
+            if status is not None:
+                queued.last_gated = member
+                return status
+        return None
+
+    def _enter(self, queue: str, queued: QueuedPod, reason: str) -> bool:
+        if not isinstance(queued, QueuedGroup) or not queued.is_large or self._find_gate(queued) is not None:
+            return super()._enter(queue, queued, reason)
+        self.unasked[queued.key] = queue, reason
+        if super().get(queued.pod.uid) is None:
+            self._gated.put(queued, queued.rejectors)
+        return False
+
+    def let_in_unasked(self) -> Iterator[None]:
+        """Run PreEnqueue for all pods of large groups, some at a time, and let the groups in that are not gated."""
+        while self.unasked:
+            key, (queue, reason) = next(iter(self.unasked.items()))
+            queued, members, status = self._queued[key], self._queued[key].in_order(), None
+            for first in range(0, len(members), GATES_PER_TURN):
+                status = status or self._ask_gates(queued, members[first : first + GATES_PER_TURN])
+                yield
+            del self.unasked[key]
+            if super()._enter(queue, queued, reason):
+                self._unschedulable.pop(queued.pod.uid)
+                self._gated.pop(queued.pod.uid)
 
     def _registered_for(self, event: ObservedEvent) -> Mapping[PluginKey, Collection[str] | None]:
         plugins = super()._registered_for(event)
@@ -355,9 +346,14 @@ class GroupQueue(SchedulingQueue):
     def _queueing_strategy(self, event: ObservedEvent, queued: QueuedPod, pod: PendingPod) -> QueueingStrategy:
         if not isinstance(queued, QueuedGroup):
             return super()._queueing_strategy(event, queued, pod)
-        strategy_of = super()._queueing_strategy
-        strategies = (strategy_of(event, queued, member) for member in queued.pods)
-        return max(strategies, key=lambda strategy: strategy.value)
+        best = QueueingStrategy.SKIP
+        strongest = QueueingStrategy.IMMEDIATELY if queued.pending_plugins else QueueingStrategy.AFTER_BACKOFF
+        for member in queued.in_order():
+            strategy = super()._queueing_strategy(event, queued, member.pod)
+            best = max(best, strategy, key=lambda each: each.value)
+            if best is strongest:
+                break
+        return best
 
     def _record_move(self, queue: str, queued: QueuedPod, event: str) -> None:
         super()._record_move(queue, queued, event)

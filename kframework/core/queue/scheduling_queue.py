@@ -101,7 +101,7 @@ class SchedulingQueue:
     # -- in and out ------------------------------------------------------------------------------------------------
 
     def add(self, pod: PendingPod) -> None:
-        self._enter_active(QueuedPod(pod, self._now()), _ADDED)
+        self._enter("active", QueuedPod(pod, self._now()), _ADDED)
 
     def pop(self) -> QueuedPod | None:
         """Return the next pod, None if there is none; `done` or `put_back` must follow exactly once.
@@ -168,7 +168,7 @@ class SchedulingQueue:
         }
         if QueueingStrategy.IMMEDIATELY in strategies and self._may_skip_backoff(queued):
             queued.skips += 1
-            self._enter_active(queued, "ScheduleAttemptFailure")
+            self._enter("active", queued, "ScheduleAttemptFailure")
         elif strategies - {QueueingStrategy.SKIP}:
             self._requeue(queued, "ScheduleAttemptFailure")
         else:
@@ -235,7 +235,7 @@ class SchedulingQueue:
 
     def recheck_gates(self) -> list[PendingPod]:
         """Run PreEnqueue again for all gated pods; return those that it admits."""
-        admitted = [queued.pod for queued in list(self._gated) if self._enter_active(queued, _ADDED)]
+        admitted = [queued.pod for queued in list(self._gated) if self._enter("active", queued, _ADDED)]
         for pod in admitted:
             self._gated.pop(pod.uid)
         return admitted
@@ -275,7 +275,7 @@ class SchedulingQueue:
             return False
         if strategy is QueueingStrategy.IMMEDIATELY and self._may_skip_backoff(queued):
             queued.skips += 1
-            is_admitted = self._enter_active(queued, event.label)
+            is_admitted = self._enter("active", queued, event.label)
         else:
             is_admitted = self._requeue(queued, event.label)
         if is_admitted:
@@ -289,7 +289,7 @@ class SchedulingQueue:
         if queued is not None and uid not in self._active:
             for heap in (self._backing_off, self._backing_off_after_error):
                 heap.remove(uid)
-            if self._enter_active(queued, "ForceActivate"):
+            if self._enter("active", queued, "ForceActivate"):
                 self._unschedulable.pop(uid)
                 self._gated.pop(uid)
         elif uid in self.in_flight:
@@ -362,19 +362,15 @@ class SchedulingQueue:
 
     def _requeue(self, queued: QueuedPod, reason: str) -> bool:
         """Put a pod into the backoff or active queue, depending on its backoff; return whether the gates let it in."""
-        if not self._backoff.is_backing_off(queued, self._now()):
-            return self._enter_active(queued, reason)
-        is_admitted = self._run_gates(queued, reason)
-        if is_admitted:
-            self._push_backing_off(queued)
-            self._record_move("backoff", queued, reason)
-        return is_admitted
+        is_backing_off = self._backoff.is_backing_off(queued, self._now())
+        return self._enter("backoff" if is_backing_off else "active", queued, reason)
 
-    def _enter_active(self, queued: QueuedPod, reason: str) -> bool:
+    def _enter(self, queue: str, queued: QueuedPod, reason: str) -> bool:
+        """Put a pod into the backoff or active queue; return whether the gates let it in."""
         is_admitted = self._run_gates(queued, reason)
         if is_admitted:
-            self._push_active(queued)
-            self._record_move("active", queued, reason)
+            (self._push_active if queue == "active" else self._push_backing_off)(queued)
+            self._record_move(queue, queued, reason)
         return is_admitted
 
     def _push_backing_off(self, queued: QueuedPod) -> None:

@@ -17,7 +17,7 @@ from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.run import Run
 from kframework.core.engine import Engine
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.group_queue import QueuedGroup
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.core.shadow.shadow import GroupAttempt, NotedAttempt, PodAttempt, Shadow
 from kframework.state.pods import QueuedPod
 from kframework.state.undo_log import LookBack

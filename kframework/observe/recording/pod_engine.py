@@ -1,11 +1,12 @@
 """Recordings of the pod engine: recording it, creating it again for a replay, and following recorded decisions.
 
-Three kinds of lines are its own: two about pods that wait in Permit, and another configuration, which decides from the
-next step on:
+Four kinds of lines are its own: two about pods that wait in Permit, another configuration, which decides from the next
+step on, and a part of many messages:
 
     {"at": 1767225601.0, "what": "PermitAllowed", "with": {"uid": "...", "plugin": "Gang"}}    a plugin allows a pod
     {"at": 1767225601.0, "what": "PermitDecided", "with": {"uid": "...", "status": {...}}}      the verdict
     {"at": 1767225601.0, "what": "ConfigurationTaken", "with": {"configuration": "..."}}    the effective one, in YAML
+    {"at": 1767225601.0, "what": "MessagesApplied", "with": {"number": 24}}    the oldest ones of those that wait
 
 A part that continues another one begins with the objects as last received, the data of the plugins' sources, the last
 decision on every pod that waited for another attempt or for its binding, each by itself and without a step, the
@@ -33,7 +34,8 @@ from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory, recompile_profiles
 from kframework.core.pod_engine import PodEngine
 from kframework.core.preemption.dry_runs import EvictedPod
-from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
+from kframework.core.queue.group_queue import GroupQueue
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.core.reconfiguration import ConfigurationChanged
 from kframework.core.runtime.registry import Registry, load_in_tree_args
 from kframework.framework.cycle_state import CycleState
@@ -67,6 +69,12 @@ class ConfigurationTaken(msgspec.Struct, frozen=True):
     """Another configuration, as in the header of a recording, decides from the next step on."""
 
     configuration: str
+
+
+class MessagesApplied(msgspec.Struct, frozen=True):
+    """This number of messages has been applied, and others still wait."""
+
+    number: int
 
 
 class PartState(msgspec.Struct, frozen=True):
@@ -105,6 +113,11 @@ class RecordingPodEngine(RecordingEngine, PodEngine):
             PodEngine.offer(self, message)
         else:
             super().offer(message)
+
+    def apply_some_messages(self, limit: int) -> bool:
+        apply_some_messages = super().apply_some_messages
+        is_due = len(self.inbox) > limit
+        return is_due and self.with_frozen_clock(MessagesApplied(limit), lambda: apply_some_messages(limit))
 
     def start_binding(self, reservation: Reservation) -> None:
         uid = reservation.pod.uid
@@ -176,6 +189,8 @@ class PodEngineKind(EngineKind[P]):
         elif line.what == "ConfigurationTaken":
             taken = recorded.read(line.body, ConfigurationTaken)
             engine.offer(self._change(taken.configuration, str(recorded.file), engine))
+        elif line.what == "MessagesApplied":
+            engine.apply_some_messages(recorded.read(line.body, MessagesApplied).number)
         elif line.what == "PartState":
             part_state = recorded.read(line.body, PartState)
             engine.attempts = part_state.attempts

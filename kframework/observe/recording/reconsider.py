@@ -25,7 +25,7 @@ from kframework.core.dry_engine import (
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
 from kframework.core.pod_engine import PodEngine
-from kframework.core.queue.group_queue import QueuedGroup
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult, Unrepeated

@@ -220,7 +220,7 @@ class RecordingEngine:
             complete_step()
             return more
 
-        return self._with_frozen_clock("Step", step_to_end)
+        return self.with_frozen_clock("Step", step_to_end)
 
     def apply_messages(self) -> None:
         """Apply the messages and the due actions, but begin nothing."""
@@ -228,9 +228,10 @@ class RecordingEngine:
         if self._recorder is not None and self._recorder.clock.is_frozen:
             apply_messages()
         else:
-            self._with_frozen_clock("CatchUp", apply_messages)
+            self.with_frozen_clock("CatchUp", apply_messages)
 
-    def _with_frozen_clock(self, what: str, act: Callable[[], T]) -> T:
+    def with_frozen_clock(self, what: msgspec.Struct | str, act: Callable[[], T]) -> T:
+        """Record this and do it, at one moment of the engine's clock."""
         recorder = self._recorder
         assert recorder is not None
         recorder.clock.freeze()

@@ -222,14 +222,14 @@ def test_large_gang_lets_other_tasks_run_in_its_cycle(monkeypatch: pytest.Monkey
     size = 2 * PODS_PER_TURN
     simulation = simulate([*nodes(2, cpu=100), gang("g", size), *members("g", size, cpu="1")])
     assert all(places(simulation).values())
-    # Twice in each of the walk, the look at what its pods need, their runs and what is done about these, and six before
-    # and between them.
-    assert len(turns) == 14
+    # Twice in each of the walk, the look at what its pods need, their runs and what is done about these, twice for the
+    # first search, and six before and between them.
+    assert len(turns) == 16
 
 
 @pytest.mark.parametrize(
     ("config", "expected"),
-    [(GROUPS, [1, 1]), (LIMITED, [BINDINGS_PER_TURN, BINDINGS_PER_TURN, 1])],
+    [(GROUPS, [1, 1, 1]), (LIMITED, [BINDINGS_PER_TURN, BINDINGS_PER_TURN, 1])],
     ids=["in runs", "one by one"],
 )
 def test_bindings_of_a_large_gang_begin_in_turns(

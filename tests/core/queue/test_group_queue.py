@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.group_queue import GroupQueue, QueuedGroup
+from kframework.core.queue.group_queue import GroupQueue
+from kframework.core.queue.queued_group import GATES_PER_TURN, QueuedGroup
 from kframework.objects import GenericPodGroup
 from kframework.state.group_trees import GroupTrees, entity_key
 from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
@@ -407,3 +408,80 @@ def test_entities_are_counted_by_type() -> None:
     counts = rig.queue.count_entities()
     assert [counts["active", kind] for kind in ("pod", "podgroup", "compositepodgroup")] == [0, 1, 1]
     assert {kind for _, _, kind in rig.queue.incoming_groups} == {"podgroup", "compositepodgroup"}
+
+
+class LargeGroup(GroupRig):
+    """A group of more pods than are asked about their gates in one turn, of which one is gated."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+        ask = self.rig.run_pre_enqueue
+
+        def counted(pod: PendingPod) -> Status | None:
+            self.asked += 1
+            return ask(pod)
+
+        self.rig.run_pre_enqueue = counted  # type: ignore[method-assign]  # it counts
+        self.rig.gates["g-5"] = "Fit"
+        self.put(gang("g", 2))
+        self.pods = self.add("g", *range(2 * GATES_PER_TURN + 1))
+
+    @property
+    def place(self) -> str:
+        return self.queue.queue_of(self.pods[0].uid)
+
+    def asked_in_turns(self) -> list[int]:
+        """Let the group in; return about how many pods each turn asks."""
+        asked = []
+        before = self.asked
+        for _ in self.queue.let_in_unasked():
+            asked.append(self.asked - before)
+            before = self.asked
+        return asked
+
+
+def test_large_group_is_asked_about_its_gates_in_turns_before_it_enters() -> None:
+    large = LargeGroup()
+    assert large.place == "gated" and not large.queue.unasked
+    large.rig.gates.clear()
+    large.asked = 0
+    large.queue.move_on_event(NODE_ADD)
+    large.queue.move_on_event(NODE_ADD)
+    assert large.asked <= 4 and large.place == "gated" and large.queue.pop() is None
+    assert large.asked_in_turns() == [GATES_PER_TURN, GATES_PER_TURN, 1]
+    assert large.place == "active" and large.pop().attempts == 1
+
+
+def test_large_group_stays_gated_if_another_of_its_pods_is() -> None:
+    large = LargeGroup()
+    large.rig.gates = {f"g-{GATES_PER_TURN}": "Taints"}
+    large.queue.move_on_event(NODE_ADD)
+    assert large.asked_in_turns()[:2] == [GATES_PER_TURN, 1]
+    assert large.place == "gated"
+    assert {member.gating_plugin for member in large.queue.pods_in("gated")} == {"Taints"}
+    large.asked = 0
+    large.queue.move_on_event(NODE_ADD)
+    assert large.asked == 0  # its plugin did not register that
+
+
+def test_large_group_that_is_deleted_before_its_gates_are_asked_does_not_enter() -> None:
+    large = LargeGroup()
+    large.rig.gates.clear()
+    large.queue.move_on_event(NODE_ADD)
+    large.change(large.trees.get(("podgroup", "default", "g")), None)
+    assert large.asked_in_turns() == [] and large.place == "incomplete"
+
+
+def test_activated_large_group_enters_before_its_backoff_is_over() -> None:
+    large = LargeGroup()
+    large.rig.gates.clear()
+    large.queue.move_on_event(NODE_ADD)
+    large.asked_in_turns()
+    queued = large.pop()
+    large.finish(queued, ERROR, *names(queued))
+    large.asked_in_turns()
+    assert large.place == "backoff"
+    large.queue.activate(large.pods[0].uid)
+    large.asked_in_turns()
+    assert large.place == "active"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.core.queue.group_queue import QueuedGroup
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.framework.events import ObservedEvent
 from kframework.state.pods import PendingPod
 from kframework.values.status import Status

@@ -10,7 +10,7 @@ import pytest
 from kframework.core.attempt_follower import AttemptFollower
 from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.records import GroupDecision
-from kframework.core.queue.group_queue import QueuedGroup
+from kframework.core.queue.queued_group import QueuedGroup
 from kframework.core.shadow.difference import AGREED
 from kframework.core.shadow.follower import ShadowFollower
 from kframework.state.pods import QueuedPod

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from kframework import CycleState, PendingPod, Plugin, Wait, hookimpl
+from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.file import RecordingFile
+from kframework.observe.recording.replay import replay
 from kframework.state.inbox import Deleted, Synced, Upserted
 from kframework.testing import make_node, make_pod
 from tests.observe.recording.rig import RecordedRun, read
@@ -72,3 +74,15 @@ def test_new_part_starts_between_two_steps_or_on_standby(file: Path, monkeypatch
         ["Upserted", "Upserted", "Synced", "ActivateRequested", "PartState", "Step", "Decision"],
         ["Upserted", "Upserted", "Synced", "Decision", "ActivateRequested", "PartState"],
     ]
+
+
+def test_part_of_many_messages_is_recorded_and_replayed(file: Path) -> None:
+    recorded = RecordedRun(file)
+    engine = recorded.engine
+    for message in (Upserted(NODE), Upserted(make_node("b")), Upserted(POD), Synced()):
+        engine.offer(message)
+    assert engine.apply_some_messages(2) and not engine.apply_some_messages(2)
+    engine.step()
+    assert recorded.said()[4:] == ["MessagesApplied", "Step", "Decision"]
+    result = replay(file, Registry.with_plugins())
+    assert result.compared == {"attempt": [1]} and not result.differences
