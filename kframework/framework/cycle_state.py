@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from typing import Generic, Protocol, TypeVar, cast, runtime_checkable
+from typing import Generic, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 
@@ -72,7 +72,8 @@ class CycleState:
         raise StateKeyError(key)
 
     def __setitem__(self, key: StateKey[T], value: T) -> None:
-        cast("dict[StateKey[T], T]", self._values)[key] = value
+        values: dict[StateKey[T], T] = self._values  # type: ignore[assignment]  # a cast is a call more
+        values[key] = value
 
     def __contains__(self, key: StateKey[T]) -> bool:
         return key in self._values or (self._parent is not None and key in self._parent)

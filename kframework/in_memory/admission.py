@@ -134,7 +134,7 @@ def admit_create(subject: T, version: int, now: str, policies: Policies) -> T:
         creation_timestamp=metadata.creation_timestamp or now,
         generation=metadata.generation or _first_generation(type(subject)),
     )
-    return cast("T", _set_defaults(replace(subject, metadata=metadata), now, policies))
+    return _set_defaults(replace(subject, metadata=metadata), now, policies)  # type: ignore[return-value]  # of its kind
 
 
 @cache  # a kind is hashed by all its fields
@@ -256,14 +256,16 @@ def check_identity(old: T, new: T) -> None:
 
 def merge_patch(target: object, patch: object) -> object:
     """Merge a patch into plain data by RFC 7386: null deletes, mappings merge, all else replaces."""
-    if not isinstance(patch, Mapping):
+    if not isinstance(patch, dict):  # a Mapping is none of JSON, and to ask for it takes 1 us for each leaf
         return patch
     merged = dict(target) if isinstance(target, dict) else {}
     for field, value in patch.items():
         if value is None:
             merged.pop(field, None)
-        else:
+        elif isinstance(value, dict):
             merged[field] = merge_patch(merged.get(field), value)
+        else:
+            merged[field] = value
     return merged
 
 

@@ -68,7 +68,7 @@ class ClaimController(MemoryController):
         return not (self._owners or self._claims)
 
     def _receive(self, change: Change) -> None:
-        match change.subject:
+        match change.new or change.old:
             case Pod() as pod:
                 # Most have no claims at all, and each is received several times.
                 if not pod.spec.resource_claims and pod.metadata.uid not in self._claims_by_user:
@@ -167,7 +167,9 @@ class ClaimController(MemoryController):
             return pod
         statuses = [each for each in pod.status.resource_claim_statuses if each.name not in created]
         statuses += [PodResourceClaimStatus(name=name, resource_claim_name=claim) for name, claim in created.items()]
-        return self._cluster.set_status(pod, replace(pod.status, resource_claim_statuses=tuple(statuses)))
+        written = self._cluster.set_status(pod, replace(pod.status, resource_claim_statuses=tuple(statuses)))
+        self._owners.pop((Pod, key_of(pod)), None)  # its own write: there is nothing more to do
+        return written
 
     def _ensure_claim(
         self, owner: Pod | PodGroup, claim_ref: PodResourceClaim, group: PodGroup | None = None
@@ -234,7 +236,7 @@ class ClaimController(MemoryController):
 
     def _reserve(self, pod: Pod, group: PodGroup | None) -> None:
         """Reserve allocated claims for a pod, or its group, that was bound without reserving them."""
-        if not pod.spec.node_name or is_pod_done(pod):
+        if not pod.spec.node_name:
             return
         statuses = {each.name: each.resource_claim_name for each in pod.status.resource_claim_statuses}
         own = ResourceClaimConsumerReference(resource="pods", name=pod.metadata.name, uid=pod.metadata.uid)

@@ -184,10 +184,9 @@ class MemoryCluster(MemoryStore, Cluster):
 
     async def update(self, obj: T) -> T:
         def update() -> T:
-            namespace, name = self._kind_store(type(obj)).key(obj.metadata)
-            old = self.read(type(obj), name, namespace)
+            old = self.read(type(obj), obj.metadata.name, obj.metadata.namespace)
             admission.check_version(obj)
-            return self.replace(admission.keep_status(old, obj))
+            return self.replace_stored(old, admission.keep_status(old, obj))
 
         return await self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
 
@@ -196,7 +195,7 @@ class MemoryCluster(MemoryStore, Cluster):
             old = self.read(kind, name, namespace)
             new = admission.apply_patch(old, patch)
             admission.check_identity(old, new)
-            return self.replace(admission.keep_status(old, new))
+            return self.replace_stored(old, admission.keep_status(old, new))
 
         return await self._call("patch", kind, namespace, name, apply)
 
@@ -215,7 +214,7 @@ class MemoryCluster(MemoryStore, Cluster):
             old = self.read(kind, name, namespace, uid=uid)
             if resource_version not in ("", old.metadata.resource_version):
                 raise api_errors.version_conflict(kind, name)
-            return self.replace(admission.apply_patch(old, {"status": patch}))
+            return self.replace_stored(old, admission.apply_patch(old, {"status": patch}))
 
         return await self._call("patch_status", kind, namespace, name, apply)
 

@@ -19,6 +19,7 @@ from kframework.objects import (
     ResourceClaimTemplate,
     ResourceSlice,
 )
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.kinds import T
 from kframework.objects.resource_claims import ADMIN_ACCESS, MAX_RESERVED
 
@@ -43,6 +44,7 @@ def set_defaults(subject: T, now: str) -> T:
     return subject
 
 
+@cached_by_identity  # the claims of a template share its spec
 def _default_claim_spec(spec: ResourceClaimSpec) -> ResourceClaimSpec:
     requests = (
         replace(
@@ -107,6 +109,8 @@ def admit_update(old: T, new: T) -> T:
         return new
     _check_status(old, new)
     status = new.status
+    if not status.devices:
+        return new
     results = status.allocation.devices.results if status.allocation is not None else ()
     allocated = {(each.driver, each.pool, each.device, each.share_id) for each in results}
     kept = (each for each in status.devices if (each.driver, each.pool, each.device, each.share_id) in allocated)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, NamedTuple, cast
+from typing import Generic, NamedTuple
 
 import msgspec
 
@@ -55,11 +55,12 @@ class KindStore(Generic[T]):
         self.subscribers: tuple[ChangeHandler, ...] = ()
 
     def key(self, metadata: ObjectMeta) -> tuple[str, str]:
-        return self.key_for(metadata.namespace, metadata.name)
-
-    def key_for(self, namespace: str, name: str) -> tuple[str, str]:
         """Return the key of an object; no namespace means `default`, unless the kind is cluster-scoped."""
-        return (namespace or "default") if self.kind.namespaced else "", name
+        return (metadata.namespace or "default") if self.kind.namespaced else "", metadata.name
+
+    def find(self, namespace: str, name: str) -> T | None:
+        """Return an object, or None; no namespace means the same as in `key`."""
+        return self.objects.get(((namespace or "default") if self.kind.namespaced else "", name))
 
     def write(self, key: tuple[str, str], new: T | None, version: int, draft: Draft | None = None) -> None:
         """Replace the object with this key, or delete it (None), and notify the subscribers."""
@@ -78,7 +79,7 @@ class KindStore(Generic[T]):
 
     def write_all(self, changes: Sequence[Change]) -> None:
         """Replace objects of known namespaces, none of them with a whole document, and notify the subscribers."""
-        objects = cast("dict[tuple[str, str], ApiObject]", self.objects)
+        objects: dict[tuple[str, str], ApiObject] = self.objects  # type: ignore[assignment]  # a cast is a call more
         for change in changes:
             if (new := change.new) is not None:
                 metadata = new.metadata

@@ -142,8 +142,7 @@ class MemoryStore:
 
     def find(self, kind: type[T], name: str, namespace: str = "") -> T | None:
         """Return an object, or None; no namespace means `default`."""
-        kind_store = self._kind_store(kind)
-        return kind_store.objects.get(kind_store.key_for(namespace, name))
+        return self._kind_store(kind).find(namespace, name)
 
     def read(self, kind: type[T], name: str, namespace: str = "", *, uid: str = "") -> T:
         """Return an object; ClusterError 404 if there is none, 409 if it is not the one of this uid."""
@@ -201,8 +200,11 @@ class MemoryStore:
 
         An unchanged object is not written, unless there is a whole document as in `add`. ClusterError 404, 409 or 422.
         """
-        namespace, name = self._kind_store(type(subject)).key(subject.metadata)
-        old = self.read(type(subject), name, namespace)
+        metadata = subject.metadata
+        return self.replace_stored(self.read(type(subject), metadata.name, metadata.namespace), subject, document)
+
+    def replace_stored(self, old: T, subject: T, document: Data | None = None) -> T:
+        """As `replace`, for a stored object that was just read."""
         new = self.admit_update(subject, old)
         if new == old and document is None:
             return old
@@ -408,15 +410,14 @@ class MemoryStore:
     def _kind_store(self, kind: type[T]) -> KindStore[T]:
         if kind is Event and self._buffered_events:
             self._store_events()
-        kind_store = self._kind_stores.get(kind)
-        if kind_store is None:
+        if kind not in self._kind_stores:
             try:
-                kind_store = self._kind_stores[kind] = KindStore(kind_of(kind))
+                self._kind_stores[kind] = KindStore(kind_of(kind))
             except KeyError:
                 raise api_errors.unknown_kind() from None
             if self._all_kinds_handler is not None and kind is not Event:
-                kind_store.subscribe(self._all_kinds_handler)
-        return kind_store  # type: ignore[return-value]  # a dict cannot express that key and value agree
+                self._kind_stores[kind].subscribe(self._all_kinds_handler)
+        return self._kind_stores[kind]  # type: ignore[return-value]  # a dict cannot express that key and value agree
 
     def _delete(self, kind_store: KindStore[T], deleted: T) -> None:
         """Remove a deleted object, and its namespace if that waits for it."""

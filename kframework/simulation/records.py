@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain
-from typing import NamedTuple, TypeVar, overload
+from typing import NamedTuple, TypeVar, get_args, overload
 
 import msgspec
 
@@ -291,7 +292,14 @@ def _has_moved(old: ApiObject, new: ApiObject) -> bool:
     """Return whether an object has another phase, or a pod another node; other fields may change without end."""
     if isinstance(old, Pod) and isinstance(new, Pod):  # most are, and a benchmark pays for each
         return (old.spec.node_name, old.status.phase) != (new.spec.node_name, new.status.phase)
-    return _phase_of(old) != _phase_of(new)
+    return _has_phase(type(new)) and _phase_of(old) != _phase_of(new)
+
+
+@cache
+def _has_phase(kind: type[ApiObject]) -> bool:
+    """Return whether objects of a kind may have a phase or a state: claims are written often, and have none."""
+    status = next((field.type for field in msgspec.structs.fields(kind) if field.name == "status"), None)
+    return any(hasattr(each, name) for each in (status, *get_args(status)) for name in ("phase", "state"))
 
 
 def _phase_of(subject: ApiObject) -> tuple[object, object]:

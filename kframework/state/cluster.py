@@ -9,7 +9,7 @@ import copy
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from kframework.errors import KFrameworkError
 from kframework.objects import CompositePodGroup, Node, Pod, PodGroup, PodStatus
@@ -75,7 +75,7 @@ class ClusterState:
         """Return the store of a kind."""
         if kind not in self._stores:
             self._stores[kind] = ObjectStore(self.undo_log)
-        return cast("ObjectStore[T]", self._stores[kind])
+        return self._stores[kind]  # type: ignore[return-value]  # a cast is a call more
 
     @property
     def epoch(self) -> int:

@@ -134,8 +134,9 @@ class Inbox:
         self.wake: Callable[[], None] = lambda: None
 
     def offer(self, message: Message) -> None:
+        was_empty = not self._messages
         self._messages.append(message)
-        if len(self._messages) == 1:
+        if was_empty:
             self.wake()
 
     def drain(self) -> Iterator[Message]:

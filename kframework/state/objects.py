@@ -63,12 +63,17 @@ class ObjectStore(Generic[T]):
     def put(self, metadata: ObjectMeta, obj: T) -> T | None:
         """Store an object and return the API server's previous version; a change ends the assumption."""
         key = (metadata.namespace, metadata.name)
-        before, old = self._current(key), self._objects.get(key)
-        if old != obj:
-            self._assumed.pop(key, None)
+        old = self._objects.get(key)
+        before, now = old, obj
+        if key in self._assumed:
+            before = self._assumed[key][1]
+            if old == obj:
+                now = before
+            else:
+                del self._assumed[key]
         self._objects[key] = obj
         self._versions[key] = metadata.resource_version
-        self._notify(before, self._current(key))
+        self._notify(before, now)
         return old
 
     def remove(self, metadata: ObjectMeta) -> T | None:
@@ -128,8 +133,7 @@ class ObjectStore(Generic[T]):
         self.on_change(callback)
 
     def _current(self, key: tuple[str, str]) -> T | None:
-        assumed = self._assumed.get(key)
-        return assumed[1] if assumed is not None else self._objects.get(key)
+        return self._assumed[key][1] if key in self._assumed else self._objects.get(key)
 
     def _notify(self, old: T | None, new: T | None) -> None:
         for callback in self._callbacks:

@@ -76,6 +76,12 @@ def _of(created: ResourceClaimTemplate) -> Any:
     return device_admission.set_defaults(created, NOW).spec.spec
 
 
+def test_claims_of_a_template_share_its_spec() -> None:
+    spec = template(EXACT).spec.spec
+    first, second = (device_admission.set_defaults(replace(claim(), spec=spec), NOW) for _ in range(2))
+    assert first.spec is second.spec
+
+
 def test_device_taints_get_their_time() -> None:
     taints = [{"key": "a", "effect": "NoSchedule"}, {"key": "b", "effect": "None", "timeAdded": "2025-01-01T00:00:00Z"}]
     defaulted = device_admission.set_defaults(

@@ -52,7 +52,7 @@ class AllocatedDevices(Allocations):
         claims.follow(self._on_change)
 
     def is_dedicated(self, device: DeviceId) -> bool:
-        return self._counts.exclusive.get(device, 0) > 0
+        return device in self._counts.exclusive  # a count of none is not kept
 
     def is_in_use(self, device: DeviceId) -> bool:
         return device in self._counts.exclusive or device in self._counts.shares
