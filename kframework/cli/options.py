@@ -105,7 +105,7 @@ Devices = Annotated[
     typer.Option(metavar="FILE", help="Give the nodes of the cluster files the devices in this file."),
 ]
 
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse cluster files with unknown fields.")]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse cluster files that an API server refuses.")]
 
 Port = Annotated[int, typer.Option(metavar="PORT", min=0, max=65535, help="Port of the fake API; 0 for any free one.")]
 

@@ -25,11 +25,11 @@ from kframework.clock import Clock, rfc3339
 from kframework.errors import ClusterError, ConfigError
 from kframework.fake_api.calls import ApiCall, decode_object
 from kframework.fake_api.resources import built_in_kind
-from kframework.fake_api.schema.causes import Cause, InvalidObjectError, invalid
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.in_memory.schema.causes import Cause, InvalidObjectError, invalid
 from kframework.objects import ApiObject, Node, Pod, kind_of
+from kframework.objects.plain_data import mapping, text, value
 from kframework.process.http.statuses import json_response
 
 if TYPE_CHECKING:

@@ -17,12 +17,12 @@ from kframework.client import api_errors
 from kframework.client.transport import JSON
 from kframework.fake_api.calls import ApiCall, decode_json_object, decode_object
 from kframework.fake_api.patch.patches import JSON_PATCH
-from kframework.fake_api.schema.causes import format_value
-from kframework.fake_api.schema.decoding import decoding_problem
-from kframework.fake_api.schema.defaults.kinds import with_defaults
 from kframework.fake_api.schema.shared_specs import SharedSpecs
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.protobuf import PROTOBUF
+from kframework.in_memory.schema.causes import format_value
+from kframework.in_memory.schema.decoding import decoding_problem
+from kframework.in_memory.schema.defaults import with_defaults
 from kframework.objects import Pod
 from kframework.objects.openapi.definitions import OBJECT_META, definition_of
 from kframework.objects.openapi.unknown_fields import remove_fields, unknown_fields

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from functools import partial
 
-from kframework.fake_api.schema.defaults.kinds import change_at
-from kframework.fake_api.schema.validation.kinds import WORKLOAD_KINDS
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+from kframework.in_memory.schema.defaults import change_at
+from kframework.in_memory.schema.validation.kinds import WORKLOAD_KINDS
 from kframework.objects import KINDS, all_kinds
+from kframework.objects.plain_data import entries, mapping, text, value
 from kframework.values.feature_gates import FeatureGates
 
 #: Paths of the pod specs of Kubernetes' kinds.

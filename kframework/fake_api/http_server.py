@@ -31,9 +31,9 @@ from kframework.fake_api.local_cluster import LocalCluster
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.state_file import StateFile
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.manifest import Manifest
+from kframework.objects.plain_data import entries
 from kframework.process.signals import handle_signals
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 

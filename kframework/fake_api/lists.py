@@ -14,10 +14,10 @@ from kframework.fake_api.calls import invalid_option
 from kframework.fake_api.collection import Collection
 from kframework.fake_api.resources import ApiResource, identity
 from kframework.fake_api.wire.documents import ApiDocument
-from kframework.fake_api.wire.plain_data import text, value
 from kframework.objects import ApiObject, Kind
 from kframework.objects.label_selectors import SelectorError, parse_label_selector
 from kframework.objects.node_selectors import parse_field_selector
+from kframework.objects.plain_data import text, value
 
 _FieldReader = Callable[[dict[str, object]], str]
 

@@ -27,7 +27,6 @@ from kframework.fake_api.schema.shared_specs import qos_class
 from kframework.fake_api.server import ApiServer
 from kframework.fake_api.state_file import StateFile
 from kframework.fake_api.wire.documents import ApiDocument, Data
-from kframework.fake_api.wire.plain_data import entries, mapping, text
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.disruptions import DisruptionController
@@ -41,6 +40,7 @@ from kframework.objects import ApiObject, Kind, Lease, Node, Pod, Service, kind_
 from kframework.objects.codec import convert, without_nulls
 from kframework.objects.manifest import Manifest
 from kframework.objects.openapi.unknown_fields import remove_fields, unknown_fields
+from kframework.objects.plain_data import entries, mapping, text
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 _RUNNING = ("PodScheduled", "Initialized", "ContainersReady", "Ready")

@@ -16,7 +16,6 @@ from kframework.client import api_errors
 from kframework.fake_api.custom.kinds import CustomKind
 from kframework.fake_api.wire.documents import ApiDocument, Data
 from kframework.fake_api.wire.kind_versions import from_core, from_v1, to_core, to_v1
-from kframework.fake_api.wire.plain_data import mapping, number, text, value
 from kframework.objects import (
     ApiObject,
     CoreEvent,
@@ -29,6 +28,7 @@ from kframework.objects import (
 )
 from kframework.objects.kinds import foreign_kind
 from kframework.objects.label_selectors import label_selector
+from kframework.objects.plain_data import mapping, number, text, value
 from kframework.values.feature_gates import MINORS, FeatureGates
 
 SCALE = "autoscaling/v1"

@@ -30,10 +30,10 @@ from kframework.fake_api.verbs import ScaleVerbs, Verbs
 from kframework.fake_api.watches import WatchStream
 from kframework.fake_api.webhooks.chain import Webhooks
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import mapping, text, value
 from kframework.fake_api.wire.yaml_bodies import YAML, to_yaml_response
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.objects.openapi.definitions import read_document
+from kframework.objects.plain_data import mapping, text, value
 from kframework.process.http.statuses import NO_SUBJECT, Subject, failure, json_response
 
 _MAX_AUDIENCES = 64

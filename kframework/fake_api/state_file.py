@@ -16,9 +16,9 @@ from kframework.errors import InputError
 from kframework.fake_api.custom.definitions import CustomResourceDefinition, defined_resources
 from kframework.fake_api.resources import built_in_kinds, built_in_resource, declared_resource
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import text
 from kframework.objects import ApiObject, Kind, all_kinds, kind_of
 from kframework.objects.codec import convert
+from kframework.objects.plain_data import text
 from kframework.objects.text_files import replace_file
 
 _KIND = "ClusterState"

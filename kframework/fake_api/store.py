@@ -18,11 +18,11 @@ from kframework.fake_api.custom.definitions import CustomResourceDefinition, def
 from kframework.fake_api.resources import ApiResource, built_in_kinds, built_in_resource, declared_resource
 from kframework.fake_api.schema.shared_specs import parse_nanos
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, mapping, name, text
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Kind, Node, Pod, all_kinds, kind_of
 from kframework.objects.kinds import foreign_kind
+from kframework.objects.plain_data import entries, mapping, name, text
 from kframework.objects.requests import on_node_requests
 
 API_VERSION = "metrics.k8s.io/v1beta1"

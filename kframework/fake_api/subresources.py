@@ -16,12 +16,12 @@ from kframework.client.transport import Response
 from kframework.errors import ClusterError
 from kframework.fake_api.calls import ApiCall, DeleteOptions, read_body
 from kframework.fake_api.store import Store
-from kframework.fake_api.wire.plain_data import entries, flag
 from kframework.fake_api.writes import check_name
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.disruptions import evict, find_budget
 from kframework.in_memory.kubelet import ended_status
 from kframework.objects import Pod
+from kframework.objects.plain_data import entries, flag
 from kframework.process.http.statuses import Subject, json_response, status_of, success
 
 LOGS_ANNOTATION = "kframework.dev/logs"

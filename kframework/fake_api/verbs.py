@@ -15,14 +15,14 @@ from kframework.fake_api.lists import ObjectSelection, list_page
 from kframework.fake_api.patch.patches import apply_patch
 from kframework.fake_api.representations import Representation
 from kframework.fake_api.resources import ApiResource, ScalePaths, to_scale, with_scale
-from kframework.fake_api.schema.defaults.addresses import assign_addresses, keep_addresses
+from kframework.fake_api.schema.addresses import assign_addresses, keep_addresses
 from kframework.fake_api.store import Store
 from kframework.fake_api.wire.documents import ApiDocument, Data
-from kframework.fake_api.wire.plain_data import entries, mapping, name
 from kframework.fake_api.writes import check_name, check_uid, draft_creation, draft_update, with_requester
 from kframework.in_memory.generations import is_custom
 from kframework.in_memory.kind_store import Draft
 from kframework.objects import ApiObject, Job, Namespace, Pod, ReplicationController, Service, kind_of
+from kframework.objects.plain_data import entries, mapping, name
 from kframework.process.http.statuses import success
 
 _IDENTITY = ("name", "namespace", "uid", "resourceVersion")

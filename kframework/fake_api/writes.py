@@ -21,19 +21,20 @@ from kframework.fake_api.custom.definitions import (
 )
 from kframework.fake_api.gated_fields import drop_disabled_fields
 from kframework.fake_api.resources import ApiResource
-from kframework.fake_api.schema.causes import Cause, InvalidObjectError
+from kframework.fake_api.schema.changes import change_causes, part_causes
 from kframework.fake_api.schema.shared_specs import qos_class
-from kframework.fake_api.schema.validation.changes import change_causes, part_causes
-from kframework.fake_api.schema.validation.kinds import object_causes
-from kframework.fake_api.schema.validation.pods import metadata_causes
+from kframework.fake_api.webhooks.hooks import webhook_causes
 from kframework.fake_api.wire.documents import ApiDocument, Data, update_document
-from kframework.fake_api.wire.plain_data import mapping
 from kframework.in_memory.admission import check_version
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.generations import has_generation, is_same_spec
 from kframework.in_memory.kind_store import Draft
+from kframework.in_memory.schema.causes import Cause, InvalidObjectError
+from kframework.in_memory.schema.validation.kinds import object_causes
+from kframework.in_memory.schema.validation.pods import metadata_causes
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.codec import convert
+from kframework.objects.plain_data import mapping
 
 
 def with_requester(data: Data, resource: ApiResource, user: User) -> Data:
@@ -141,7 +142,10 @@ def _causes(resource: ApiResource, data: Data) -> list[Cause]:
         return [*metadata_causes(mapping(data, "metadata"), kind.name), *resource.custom.causes(data)]
     if kind.struct is CustomResourceDefinition:
         return definition_causes(data)
-    return list(object_causes(data, kind.api_version, kind.name))
+    causes = list(object_causes(data, kind.api_version, kind.name))
+    if kind.name.endswith("WebhookConfiguration"):
+        causes += webhook_causes(data)
+    return causes
 
 
 def _rule_violations(resource: ApiResource, data: Data, old: Data | None, causes: list[Cause]) -> list[Cause]:

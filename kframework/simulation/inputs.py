@@ -119,14 +119,11 @@ def read_admitted(
                 unknown.append(InputError("and more"))
     if filenames and not (manifest.objects or manifest.skipped):
         notify_user("warning", f"no objects in {', '.join(filenames)}")
-    if unknown:
-        if strict:
-            raise InputErrors(unknown)
-        for field in unknown:
-            notify_user("warning", str(field))
     manifest, rejected = _split_by_admission(manifest)
-    if rejected and strict:
-        raise InputErrors(create_errors(rejected))
+    if strict and (unknown or rejected):
+        raise InputErrors([*unknown, *create_errors(rejected)])
+    for field in unknown:
+        notify_user("warning", str(field))
     for notice in _skip_notices(manifest.skipped):
         notify_user("notice", notice)
     return manifest if devices is None else _with_devices(manifest, devices), rejected
@@ -252,7 +249,7 @@ def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
 
 
 def _current_version(api_version: str, name: str) -> str:
-    """Return the version in which a kind is built in, of which the files have another one; "" if it is not."""
+    """Return the built-in version of a kind that the files have in another version; "" if it is not built in."""
     from kframework.objects.kinds import KINDS
 
     group = api_version.rpartition("/")[0]

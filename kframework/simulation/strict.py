@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 from kframework.errors import ClusterError, InputError, nearest_name
-from kframework.in_memory.store import check_name
-from kframework.objects import ApiObject, Pod
-from kframework.objects.kinds import reference
-from kframework.objects.manifest import Manifest, ObjectLocation, find_duplicate_keys
+from kframework.in_memory.schema.causes import Cause
+from kframework.in_memory.schema.decoding import decoding_problem
+from kframework.in_memory.schema.defaults import with_defaults
+from kframework.in_memory.schema.validation.kinds import object_causes
+from kframework.in_memory.schema.validation.pods import metadata_causes
+from kframework.in_memory.store import Data, check_name
+from kframework.objects import ApiObject
+from kframework.objects.codec import without_nulls
+from kframework.objects.kinds import Kind, kind_of, reference
+from kframework.objects.manifest import PARTS, Manifest, ObjectLocation, find_duplicate_keys
 from kframework.objects.openapi.definitions import definition_of, kinds_of_group
-from kframework.objects.pod import PodSpec
-from kframework.objects.problem import FieldPath, Problem, duplicate, format_path, invalid, required
-from kframework.objects.syntax import dns_label
-from kframework.objects.validation import find_pod_spec
+from kframework.objects.plain_data import mapping
+from kframework.objects.problem import FieldPath
+
+_STEP = re.compile(r"\[([^\]]*)\]|([^.\[]+)")
 
 
 def find_strict_errors(manifest: Manifest) -> Iterator[InputError]:
-    """Yield duplicate keys, unknown kinds of Kubernetes' groups, invalid names, and pods without containers."""
+    """Yield duplicate keys, unknown kinds of Kubernetes' groups, and what an API server refuses."""
     firsts = (skipped.first for skipped in manifest.skipped if skipped.first is not None)
     for source in dict.fromkeys(location.source for location in (*manifest.locations, *firsts)):
         for line, key in find_duplicate_keys(source.text):
@@ -31,38 +39,43 @@ def find_strict_errors(manifest: Manifest) -> Iterator[InputError]:
                 line=skipped.first.line(("kind",)),
                 nearest=nearest_name(skipped.kind, known - {skipped.kind}),
             )
-    for subject, location in zip(manifest.objects, manifest.locations, strict=False):
-        yield from _object_errors(subject, location)
+    valid: set[tuple[object, ...]] = set()  # parts without problems, which objects of a kind share
+    for subject, written, location in zip(manifest.objects, manifest.documents, manifest.locations, strict=True):
+        parts = (type(subject), *(id(written.get(name)) for name in PARTS))
+        yield from _name_errors(subject, location)
+        kind = kind_of(subject)
+        if parts in valid:
+            causes = [*metadata_causes(mapping(written, "metadata"), kind.name)]
+        else:
+            causes = _causes(written, kind)
+            valid |= set() if causes else {parts}
+        for cause in causes:
+            yield InputError(
+                cause.message,
+                file=location.source.name,
+                line=location.line(_parse_path(cause.field)),
+                subject=reference(subject),
+                path=cause.field,
+            )
 
 
-def _object_errors(subject: ApiObject, location: ObjectLocation) -> Iterator[InputError]:
+def _name_errors(subject: ApiObject, location: ObjectLocation) -> Iterator[InputError]:
     try:
         check_name(subject)
     except ClusterError as error:
         yield InputError(str(error), file=location.source.name, line=location.line(("metadata", "name")))
-    path, spec = (("spec",), subject.spec) if isinstance(subject, Pod) else find_pod_spec(subject) or ((), None)
-    for problem in _container_problems(spec) if spec is not None else ():
-        whole: FieldPath = (*path, *problem.path)
-        yield InputError(
-            problem.message,
-            file=location.source.name,
-            line=location.line(whole),
-            subject=reference(subject),
-            path=format_path(whole),
-        )
 
 
-def _container_problems(spec: PodSpec) -> Iterator[Problem]:
-    if not spec.containers:
-        yield required(("containers",))
-    names: set[str] = set()
-    for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
-        for index, container in enumerate(containers):
-            path = (field, index, "name")
-            if not container.name:
-                yield required(path)
-            elif container.name in names:
-                yield duplicate(path, container.name)
-            else:
-                yield from (invalid(path, container.name, each) for each in dns_label(container.name))
-            names.add(container.name)
+def _causes(written: Mapping[str, object], kind: Kind[ApiObject]) -> list[Cause]:
+    """List why an API server refuses an object."""
+    data = cast("Data", without_nulls(written))
+    definition = definition_of(kind.api_version, kind.name)
+    if definition is not None and (mistake := decoding_problem(data, definition)):
+        return [Cause("", mistake, "")]
+    return list(object_causes(with_defaults(data, kind.api_version, kind.name), kind.api_version, kind.name))
+
+
+def _parse_path(text: str) -> FieldPath:
+    """Parse a path as messages have it, such as `spec.containers[0].resources.limits[example.com/gpu]`."""
+    steps = (step or name for step, name in _STEP.findall(text))
+    return tuple(int(step) if step.isdecimal() else step for step in steps)

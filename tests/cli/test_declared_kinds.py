@@ -61,17 +61,17 @@ spec: {maxPods: 1, somethingElse: {that: nobody reads}}
 apiVersion: v1
 kind: Pod
 metadata: {name: short, annotations: {kframework.dev/run-seconds: "60"}}
-spec: {containers: [{name: c}]}
+spec: {containers: [{name: c, image: i}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: next}
-spec: {containers: [{name: c}]}
+spec: {containers: [{name: c, image: i}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: last}
-spec: {containers: [{name: c}]}
+spec: {containers: [{name: c, image: i}]}
 """
 
 CONFIG = """

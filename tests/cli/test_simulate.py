@@ -26,17 +26,17 @@ PODS = """
 apiVersion: v1
 kind: Pod
 metadata: {name: web, namespace: shop}
-spec: {containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: huge}
-spec: {containers: [{name: c, resources: {requests: {cpu: "8"}}}]}
+spec: {containers: [{name: c, image: i, resources: {requests: {cpu: "8"}}}]}
 ---
 apiVersion: v1
 kind: Pod
 metadata: {name: gated}
-spec: {schedulingGates: [{name: example.com/wait}], containers: [{name: c}]}
+spec: {schedulingGates: [{name: example.com/wait}], containers: [{name: c, image: i}]}
 """
 
 HUGE = (
@@ -207,7 +207,10 @@ def test_pods_of_another_scheduler_are_named(run: Command, file: Path) -> None:
                 "500m, 2 or 1.5Gi"
             ),
         ),
-        (PODS.replace("[{name: c}]", "c"), "15: Pod default/gated: spec.containers: expected a list, got a string"),
+        (
+            PODS.replace("[{name: c, image: i}]", "c"),
+            "15: Pod default/gated: spec.containers: expected a list, got a string",
+        ),
     ],
 )
 def test_bad_input_is_one_line(run: Command, file: Path, text: str, message: str) -> None:
@@ -284,7 +287,7 @@ def test_cluster_file_is_no_configuration(run: Command, cluster: Path) -> None:
 
 def test_seed_on_the_command_line_beats_the_one_in_the_file(run: Command, file: Path, tmp_path: Path) -> None:
     node = "{apiVersion: v1, kind: Node, metadata: {name: n%d}, status: {capacity: {cpu: 1, pods: 9}}}"
-    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c}]}}"
+    pod = "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: i}]}}"
     objects = tmp_path / "objects.yaml"
     objects.write_text("\n---\n".join([pod, *(node % n for n in range(20))]))
     file.write_text(OPTIONS + "seed: 3\n")
@@ -535,12 +538,14 @@ REFUSED = """
 apiVersion: v1
 kind: Pod
 metadata: {name: odd}
-spec: {runtimeClassName: nosuch, containers: [{name: c}]}
+spec: {runtimeClassName: nosuch, containers: [{name: c, image: i}]}
 ---
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: odd}
-spec: {template: {spec: {priorityClassName: nosuch, containers: [{name: c}]}}}
+spec:
+  selector: {matchLabels: {a: b}}
+  template: {metadata: {labels: {a: b}}, spec: {priorityClassName: nosuch, containers: [{name: c, image: i}]}}
 """
 
 
@@ -549,7 +554,7 @@ def test_pods_are_placed_without_what_admission_rejects(run: Command, cluster: P
     other.write_text(REFUSED)
     result = run("simulate", "-f", cluster, "-f", other)
     assert (result.code, result.out) == (1, TABLE)
-    assert [line.split(": ")[:2] for line in result.errors[:2]] == [["error", f"{other}:5"], ["error", f"{other}:10"]]
+    assert [line.split(": ")[:2] for line in result.errors[:2]] == [["error", f"{other}:5"], ["error", f"{other}:12"]]
     strict = run("simulate", "-f", cluster, "-f", other, "--strict")
     assert (strict.code, strict.out, strict.errors) == (1, "", result.errors[:2])
 
@@ -558,7 +563,7 @@ DRAINED = """
 apiVersion: v1
 kind: Pod
 metadata: {name: web, labels: {app: web}}
-spec: {nodeName: node-a, containers: [{name: c, resources: {requests: {cpu: "1"}}}]}
+spec: {nodeName: node-a, containers: [{name: c, image: i, resources: {requests: {cpu: "1"}}}]}
 ---
 apiVersion: policy/v1
 kind: PodDisruptionBudget

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from kframework.fake_api.schema.defaults.kinds import with_defaults
-from kframework.fake_api.schema.validation.kinds import object_causes
+from kframework.in_memory.schema.defaults import with_defaults
+from kframework.in_memory.schema.validation.kinds import object_causes
 from kframework.objects import convert, find_kind
 from kframework.objects.validation import find_problem
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.fake_api.schema.validation.pods import spec_causes
+from kframework.in_memory.schema.validation.pods import spec_causes
 from kframework.objects import Pod
 from kframework.objects.node import Taint
 from kframework.objects.pod import PodSpec

@@ -10,7 +10,8 @@ from kframework.errors import InputErrors
 from kframework.simulation.inputs import read_cluster
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: {containers}}}\n"
-ONE = "[{name: c}]"
+DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  selector: {matchLabels: {a: b}}\n"
+ONE = "[{name: c, image: i}]"
 
 
 def problems(tmp_path: Path, text: str) -> list[str]:
@@ -28,11 +29,11 @@ def problems(tmp_path: Path, text: str) -> list[str]:
         (POD.format(name="p", containers="[]"), "4: Pod default/p: spec.containers: Required value"),
         (POD.format(name="p", containers="[{image: i}]"), "4: Pod default/p: spec.containers[0].name: Required value"),
         (
-            POD.format(name="p", containers="[{name: c}, {name: c}]"),
+            POD.format(name="p", containers="[{name: c, image: i}, {name: c, image: i}]"),
             '4: Pod default/p: spec.containers[1].name: Duplicate value: "c"',
         ),
         (
-            POD.format(name="p", containers="[{name: C}]"),
+            POD.format(name="p", containers="[{name: C, image: i}]"),
             '4: Pod default/p: spec.containers[0].name: Invalid value: "C": a lowercase RFC 1123 label',
         ),
         (POD.format(name="P_1", containers=ONE), '3: Pod "P_1" is invalid: metadata.name: Invalid value: "P_1": a'),
@@ -46,8 +47,20 @@ def problems(tmp_path: Path, text: str) -> list[str]:
             "2: apps/v1 has no kind Deploymnt (did you mean 'Deployment'?)",
         ),
         (
-            "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec: {template: {spec: {containers: []}}}\n",
-            "4: Deployment default/d: spec.template.spec.containers: Required value",
+            DEPLOYMENT + "  template: {metadata: {labels: {a: b}}, spec: {containers: []}}\n",
+            "6: Deployment default/d: spec.template.spec.containers: Required value",
+        ),
+        (
+            DEPLOYMENT + "  template: {metadata: {labels: {a: c}}, spec: {containers: [{name: c, image: i}]}}\n",
+            '6: Deployment default/d: spec.template.metadata.labels: Invalid value: {"a":"c"}: `selector` does not',
+        ),
+        (
+            POD.format(name="p", containers="[{name: c, image: i, workingDir: [i]}]"),
+            "1: Pod default/p: json: cannot unmarshal array into Go struct field Container.spec.containers.workingDir",
+        ),
+        (
+            POD.format(name="p", containers="[{name: c, image: i, resources: {requests: {a.b/c: 1}}}]"),
+            "4: Pod default/p: spec.containers[0].resources.limits: Required value: Limit must be set for non",
         ),
     ],
 )

@@ -36,10 +36,10 @@ from kframework.fake_api.apply.managed_fields import (
 from kframework.fake_api.apply.shapes import ABSENT, ATOMIC, ListShape, MergeShape, ValuePart, problems, resource_shape
 from kframework.fake_api.calls import ApiCall
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import mapping, name
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.generations import is_custom
 from kframework.objects import CSINode, Event, Lease, Node, Pod, ResourceClaim, ResourceSlice
+from kframework.objects.plain_data import mapping, name
 
 
 def merge_value(shape: MergeShape, live: object, applied: object) -> object:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import mapping, value
+from kframework.objects.plain_data import mapping, value
 
 Path = tuple[str, ...]
 #: A set of fields. A field is not in it just because one below it is.

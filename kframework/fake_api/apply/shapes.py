@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from kframework.fake_api.apply.managed_fields import Path, field_element, format_field_path, key_element, value_element
 from kframework.fake_api.resources import ApiResource
-from kframework.fake_api.wire.plain_data import mapping
 from kframework.objects.openapi.definitions import OBJECT_META, Schema, definition, definition_of, properties
+from kframework.objects.plain_data import mapping
 
 
 class ValuePart(NamedTuple):

@@ -10,13 +10,13 @@ import msgspec
 from kframework.fake_api.custom.kinds import CustomKind
 from kframework.fake_api.custom.rules.spec import has_rules, rule_spec_causes
 from kframework.fake_api.resources import ApiResource, ScalePaths, identity
-from kframework.fake_api.schema.causes import Cause, forbidden, invalid, required, unsupported
-from kframework.fake_api.schema.validator import Schema
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, text, value
+from kframework.in_memory.schema.causes import Cause, forbidden, invalid, required, unsupported
+from kframework.in_memory.schema.validator import Schema
 from kframework.objects import PrinterColumn, find_kind
 from kframework.objects.kinds import Kind, foreign_kind, kind
 from kframework.objects.meta import ApiObject, ApiStruct
+from kframework.objects.plain_data import entries, flag, mapping, name, text, value
 from kframework.objects.syntax import dns_1035_label, dns_subdomain
 
 _SCOPES = ("Cluster", "Namespaced")

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from kframework.fake_api.custom.rules.spec import has_rules
-from kframework.fake_api.schema.causes import Cause, duplicate
-from kframework.fake_api.schema.validator import Schema, apply_defaults, causes, has_defaults
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import mapping
+from kframework.in_memory.schema.causes import Cause, duplicate
+from kframework.in_memory.schema.validator import Schema, apply_defaults, causes, has_defaults
+from kframework.objects.plain_data import mapping
 from kframework.objects.problem import FieldPath
 
 if TYPE_CHECKING:

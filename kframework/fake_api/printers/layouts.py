@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from kframework.clock import seconds_of
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import flag, name, text, value
+from kframework.objects.plain_data import flag, name, text, value
 
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86400, 365 * 86400
 #: Unit, its letter, subunit, its letter, below how many seconds the subunit is shown, and where the unit ends.

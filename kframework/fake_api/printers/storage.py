@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kframework.fake_api.printers.layouts import CellReader, format_elapsed, lay_out
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, mapping, name, text, value
+from kframework.objects.plain_data import entries, mapping, name, text, value
 
 _ACCESS_MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
 _DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")

@@ -19,8 +19,8 @@ from kframework.fake_api.printers.storage import DEVICES, STORAGE
 from kframework.fake_api.printers.workloads import WORKLOADS, format_selector_at, format_selector_labels, pod_cells
 from kframework.fake_api.wire.documents import Data
 from kframework.fake_api.wire.kind_versions import to_core
-from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.objects import ApiObject, Kind, PrinterColumn
+from kframework.objects.plain_data import entries, flag, mapping, name, number, text, value
 
 _CREATED = "Name, Created At=metadata.creationTimestamp"
 

@@ -9,9 +9,9 @@ import msgspec
 from kframework.clock import seconds_of
 from kframework.fake_api.printers.layouts import CellReader, format_age, format_duration, format_elapsed, lay_out
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, flag, mapping, name, number, text, value
 from kframework.objects import LabelSelector
 from kframework.objects.label_selectors import label_selector
+from kframework.objects.plain_data import entries, flag, mapping, name, number, text, value
 
 
 def pod_cells(pod: Data, now: float) -> tuple[str, ...]:

@@ -1,1 +1,1 @@
-"""Schemas of objects: OpenAPI documents, decoding, defaults, validation."""
+"""Schemas of the served objects: OpenAPI documents, addresses, shared specs, and rules on changes."""

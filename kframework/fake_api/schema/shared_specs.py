@@ -12,8 +12,8 @@ from functools import lru_cache
 import msgspec
 
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, mapping
 from kframework.objects.identity import cached_by_identity
+from kframework.objects.plain_data import entries, mapping
 from kframework.objects.quantity import QuantityError, nano
 
 #: Larger specs are not cached, to limit memory.

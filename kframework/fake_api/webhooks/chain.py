@@ -25,8 +25,8 @@ from kframework.fake_api.resources import SUBRESOURCES, ApiResource, built_in_ki
 from kframework.fake_api.store import Store
 from kframework.fake_api.webhooks.hooks import Webhook, Write, list_webhooks
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import mapping, text
 from kframework.objects import ApiObject, Kind, Namespace
+from kframework.objects.plain_data import mapping, text
 
 
 class ReviewedWrite(NamedTuple):

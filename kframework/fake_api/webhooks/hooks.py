@@ -10,9 +10,12 @@ from typing import NamedTuple
 import msgspec
 
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, mapping, number, text
+from kframework.in_memory.schema.causes import Cause, invalid, required, too_many, unsupported
+from kframework.in_memory.schema.validation.pods import name_causes
 from kframework.objects.label_selectors import SelectorError, label_selector
 from kframework.objects.meta import LabelSelector
+from kframework.objects.plain_data import entries, mapping, number, text
+from kframework.objects.syntax import dns_subdomain, qualified_name
 
 _DEFAULT_TIMEOUT = 10
 #: Resources that no webhook reviews; otherwise one that rejects everything could not be fixed.
@@ -105,3 +108,52 @@ def _selects(selector: Data, labels: Mapping[str, str]) -> bool:
         return label_selector(msgspec.convert(selector, LabelSelector)).matches(labels)
     except (SelectorError, msgspec.ValidationError):
         return False
+
+
+_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_POLICIES = {"failurePolicy": ("Fail", "Ignore"), "matchPolicy": ("Equivalent", "Exact")}
+_MAX_CONDITIONS = 64
+
+
+def webhook_causes(data: Data) -> Iterator[Cause]:
+    for index, hook in enumerate(entries(data, "webhooks")):
+        location, name = f"webhooks[{index}]", text(hook, "name")
+        if not name:
+            yield required(f"{location}.name")
+        elif messages := dns_subdomain(name):
+            yield invalid(f"{location}.name", name, ",".join(messages))
+        elif name.count(".") < 2:
+            yield invalid(f"{location}.name", name, "should be a domain with at least three segments separated by dots")
+        if not hook.get("admissionReviewVersions"):
+            yield required(f"{location}.admissionReviewVersions", "must specify one of v1, v1beta1")
+        for field, known in _POLICIES.items():
+            if (value := hook.get(field)) is not None and value not in known:
+                yield unsupported(f"{location}.{field}", value, known)
+        effects = hook.get("sideEffects")
+        if effects is None:
+            yield required(f"{location}.sideEffects", f"must specify one of {', '.join(_SIDE_EFFECTS)}")
+        elif effects not in _SIDE_EFFECTS:
+            yield unsupported(f"{location}.sideEffects", effects, _SIDE_EFFECTS)
+        seconds = hook.get("timeoutSeconds")
+        if isinstance(seconds, int) and not 1 <= seconds <= 30:
+            yield invalid(f"{location}.timeoutSeconds", seconds, "the timeout value must be between 1 and 30 seconds")
+        client = mapping(hook, "clientConfig")
+        if ("url" in client) == ("service" in client):
+            yield required(f"{location}.clientConfig", "exactly one of url or service is required")
+        yield from _match_condition_causes(entries(hook, "matchConditions"), f"{location}.matchConditions")
+
+
+def _match_condition_causes(conditions: list[Data], path: str) -> Iterator[Cause]:
+    if len(conditions) > _MAX_CONDITIONS:
+        yield too_many(path, len(conditions), _MAX_CONDITIONS)
+    if conditions:
+        from kframework.fake_api.webhooks.match_conditions import condition_problem  # few webhooks have any
+    names: set[str] = set()
+    for index, condition in enumerate(conditions):
+        location = f"{path}[{index}]"
+        expression = text(condition, "expression").strip()
+        if not expression:
+            yield required(f"{location}.expression")
+        elif message := condition_problem(expression):
+            yield invalid(f"{location}.expression", expression, message)
+        yield from name_causes(text(condition, "name"), f"{location}.name", qualified_name, names)

@@ -12,7 +12,7 @@ from kframework.cel.evaluation import Evaluation
 from kframework.cel.program import CelProgram, compile_program
 from kframework.cel.types import BOOL, DYN, STRING, Type, list_of, map_of
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import text
+from kframework.objects.plain_data import text
 
 #: Cost limit of all conditions of a webhook (`RuntimeCELCostBudgetMatchConditions`).
 _BUDGET: Final = 2_500_000

@@ -11,7 +11,7 @@ from contextlib import suppress
 import msgspec
 
 from kframework.fake_api.wire.documents import Data
-from kframework.fake_api.wire.plain_data import entries, mapping, text, value
+from kframework.objects.plain_data import entries, mapping, text, value
 
 #: Annotations for what has no field in v1, with its path in v2.
 _V2_ANNOTATIONS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from kframework.client import api_errors
 from kframework.clock import rfc3339, rfc3339_micro
 from kframework.errors import ClusterError
-from kframework.fake_api.wire.plain_data import number, text
+from kframework.objects.plain_data import number, text
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 

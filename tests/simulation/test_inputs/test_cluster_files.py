@@ -76,7 +76,7 @@ MEMBER = """
 apiVersion: v1
 kind: Pod
 metadata: {name: %s}
-spec: {schedulingGroup: {podGroupName: g}, containers: [{name: c}]}
+spec: {schedulingGroup: {podGroupName: g}, containers: [{name: c, image: i}]}
 ---
 """
 GROUP = """
@@ -150,13 +150,14 @@ items:
     containers:
     - name: c
       comand: [a]
+      image: i
     tolerrations: []
 """
 
 UNKNOWN = [
     ':3: Node n1: unknown field "metadata.lables"; did you mean "labels"?',
     ':16: Pod default/web: unknown field "spec.containers[0].comand"; did you mean "command"?',
-    ':17: Pod default/web: unknown field "spec.tolerrations"; did you mean "tolerations"?',
+    ':18: Pod default/web: unknown field "spec.tolerrations"; did you mean "tolerations"?',
 ]
 
 
@@ -215,17 +216,19 @@ apiVersion: v1
 kind: Pod
 metadata: {name: web}
 spec:
-  containers: [{name: c}]
+  containers: [{name: c, image: i}]
   runtimeClassName: nosuch
 ---
 apiVersion: apps/v1
 kind: Deployment
 metadata: {name: web}
 spec:
+  selector: {matchLabels: {a: b}}
   template:
+    metadata: {labels: {a: b}}
     spec:
       priorityClassName: nosuch
-      containers: [{name: c}]
+      containers: [{name: c, image: i}]
 """
 
 
@@ -240,7 +243,7 @@ def test_rejected_object_is_reported_with_its_line(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_cluster([str(file)])
     assert str(caught.value) == (
-        f"{file}:7: Deployment default/web: spec.template.spec.priorityClassName: "
+        f"{file}:9: Deployment default/web: spec.template.spec.priorityClassName: "
         'pods "web-" is forbidden: no PriorityClass with name nosuch was found'
     )
 
@@ -250,8 +253,8 @@ def test_objects_that_admission_rejects_are_apart_from_the_others(tmp_path: Path
     file.write_text(f"{REJECTED}---\n{{apiVersion: v1, kind: Node, metadata: {{name: n1}}}}\n")
     manifest, rejected = read_admitted([str(file)])
     assert [each.metadata.name for each in manifest.objects] == ["n1"]
-    assert [location.line() for location in manifest.locations] == [17]
-    assert [each.to_error().line for each in rejected] == [6, 14]
+    assert [location.line() for location in manifest.locations] == [19]
+    assert [each.to_error().line for each in rejected] == [6, 16]
     with pytest.raises(InputErrors) as caught:
         read_admitted([str(file)], strict=True)
-    assert [error.line for error in caught.value.errors] == [6, 14]
+    assert [error.line for error in caught.value.errors] == [6, 16]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from kframework.fake_api.schema.causes import Cause, invalid, required, unsupported
-from kframework.fake_api.schema.validator import Schema
-from kframework.fake_api.wire.plain_data import text
+from kframework.in_memory.schema.causes import Cause, invalid, required, unsupported
+from kframework.in_memory.schema.validator import Schema
+from kframework.objects.plain_data import text
 
 _REASONS = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired")
 _NEWLINE = re.compile(r"[\n\r]")

@@ -15,9 +15,9 @@ from kframework.cel.types import BOOL, STRING, Type, optional_of
 from kframework.cel.values import NONE, Optional
 from kframework.fake_api.custom.rules.spec import parse_field_path
 from kframework.fake_api.custom.rules.types import Fields, declared_type, escape_name, to_cel_value, with_object_fields
-from kframework.fake_api.schema.causes import Cause, duplicate, forbidden, invalid, required
-from kframework.fake_api.schema.validator import Schema
-from kframework.fake_api.wire.plain_data import entries, flag, mapping, text
+from kframework.in_memory.schema.causes import Cause, duplicate, forbidden, invalid, required
+from kframework.in_memory.schema.validator import Schema
+from kframework.objects.plain_data import entries, flag, mapping, text
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from functools import lru_cache
 from kframework.cel.library.times import parse_duration, parse_timestamp
 from kframework.cel.types import BOOL, BYTES, DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP, Type, list_of, map_of
 from kframework.cel.values import KeyedList
-from kframework.fake_api.schema.validator import Schema
-from kframework.fake_api.wire.plain_data import mapping, text
+from kframework.in_memory.schema.validator import Schema
+from kframework.objects.plain_data import mapping, text
 
 Fields = dict[Type, dict[str, Type]]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kframework.fake_api.custom.rules.tree import compile_rules, violations
-from kframework.fake_api.schema.causes import invalid, required, too_long
+from kframework.in_memory.schema.causes import invalid, required, too_long
 
 NUMBER, TEXT = {"type": "integer"}, {"type": "string"}
 

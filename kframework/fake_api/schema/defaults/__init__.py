@@ -1,1 +1,0 @@
-"""Defaults of Kubernetes' own kinds."""

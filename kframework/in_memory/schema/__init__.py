@@ -1,0 +1,1 @@
+"""What an API server does to new objects before it stores them: decoding, defaults, validation."""
