@@ -20,7 +20,7 @@ from kframework.core.host import Host
 from kframework.core.runtime.points import run_placement_feasible
 from kframework.core.runtime.profile import Profile
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
-from kframework.objects.pod_groups import BINDING
+from kframework.objects.pod_groups import minimum_of
 from kframework.state.cluster import ClusterState
 from kframework.state.group_trees import EntityKey, entity_key
 from kframework.state.pods import PendingPod, PodInfo
@@ -87,7 +87,8 @@ class GroupBinder:
         return entity_key(root) not in self._bindings and not (self.time_limit and _has_minimum(root))
 
     def _new_bindings(self, root: GenericPodGroup, profile: Profile) -> GroupBindings:
-        return GroupBindings(root, self._cluster.groups, partial(run_placement_feasible, profile.placement_feasible))
+        ask_feasibility = partial(run_placement_feasible, profile.placement_feasible)
+        return GroupBindings(root, self._cluster.groups, ask_feasibility, self._conditions.is_marked)
 
     def leave(self, bindings: GroupBindings, uid: str) -> None:
         """Remove a pod whose binding has ended."""
@@ -98,9 +99,9 @@ class GroupBinder:
     # -- gangs that are bound in part ----------------------------------------------------------------------------------
 
     def resume(self, profiles: Mapping[str, Profile]) -> None:
-        """Follow the gangs that a scheduler before this one may have bound in part."""
+        """Follow the gangs that are bound in part, by this scheduler or, as their conditions say, by one before."""
         for group in self._cluster.objects(PodGroup) if self.time_limit else ():
-            if not any(each.type == BINDING and each.status == "True" for each in group.status.conditions):
+            if not (self._conditions.is_marked(group) or self._is_in_part(group)):
                 continue
             root, bound = self._cluster.groups.trees.root(entity_key(group)), self._bound_pods(group)
             profile = profiles.get(bound[0].spec.profile_name) if bound else None
@@ -108,6 +109,7 @@ class GroupBinder:
                 key = entity_key(root)
                 self._bindings[key] = self._bindings.get(key) or self._new_bindings(root, profile)
                 self._bindings[key].begin(group)
+                self._conditions.report_binding_began(group)
         for bindings in [each for each in self._bindings.values() if each.is_idle]:
             self._settle(bindings)
 
@@ -150,6 +152,11 @@ class GroupBinder:
         members = self._cluster.groups.members(group.metadata.namespace, group.metadata.name)
         bound = (*members.assigned, *members.assumed)
         return [self._cluster.pods[uid] for uid in bound if uid not in members.terminating]
+
+    def _is_in_part(self, group: PodGroup) -> bool:
+        """Return whether pods of a gang were bound while this scheduler ran, and never as many as it needs."""
+        members = self._cluster.groups.members(group.metadata.namespace, group.metadata.name)
+        return 0 < members.most_running < minimum_of(group)
 
     def _was_bound_before(self, group: PodGroup) -> bool:
         members = self._cluster.groups.members(group.metadata.namespace, group.metadata.name)

@@ -40,10 +40,14 @@ class GroupConditions:
         """Write that pods of a gang are being bound that did not have its minimum before."""
         self._write(group, BINDING, True, "BindingBegan", "")
 
+    def is_marked(self, group: PodGroup) -> bool:
+        """Return whether its condition says that pods of a gang are being bound, or is being written."""
+        known = _conditions(self._current(group)).get(BINDING)
+        return known is not None and known.status == "True"
+
     def report_binding_ended(self, group: PodGroup, reason: str) -> None:
         """Write that a gang is not bound in part any more, if it was to be."""
-        known = _conditions(self._current(group)).get(BINDING)
-        if known is not None and known.status == "True":
+        if self.is_marked(group):
             self._write(group, BINDING, False, reason, "")
 
     def _current(self, group: PodGroup) -> PodGroup | None:
@@ -78,7 +82,12 @@ class GroupConditions:
             _log.warning("cannot write the condition of PodGroup %s/%s: %s", metadata.namespace, metadata.name, error)
             store.restore(metadata)  # the next cycle writes it again
 
-        self._host().write(f"PodGroup {metadata.namespace}/{metadata.name}", write, refused)
+        self._host().write(write_key(current), write, refused)
+
+
+def write_key(group: PodGroup) -> str:
+    """Return the key under which the conditions of a PodGroup are written."""
+    return f"PodGroup {group.metadata.namespace}/{group.metadata.name}"
 
 
 def _conditions(group: PodGroup | None) -> dict[str, PodGroupCondition]:

@@ -229,6 +229,7 @@ class PodEngine(PodOutcomes):
             case Synced():
                 self.synced = True
                 self.handlers.mark_synced()
+                self.cluster.groups.mark_synced()
                 self.group_binder.resume(self.profiles)
             case LastVictimReached(uid, attempt, victim):
                 self.preempting.record_last_victim(uid, attempt, victim)
@@ -259,6 +260,7 @@ class PodEngine(PodOutcomes):
             self.extenders, changes = change.extenders or None, replace(changes, holding=tuple(self.profiles))
         self.configuration, self.configuration_number = change.configuration, self.configuration_number + 1
         self.follow_options(options)
+        self.group_binder.resume(self.profiles)
         self._follow_profiles(options.layer_memory_bytes)
         self.sources.follow(self.profiles)
         self.queue.set_times(*change.queue_times)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import groupby
 from typing import TypeVar, cast
 
@@ -21,6 +21,7 @@ from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.core.cycle.records import Binding, fit_error
 from kframework.core.cycle.results import Reservation
 from kframework.core.cycle.suspendable import Suspendable, run_async, wait_for
+from kframework.core.group_conditions import write_key
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
 from kframework.core.runtime.steps import Hook, Step
@@ -40,8 +41,8 @@ _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound
 class BindingCycle:
     """One binding cycle: PreBindPreFlight, wait on Permit, PreBind, wait on the group, Bind, PostBind.
 
-    `publish_nomination` announces the node of the pod; `bind_first` binds it before the Bind plugins run, unless it
-    returns Skip.
+    `publish_nomination` announces the node of the pod. `wait_for_writes` waits for what the engine writes under these
+    keys. `bind_first` binds the pod before the Bind plugins run, unless it returns Skip.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class BindingCycle:
         clock: Clock,
         publish_nomination: Callable[[Reservation], None],
         timeouts: HookTimeouts,
+        wait_for_writes: Callable[[Iterable[str]], Awaitable[None]],
         bind_first: Callable[[Reservation], Awaitable[Status | None]] | None = None,
     ) -> None:
         self.reservation = reservation
@@ -60,6 +62,7 @@ class BindingCycle:
         self._publish_nomination = publish_nomination
         self._bind_first = bind_first
         self._timeouts = timeouts
+        self._wait_for_writes = wait_for_writes
         self._rejector: str | None = None
         self._waited = 0.0
         self._trace: AttemptTrace = reservation.trace
@@ -191,13 +194,14 @@ class BindingCycle:
         return preempted if status is None else status
 
     async def _wait_on_group(self, group: GroupBindings) -> Status | None:
-        """Wait until enough pods of the group can be bound; return the error if too few can."""
+        """Wait until enough pods of the group can be bound, and that is marked; return the error if too few can."""
         reserved, decided = self.reservation.reserved, asyncio.Event()
         for step in self.profile.placement_feasible:
             reserved.hook_started("placement_feasible", step.name, self._clock.now())
         try:
             group.on_decision(reserved.pod.uid, decided.set)
             await decided.wait()
+            await self._wait_for_writes([write_key(each) for each in group.begun.values()])
         except asyncio.CancelledError:
             group.withdraw(reserved.pod.uid)
             raise

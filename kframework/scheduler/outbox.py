@@ -178,7 +178,8 @@ class Outbox:
         return True
 
     async def _wait_and_discard(self, uid: str) -> None:
-        await self._statuses.wait_until_written(uid)
+        if self._statuses.in_flight(uid) is not None:
+            await self._statuses.wait_until_written(uid)
         self._discard(uid)
 
     def _discard(self, uid: str) -> None:
@@ -191,6 +192,12 @@ class Outbox:
     ) -> None:
         """Make a call for the engine, in place of one that waits under this key and after one that is in flight."""
         self._engine_writes.put(key, _EngineWrite(key, call, on_failure))
+
+    async def wait_for_engine_writes(self, keys: Iterable[str]) -> None:
+        """Wait until all that the engine writes under these keys is written or refused."""
+        for key in keys:
+            while key in self._engine_writes:
+                await self._engine_writes.wait_until_written(key)
 
     def record(self, event: EventRecord) -> None:
         event.tries = event.denials = 0
@@ -404,7 +411,8 @@ class KeyedWriteQueue(Generic[K, W]):
         return self._waiting.pop(key, None)
 
     async def wait_until_written(self, key: K) -> None:
-        if key in self._in_flight:
+        """Wait until the write in flight under a key has ended, or else the waiting one."""
+        if key in self:
             await self._completions.setdefault(key, asyncio.Event()).wait()
 
     async def run(self) -> None:

@@ -396,8 +396,8 @@ class Scheduler(Host, Generic[E]):
         """Run a binding cycle until it must wait, and the rest of it in a task."""
         bind_first = self._bind_by_extenders if len(self.extenders) else None
         timeouts = self.plugins.timeouts
-        cycle = BindingCycle(reservation, self.engine.offer, self.clock, self._publish_nomination, timeouts, bind_first)
-        steps = cycle.steps()
+        arguments = reservation, self.engine.offer, self.clock, self._publish_nomination, timeouts
+        steps = BindingCycle(*arguments, self.outbox.wait_for_engine_writes, bind_first).steps()
         if reservation.trace.hook_context is not None:
             # A traced cycle finds its span in the context, which belongs to the task.
             assert self._workers is not None

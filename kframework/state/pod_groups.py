@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import inf
 
 from kframework.objects import GenericPodGroup
 from kframework.state.group_trees import POD_GROUP, GroupTrees
@@ -16,16 +17,18 @@ class GroupMembers:
     """The uids of the pods of one group, in the order in which they came to each state.
 
     `unscheduled` pods have no node, `assumed` ones have one in this scheduler only, `assigned` ones in the cluster;
-    `terminating` ones are assigned and about to end.
+    `terminating` ones are assigned and about to end. `most_running` is the largest number of assigned pods at a time,
+    unlimited if some were when the first listing was complete.
     """
 
-    __slots__ = ("assigned", "assumed", "terminating", "unscheduled")
+    __slots__ = ("assigned", "assumed", "most_running", "terminating", "unscheduled")
 
     def __init__(self) -> None:
         self.unscheduled: dict[str, None] = {}
         self.assumed: dict[str, None] = {}
         self.assigned: dict[str, None] = {}
         self.terminating: set[str] = set()
+        self.most_running: float = 0
 
     @property
     def running(self) -> int:
@@ -101,10 +104,17 @@ class PodGroups:
         if uid not in members.assigned:
             members.discard(uid)
             members.assigned[uid] = None
+            members.most_running = max(members.most_running, len(members.assigned) - len(members.terminating))
 
     def terminate(self, uid: str) -> None:
         """Note that an assigned pod is about to end."""
         self._members[self.group_of[uid]].terminating.add(uid)
+
+    def mark_synced(self) -> None:
+        """Note that the first listing is complete: of the pods that have nodes by then the past is not known."""
+        for members in self._members.values():
+            if members.assigned:
+                members.most_running = inf
 
     def assume(self, uid: str) -> None:
         """Move an unscheduled pod to the assumed ones; an unknown pod was deleted meanwhile."""

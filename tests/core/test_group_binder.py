@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
+from itertools import count
+from random import Random
 
+import anyio
 import pytest
 from msgspec.structs import replace
 
 from kframework import ClusterError, Simulation
+from kframework.client.kube_cluster import KubeCluster
+from kframework.client.transport import Request, Response
+from kframework.clock import LoopClock, run_virtual
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
-from kframework.in_memory.cluster import Fault
+from kframework.core.runtime.registry import Registry
+from kframework.fake_api.embedded_server import InProcessTransport
+from kframework.fake_api.server import ApiServer
+from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import ApiObject, Event, Node, Pod, PodGroup, PodSchedulingGroup
 from kframework.objects.pod_groups import BINDING, PodGroupCondition
+from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.succession import Succession
 from kframework.testing import make_pod
+from tests.faults.interrupted_binding import InterruptingTransport
 from tests.support.groups import basic, below, gang, members, nodes, tree
 
 
@@ -186,6 +199,55 @@ def test_only_the_gang_that_is_short_is_given_back_where_the_tree_needs_one() ->
     assert [world.binding(name) for name in "ab"] == ["False Bound", "False NotBound"]
 
 
+def test_pods_of_a_gang_are_not_bound_while_its_condition_cannot_be_written() -> None:
+    world = Refusing(*GANG, refused=())
+    fault = Fault(error=ClusterError("refused", status=403))
+    world.simulation.cluster.faults.append(
+        lambda method, *_: fault if method == "patch_status" and world.simulation.seconds < 30 else None
+    )
+    assert world.run(29) == []
+    (message,) = {each.message for pod in world.simulation.objects(Pod) for each in pod.status.conditions}
+    assert message == (
+        "pod group cannot be bound, its condition kframework.dev/Binding cannot be written: PodGroup default/g"
+    )
+    assert world.run(30) == ["g-0", "g-1", "g-2"]
+
+
+# -- a configuration that sets the limit later ---------------------------------------------------------------------
+
+
+def limit(world: Refusing) -> None:
+    """Let the scheduler take the configuration with a limit."""
+    world.simulation.run_until(Succession(world.simulation.scheduler, LIMITED, Registry.from_installed()).take())
+
+
+def test_gang_that_is_in_part_when_the_limit_is_set_is_given_back() -> None:
+    world = Refusing(*GANG, config=limited(0))
+    world.run(60)
+    limit(world)
+    assert world.run(19) == ["g-0", "g-1"]
+    assert world.binding() == "True BindingBegan"
+    assert world.run(2) == []
+
+
+def test_gang_that_was_complete_before_the_limit_was_set_is_not_given_back() -> None:
+    world = Refusing(*GANG, refused=("g-3",), config=limited(0))
+    world.run(1)
+    world.simulation.delete(Pod, "g-0")
+    world.simulation.create(members("g", 4, cpu="3")[3])
+    world.run(1)
+    limit(world)
+    assert world.run(60) == ["g-1", "g-2"]
+    assert world.binding() == ""
+
+
+def test_gang_that_another_scheduler_bound_is_not_given_back_when_the_limit_is_set() -> None:
+    world = Refusing(*left_in_part(), members("g", 3)[2], config=limited(0))
+    world.run(1)
+    limit(world)
+    assert world.run(60) == ["g-0", "g-1"]
+
+
 # -- what another scheduler left behind ----------------------------------------------------------------------------
 
 
@@ -221,3 +283,59 @@ def test_next_scheduler_completes_a_gang_that_was_left_in_part() -> None:
     world = Refusing(*left_in_part(BEGUN), members("g", 3)[2], refused=())
     assert world.run(30) == ["g-0", "g-1", "g-2"]
     assert world.binding() == "False Bound"
+
+
+class RefusingTransport(InProcessTransport):
+    """A transport to an API that binds every pod but one, and takes a second to write the status of a group."""
+
+    async def send(self, request: Request) -> Response:
+        if request.path.endswith("/g-2/binding"):
+            raise ClusterError("refused", status=403)
+        if request.method == "PATCH" and "/podgroups/" in request.path:
+            await asyncio.sleep(1)
+        return await super().send(request)
+
+
+class KilledScheduler:
+    """A scheduler of a gang that is killed at a request, before or after that is done, and another one after it."""
+
+    def __init__(self, at: int) -> None:
+        self._at = at
+        #: Whether there was such a request, whether pods were bound then, and those that are bound at the end.
+        self.was_killed = self.was_in_part = False
+        self.left: list[str] = []
+        run_virtual(self._main)
+
+    async def _main(self) -> None:
+        clock = LoopClock(asyncio.get_running_loop())
+        store = MemoryCluster(clock, [*nodes(3), *GANG], feature_gates=LIMITED.options.gates)
+        transport = RefusingTransport(ApiServer(store, clock))
+
+        def kill() -> None:
+            self.was_killed, self.was_in_part = True, bool(_bound(store))
+            first.cancel()
+            raise ClusterError("no answer", status=0)
+
+        points = InterruptingTransport(transport, self._at, kill)
+        points.begin()
+        with anyio.move_on_after(10) as first:
+            await Scheduler(LIMITED, KubeCluster(points, clock, random=Random(0)), clock, slice=0.0).run()
+        with anyio.move_on_after(120):
+            await Scheduler(LIMITED, KubeCluster(transport, clock, random=Random(0)), clock, slice=0.0).run()
+        self.left = _bound(store)
+
+
+def _bound(store: MemoryCluster) -> list[str]:
+    pods = (pod for pod in store.objects(Pod) if pod.spec.node_name and pod.metadata.deletion_timestamp is None)
+    return [pod.metadata.name for pod in pods]
+
+
+def test_gang_is_not_left_in_part_whenever_the_scheduler_dies() -> None:
+    in_part = 0
+    for at in count(1):
+        run = KilledScheduler(at)
+        in_part += run.was_in_part
+        assert run.left == [], f"after it died at point {at}"
+        if not run.was_killed:
+            break
+    assert in_part > 2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import pytest
@@ -68,7 +68,7 @@ class Cycle:
                 self.ended_at = loop.time()
 
         return await run_async(
-            BindingCycle(reservation, offer, clock, announce, self._timeouts, self._bind_first).steps()
+            BindingCycle(reservation, offer, clock, announce, self._timeouts, nothing_written, self._bind_first).steps()
         )
 
 
@@ -254,12 +254,16 @@ def test_cancelled_cycle_reports_how_far_it_came(acting: type[Plugin], messages:
         reserved = ReservedPod(pod, "a", {}, clock.now())
         queued, trace = QueuedPod(pod, clock.now()), AttemptTrace(pod, 7)
         reservation = Reservation(profile(acting), queued, CycleState(), reserved, trace)
-        cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody, HookTimeouts())
+        cycle = BindingCycle(reservation, offered.append, clock, announced_to_nobody, HookTimeouts(), nothing_written)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(run_async(cycle.steps()), 1.0)
 
     run_virtual(main)
     assert offered == messages
+
+
+async def nothing_written(keys: Iterable[str]) -> None:
+    return
 
 
 def announced_to_nobody(reservation: Reservation) -> None:

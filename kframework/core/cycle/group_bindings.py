@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from kframework.framework.answers import GroupProgress
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
+from kframework.objects.pod_groups import BINDING
 from kframework.state.group_trees import EntityKey, entity_key
 from kframework.state.pod_groups import PodGroups
 from kframework.values.status import Code, Status
@@ -43,7 +44,7 @@ class GroupBindings:
     """The pods of one tree of groups that have nodes, and whose bindings wait for each other.
 
     `ask_feasibility` has the answer of PlacementFeasible for a group, given how many of its parts can be bound and how
-    many may still fail.
+    many may still fail. `is_marked` says whether the next scheduler would know that bindings of a group began.
     """
 
     def __init__(
@@ -51,10 +52,12 @@ class GroupBindings:
         root: GenericPodGroup,
         groups: PodGroups,
         ask_feasibility: Callable[[GenericPodGroup, GroupProgress], Status | None],
+        is_marked: Callable[[PodGroup], bool],
     ) -> None:
         self.root: GenericPodGroup = root
         self._groups = groups
         self._ask_feasibility = ask_feasibility
+        self._is_marked = is_marked
         self._leaves: dict[EntityKey, _LeafBindings] = {}
         self._leaf_of: dict[str, _LeafBindings] = {}
         #: The PodGroups that did not have their minimum when bindings of their pods began.
@@ -92,7 +95,12 @@ class GroupBindings:
 
     def refusal(self, uid: str) -> Status | None:
         """Return why a pod is not bound, None if it is."""
-        return self._leaf_of[uid].refused.get(uid)
+        refused = self._leaf_of[uid].refused.get(uid)
+        unmarked = next((group for group in self.begun.values() if not self._is_marked(group)), None)
+        if refused is not None or unmarked is None:
+            return refused
+        text = f"pod group cannot be bound, its condition {BINDING} cannot be written: PodGroup"
+        return Status(Code.ERROR, (f"{text} {unmarked.metadata.namespace}/{unmarked.metadata.name}",))
 
     def withdraw(self, uid: str) -> None:
         """Take back that a pod is ready: it gives its node up."""

@@ -27,7 +27,7 @@ class Bindings:
         handle = stub_handle(objects=(root, *below), feature_gates=TREES.options.gates)
         self.groups, plugin = handle.pod_groups, GangScheduling(GangScheduling.Args(), handle)
         self.decided: dict[str, str] = {}
-        self.bindings = GroupBindings(root, self.groups, plugin.placement_feasible)
+        self.bindings = GroupBindings(root, self.groups, plugin.placement_feasible, lambda group: True)
 
     def put(self, *uids: str, group: str = "g") -> None:
         """Put pods on nodes."""
