@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.label_selectors import is_qualified_name
 from kframework.objects.meta import ResourceList
 from kframework.objects.node import Node
@@ -95,9 +96,14 @@ def limits(spec: PodSpec) -> dict[str, int]:
     return _round_up(total)
 
 
-def allocatable(node: Node) -> dict[str, int]:
-    """Compute a node's allocatable resources; `pods` is a count."""
-    return _round_up(_nanos(node.status.allocatable), _NATIVE | {"pods"})
+def allocatable(node: Node) -> Mapping[str, int]:
+    """Compute a node's allocatable resources, to be read only; `pods` is a count."""
+    return _round_allocatable(node.status.allocatable)
+
+
+@cached_by_identity  # listed nodes share equal resources
+def _round_allocatable(resources: ResourceList) -> Mapping[str, int]:
+    return _round_up(_nanos(resources), _NATIVE | {"pods"})
 
 
 @lru_cache(maxsize=4096)

@@ -18,6 +18,7 @@ from kframework.client.transport import Request, Response
 from kframework.clock import LoopClock, VirtualTimeLoop
 from kframework.errors import ClusterError
 from kframework.objects import (
+    CSINode,
     Lease,
     LeaseSpec,
     Node,
@@ -407,7 +408,7 @@ async def test_delete_sends_preconditions() -> None:
 
 
 async def followed(
-    transport: Scripted, *kinds: type[Pod] | type[Node] | type[StorageClass], seconds: float
+    transport: Scripted, *kinds: type[Pod] | type[Node] | type[CSINode] | type[StorageClass], seconds: float
 ) -> list[str]:
     """Watch so long, and return the names of what came, `Synced` among them."""
     messages: list[Message] = []
@@ -453,10 +454,11 @@ async def test_nothing_to_watch_is_synced() -> None:
     assert await followed(Scripted(), seconds=0.1) == ["Synced"]
 
 
-async def test_order_of_kinds_is_the_same_every_time() -> None:
+async def test_nodes_and_pods_are_listed_first_and_other_kinds_in_the_same_order_every_time() -> None:
     paths = []
-    for kinds in ((Pod, Node, StorageClass), (StorageClass, Pod, Node)):
+    for kinds in ((Pod, Node, CSINode, StorageClass), (StorageClass, Pod, CSINode, Node)):
         transport = Scripted()
         await followed(transport, *kinds, seconds=1)
         paths.append([request.path for request in transport.requests])
-    assert paths[0] == paths[1] == ["/api/v1/nodes", "/api/v1/pods", "/apis/storage.k8s.io/v1/storageclasses"]
+    others = ["/apis/storage.k8s.io/v1/csinodes", "/apis/storage.k8s.io/v1/storageclasses"]
+    assert paths[0] == paths[1] == ["/api/v1/nodes", "/api/v1/pods", *others]

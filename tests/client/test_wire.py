@@ -53,6 +53,14 @@ def test_equal_parts_of_pods_are_one_struct() -> None:
     assert first.metadata.labels is other.metadata.labels and first.metadata.namespace is other.metadata.namespace
 
 
+def test_equal_resources_of_nodes_are_one_mapping() -> None:
+    sizes = ({"cpu": "4"}, {"cpu": "8"}, {"cpu": "4"})
+    nodes = [some(f"n-{number}", 3, status={"allocatable": size}) for number, size in enumerate(sizes)]
+    page = PageReader(kind_of(Node)).read(listed(9, *nodes).body)
+    first, other, second = (node for node in page.items if isinstance(node, Node))
+    assert first.status.allocatable is second.status.allocatable != other.status.allocatable
+
+
 NOT_UTF_8 = b'{"metadata": {"resourceVersion": "\xff"}}'
 
 

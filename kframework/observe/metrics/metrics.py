@@ -322,6 +322,7 @@ class _TimedHandlers(EventHandlers):
         start = perf_counter_ns()
         handle()
         took = perf_counter_ns() - start
+        labels: Iterable[str]
         if pod.spec.node_name:
             labels = self._assigned_labels(uid, assigned, waiting)
         else:
@@ -344,16 +345,13 @@ class _TimedHandlers(EventHandlers):
             self._times[label].observe(took)
 
 
-def _waiting_labels(old: PendingPod | None, new: PendingPod | None) -> Iterator[str]:
+def _waiting_labels(old: PendingPod | None, new: PendingPod | None) -> Sequence[str]:
     if new is None or new is old:
-        return
+        return ()
     if old is None:
-        yield _ADDED
-        return
-    yield _UPDATED
-    for action in pod_updates(old, new):
-        if action is not ActionType.UPDATE:
-            yield ObservedEvent(EventResource.TARGET_POD, action).label
+        return (_ADDED,)
+    actions = (action for action in pod_updates(old, new) if action is not ActionType.UPDATE)
+    return [_UPDATED, *(ObservedEvent(EventResource.TARGET_POD, action).label for action in actions)]
 
 
 class _TimedPolicy(QueuePolicy):
