@@ -141,8 +141,9 @@ class Process(Generic[E]):
         self._collector.collect()
         if not self._synced:
             self._synced = True
-            pods = engine.cluster.pods.keys() | engine.pending.keys()
-            self._log_line(f"synced with the cluster (nodes: {len(engine.cluster.nodes)}, pods: {len(pods)})")
+            cluster = engine.cluster
+            pods = len(cluster.pods) + len(engine.pending) - len(cluster.assumed)  # assumed pods are both
+            self._log_line(f"synced with the cluster (nodes: {len(cluster.nodes)}, pods: {pods})")
 
     def _follow_file(self, stack: AsyncExitStack) -> None:
         if self._followed is not None:
