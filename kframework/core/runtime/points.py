@@ -307,8 +307,11 @@ def run_placement_feasible(
         status = step.call(group, progress)
         if status is None:
             continue
-        if status.code != Code.WAIT:
+        if status.code == Code.UNSCHEDULABLE:
             return status
+        if status.code != Code.WAIT:
+            what = "running" if status.code == Code.ERROR else "unexpected status from"
+            return Status(Code.ERROR, (f"{what} PlacementFeasible plugin: {status.message}",), status.plugin)
         wait = wait or status
     return wait
 

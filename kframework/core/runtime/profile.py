@@ -148,7 +148,7 @@ class Profile:
             FilterStep(self.plugins[n], order, self.fault_status) for order, n in enumerate(self.points["filter"])
         )
         self.placement_feasible: tuple[StatusStep, ...] = self._compile_status_steps(
-            "placement_feasible", "PlacementFeasible", (Code.UNSCHEDULABLE, Code.WAIT)
+            "placement_feasible", "PlacementFeasible", frozenset(Code)
         )
         #: How groups choose among sets of nodes; None if the gate is off.
         self.placements: PlacementSteps | None = None
