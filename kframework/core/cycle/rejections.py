@@ -133,10 +133,21 @@ def add_nominated_pods(
         state = state.clone()
     for other in nominated:
         what_if.add(other, node.name)
-        failed = run_add_pod(taking_in, state, question.pod, other, node) if taking_in else None
-        if failed is not None:
-            return failed
+        for step in taking_in:
+            failed = run_add_pod((step,), state, question.pod, other, node)
+            failed = _undo_leak(question.cluster, what_if, step, "add_pod") or failed
+            if failed is not None:
+                return failed
     return state
+
+
+def _undo_leak(cluster: ClusterState, what_if: Statement, step: FilterStep, hook: str) -> Status | None:
+    """Undo the what-ifs that a plugin left open in this one, which could not be closed; return its error, if any."""
+    leaked = False
+    while (last := cluster.statements[-1]) is not what_if and not last.is_held:
+        leaked = True
+        last.rollback()
+    return step.fault_status(step.name, hook, "left a statement open") if leaked else None
 
 
 def filter_assuming_nominated_pods(
@@ -148,7 +159,14 @@ def filter_assuming_nominated_pods(
         return None
     with question.cluster.statement() as what_if:
         taken_in = add_nominated_pods(what_if, question, state, node, nominated)
-        return taken_in if isinstance(taken_in, Status) else filter_node(filters, taken_in, question.pod, node)
+        if isinstance(taken_in, Status):
+            return taken_in
+        for step in filters:
+            status = step.run(taken_in, question.pod, node)
+            status = _undo_leak(question.cluster, what_if, step, "filter") or status
+            if status is not None:
+                return status
+        return None
 
 
 def filter_with_nominated_pods(

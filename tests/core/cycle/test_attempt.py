@@ -12,6 +12,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import ActivateRequested, Upserted
+from kframework.state.nodes import NodeInfo
 from kframework.testing import make_node, make_pod
 from tests.core.test_pod_engine import UID, Stage
 from tests.extension_points.scripted import held, plugin, profile
@@ -133,6 +134,26 @@ def test_what_if_left_open_is_undone_with_the_cycle(hook: str, caplog: pytest.Lo
     stage = tried(rejecting, leaking)
     assert not stage.engine.cluster.statements
     assert "left a statement open" in caplog.text
+
+
+@pytest.mark.parametrize("hook", ["filter", "add_pod"])
+def test_what_if_left_open_beside_a_nominated_pod_is_a_fault_of_its_plugin(hook: str) -> None:
+    def leave_open(state: CycleState, pod: PendingPod, *args: Any) -> None:
+        node: NodeInfo = args[-1]
+        for other in list(node.pods):
+            held(leaking).statement().remove(other)
+
+    hooks: dict[str, Any] = {"filter": None, hook: leave_open}
+    leaking = plugin("A", pre_filter=None, **hooks)
+    nominated = make_pod("first", priority=9, nominated_node_name="a", scheduler_name="another")
+    stage = Stage(plugin("B", filter=None), leaking, objects=[make_node("a"), make_pod(), nominated])
+    pod = PendingPod(nominated, stage.engine.cluster.interner)
+    stage.engine.cluster.nominator.nominate(pod, "a")
+    stage.engine.step()
+    (decision,) = stage.decisions
+    assert decision.result == Result.ERROR
+    assert decision.message == f"plugin 'A' (from acme 1.0), hook {hook}: left a statement open"
+    assert not stage.engine.cluster.statements
 
 
 def test_pod_is_assumed_before_its_plugins_reserve() -> None:
