@@ -235,11 +235,13 @@ def test_pods_fail_as_their_group_and_their_own_result_say(
     script: Callable[..., None],
 ) -> None:
     script(filters=filters, reserves=reserves)
-    _, found = first_attempts(*members("g", 4), group=gang("g", 3))
+    simulation, found = first_attempts(*members("g", 4), group=gang("g", 3))
+    own = [decision.message for decision, (_, message, _) in zip(found.values(), expected, strict=True) if not message]
     for decision, (result, message, nominated) in zip(found.values(), expected, strict=True):
         assert (decision.result.value, decision.nominated) == (result, nominated)
-        assert decision.message.startswith(message)
-        assert result == "error" or decision.message == message
+        assert decision.message == (message + own[0] if result == "error" else message)
+    status = {"scheduled": ("True", "Scheduled"), "error": ("False", "SchedulerError")}
+    assert condition(simulation, "g")[:2] == status.get(expected[0][0], ("False", "Unschedulable"))
     assert list(found) == ["g-0", "g-1", "g-2", "g-3"]
 
 

@@ -127,9 +127,9 @@ def test_whole_group_is_spared_before_a_pod_of_its_priority() -> None:
 @pytest.mark.parametrize(
     ("running", "group", "text"),
     [
-        (low(2, 10), high(2, 2), "No preemption victims found for incoming preemptor"),
-        (low(2), high(3, 3), UNFIT.format(3, 2, 0)),
-        (
+        pytest.param(low(2, 10), high(2, 2), "No preemption victims found for incoming preemptor", id="no victims"),
+        pytest.param(low(2), high(3, 3), UNFIT.format(3, 2, 0), id="not enough"),
+        pytest.param(
             low(2),
             [
                 gang("high", 2, 10),
@@ -139,6 +139,7 @@ def test_whole_group_is_spared_before_a_pod_of_its_priority() -> None:
                 ),
             ],
             "not eligible due to preemptionPolicy=Never.",
+            id="never",
         ),
     ],
 )

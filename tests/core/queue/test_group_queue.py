@@ -97,41 +97,12 @@ def test_pod_that_comes_during_the_cycle_of_its_group_is_pending() -> None:
     assert names(rig.pop()) == ["g-2"]
 
 
-def test_what_is_left_of_a_scheduled_group_is_active_at_once() -> None:
-    rig = rig_with(0, 1, 2)
-    rig.finish(rig.pop(), SUCCESS, "g-2")
-    queued = rig.pop()
-    assert names(queued) == ["g-2"] and queued.unschedulable_count == 0
-
-
-def test_group_without_waiting_pods_leaves_the_queue() -> None:
-    rig = rig_with(0, 1)
-    rig.finish(rig.pop(), SUCCESS)
-    assert len(rig.queue) == 0 and rig.queue.pop() is None
-
-
-def test_rejected_group_waits_for_the_events_of_its_pods_rejectors() -> None:
-    rig = rig_with(0, 1)
-    rig.finish(rig.pop(), REJECTED, "g-0", "g-1")
-    assert rig.queue.count_by_queue()["unschedulable"] == 2
-    rig.queue.move_on_event(NODE_ADD)
-    assert rig.queue.count_by_queue()["backoff"] == 2
-    assert names(rig.pop()) == ["g-0", "g-1"]
-
-
 def test_event_during_the_cycle_of_a_group_is_not_lost() -> None:
     rig = rig_with(0, 1)
     queued = rig.pop()
     rig.queue.move_on_event(NODE_ADD)
     rig.finish(queued, REJECTED, "g-0", "g-1")
     assert rig.queue.count_by_queue()["backoff"] == 2
-
-
-def test_group_that_ends_in_an_error_backs_off() -> None:
-    rig = rig_with(0, 1)
-    rig.finish(rig.pop(), ERROR, "g-0", "g-1")
-    assert rig.queue.count_by_queue()["backoff"] == 2
-    assert rig.queue.pop() is None  # an error's backoff is not cut short
 
 
 def test_gate_of_one_pod_holds_the_group_back() -> None:
@@ -145,19 +116,6 @@ def test_gate_of_one_pod_holds_the_group_back() -> None:
     assert names(rig.pop()) == ["g-0", "g-1"]
 
 
-def test_new_pod_joins_its_group_where_that_waits() -> None:
-    rig = rig_with(0)
-    rig.finish(rig.pop(), ERROR, "g-0")
-    rig.add("g", 1)
-    assert rig.queue.count_by_queue()["backoff"] == 2
-
-
-def test_pods_of_a_deleted_group_are_incomplete() -> None:
-    rig = rig_with(0, 1)
-    rig.change(gang("g", 2), None)
-    assert rig.queue.count_by_queue()["incomplete"] == 2 and rig.queue.pop() is None
-
-
 def test_group_deleted_during_its_cycle_leaves_incomplete_pods() -> None:
     rig = rig_with(0, 1)
     queued = rig.pop()
@@ -166,38 +124,11 @@ def test_group_deleted_during_its_cycle_leaves_incomplete_pods() -> None:
     assert rig.queue.count_by_queue()["incomplete"] == 2
 
 
-def test_deleted_pod_leaves_its_group_and_the_last_one_ends_it() -> None:
-    rig = GroupRig()
-    rig.put(gang("g", 2))
-    first, second = rig.add("g", 0, 1)
-    rig.queue.delete(first.uid)
-    assert rig.queue.count_by_queue()["active"] == 1
-    rig.queue.delete(second.uid)
-    assert len(rig.queue) == 0 and rig.queue.pop() is None
-
-
-def test_group_is_ordered_by_its_own_priority() -> None:
-    rig = GroupRig()
-    rig.rig.sort = by_priority
-    rig.put(gang("low", 1, priority=1))
-    rig.put(gang("high", 1, priority=2))
-    rig.add("low", 0)
-    rig.add("high", 0)
-    assert [names(rig.pop()), names(rig.pop())] == [["high-0"], ["low-0"]]
-
-
 def test_activated_pod_activates_its_group() -> None:
     rig = rig_with(0, 1)
     rig.finish(rig.pop(), REJECTED, "g-0", "g-1")
     rig.queue.activate(next(rig.queue.pods_in("unschedulable")).pod.uid)
     assert rig.queue.count_by_queue()["active"] == 2
-
-
-def test_new_pod_is_asked_about_alone_if_its_group_is_admitted() -> None:
-    rig = rig_with(0, 1)
-    rig.rig.gates["g-2"] = "Fit"
-    rig.add("g", 2)
-    assert rig.queue.count_by_queue()["gated"] == 3
 
 
 def test_pods_that_a_plugin_holds_back_are_counted_one_by_one() -> None:

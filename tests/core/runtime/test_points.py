@@ -20,6 +20,8 @@ from kframework.core.runtime.points import (
     format_unsatisfied,
     run_add_pod,
     run_permit,
+    run_placement_feasible,
+    run_pod_group_post_filter,
     run_pre_enqueue,
     run_pre_filter,
     run_remove_pod,
@@ -27,13 +29,14 @@ from kframework.core.runtime.points import (
     run_unreserve,
 )
 from kframework.core.runtime.profile import Profile
-from kframework.framework.answers import Diagnosis
+from kframework.framework.answers import Diagnosis, GroupProgress, PreemptForGroup
 from kframework.framework.cycle_state import CycleState
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
+from tests.support.groups import gang
 
 
 class Stage:
@@ -234,3 +237,46 @@ def test_invalid_score_has_the_message_of_kube_scheduler(score: int) -> None:
 
 def test_score_in_range_is_returned_unchanged() -> None:
     assert asked("score", 100) == 100
+
+
+# -- groups --------------------------------------------------------------------------------------------------------
+
+WAITING, LATER = Status(Code.WAIT, ("more",)), Status(Code.WAIT, ("others",))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (None, None, None),
+        (WAITING, LATER, WAITING.with_plugin("A")),
+        (WAITING, None, WAITING.with_plugin("A")),
+        (WAITING, unschedulable("no"), unschedulable("no").with_plugin("B")),
+        (unschedulable("no"), error("x"), unschedulable("no").with_plugin("A")),
+        (error("x"), unschedulable("no"), Status(Code.ERROR, ("running PlacementFeasible plugin: x",), "A")),
+    ],
+)
+def test_first_rejection_or_error_of_placement_feasible_counts_else_the_first_wait(
+    first: Status | None, second: Status | None, expected: Status | None
+) -> None:
+    asked = profile(plugin("A", placement_feasible=first), plugin("B", placement_feasible=second))
+    assert run_placement_feasible(asked.placement_feasible, gang("g", 2), GroupProgress(0, 2)) == expected
+
+
+FOUND, ONGOING = PreemptForGroup({}, (), status=Status(Code.SUCCESS, ("found",))), Status(Code.SUCCESS, ("ongoing",))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (unschedulable("a"), unschedulable("b"), unschedulable("a", "b")),
+        (unschedulable("a"), None, unschedulable("a")),
+        (unresolvable("a"), FOUND, unresolvable("a").with_plugin("A")),
+        (ONGOING, FOUND, ONGOING.with_plugin("A")),
+        (unschedulable("a"), error("x"), Status(Code.ERROR, ('running PodGroupPostFilter plugin "B": x',), "B")),
+    ],
+)
+def test_pod_group_post_filter_ends_with_the_first_plugin_that_finds_a_way_out(
+    first: object, second: object, expected: Status
+) -> None:
+    asked = profile(plugin("A", pod_group_post_filter=first), plugin("B", pod_group_post_filter=second))
+    assert run_pod_group_post_filter(asked, gang("g", 2), [], [], list) == expected
