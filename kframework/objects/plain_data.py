@@ -38,5 +38,10 @@ def entries(document: object, path: str) -> list[dict[str, object]]:
     return [entry for entry in result if isinstance(entry, dict)] if isinstance(result, list) else []
 
 
+def strings(document: object, path: str) -> list[str]:
+    result = value(document, path)
+    return [each for each in result if isinstance(each, str)] if isinstance(result, list) else []
+
+
 def name(document: object) -> str:
     return text(document, "metadata.name")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from functools import lru_cache
 
@@ -141,3 +142,11 @@ def _match(text: str, pattern: str, message: str, *examples: str) -> Messages:
 def _describe_pattern(message: str, pattern: str, *examples: str) -> str:
     named = " or ".join(f"'{example}', " for example in examples)
     return f"{message} (e.g. {named}regex used for validation is '{pattern}')"
+
+
+def ip_address(address: str) -> Messages:
+    try:
+        ipaddress.ip_address(address)
+    except ValueError:
+        return ("must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)",)
+    return ()

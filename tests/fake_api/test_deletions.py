@@ -37,11 +37,14 @@ async def test_object_with_finalizers_stays_until_they_are_removed() -> None:
     assert (await api.call_error("GET", f"{LEASES}/a"))[0] == 404
 
 
+SPEC = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+
+
 async def test_finalizers_of_absent_controllers_are_ignored() -> None:
     api = LocalApi()
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
     metadata = {"name": "a", "finalizers": ["kubernetes.io/pvc-protection"]}
-    await api.call("POST", claims, {"metadata": metadata, "spec": {}})
+    await api.call("POST", claims, {"metadata": metadata, "spec": SPEC})
     assert (await api.call("DELETE", f"{claims}/a"))["status"] == "Success"
 
 

@@ -19,7 +19,7 @@ from kframework.in_memory.schema.causes import (
     unsupported,
 )
 from kframework.in_memory.schema.defaults import with_defaults
-from kframework.in_memory.schema.validation.pods import container_causes
+from kframework.in_memory.schema.validation.containers import container_causes
 from kframework.objects.plain_data import entries, mapping, text, value
 from kframework.objects.syntax import qualified_name
 

@@ -11,7 +11,7 @@ import msgspec
 
 from kframework.fake_api.wire.documents import Data
 from kframework.in_memory.schema.causes import Cause, invalid, required, too_many, unsupported
-from kframework.in_memory.schema.validation.pods import name_causes
+from kframework.in_memory.schema.validation.containers import name_causes
 from kframework.objects.label_selectors import SelectorError, label_selector
 from kframework.objects.meta import LabelSelector
 from kframework.objects.plain_data import entries, mapping, number, text

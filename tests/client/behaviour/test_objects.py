@@ -20,7 +20,6 @@ from kframework.objects import (
     NodeStatus,
     ObjectMeta,
     PersistentVolume,
-    PersistentVolumeClaim,
     PersistentVolumeClaimStatus,
     Pod,
     PodStatus,
@@ -30,6 +29,7 @@ from kframework.objects import (
 from kframework.state.inbox import Upserted
 from tests.client.behaviour.ways import Stage, lease, node, pod, refusal
 from tests.support.declared_kinds import Gang, GangStatus, Team, gang
+from tests.support.storage import claim
 
 MODIFIED = "the object has been modified; please apply your changes to the latest version and try again"
 
@@ -97,10 +97,8 @@ async def test_server_sets_its_own_fields_whatever_the_client_sends(stage: Stage
 
 
 async def test_status_is_ignored_on_creation_except_for_nodes(stage: Stage) -> None:
-    claim = PersistentVolumeClaim(
-        metadata=ObjectMeta(name="data"), status=PersistentVolumeClaimStatus(phase="Bound", capacity={"storage": "1"})
-    )
-    created = await stage.client.create(claim)
+    status = PersistentVolumeClaimStatus(phase="Bound", capacity={"storage": "1"})
+    created = await stage.client.create(replace(claim("data"), status=status))
     assert created.status == PersistentVolumeClaimStatus(phase="Pending")
     assert (await stage.client.create(node())).status.capacity == {"cpu": "4"}
 

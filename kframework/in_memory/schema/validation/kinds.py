@@ -13,7 +13,7 @@ from kframework.in_memory.schema.causes import (
     required,
     unsupported,
 )
-from kframework.in_memory.schema.validation.claims import claim_causes
+from kframework.in_memory.schema.validation.claims import claim_causes, slice_causes
 from kframework.in_memory.schema.validation.configuration import (
     autoscaler_causes,
     binding_causes,
@@ -22,14 +22,9 @@ from kframework.in_memory.schema.validation.configuration import (
     role_causes,
     secret_causes,
 )
-from kframework.in_memory.schema.validation.pods import (
-    PROTOCOLS,
-    job_causes,
-    metadata_causes,
-    name_causes,
-    pod_causes,
-    workload_causes,
-)
+from kframework.in_memory.schema.validation.containers import PROTOCOLS, name_causes
+from kframework.in_memory.schema.validation.pods import job_causes, metadata_causes, pod_causes, workload_causes
+from kframework.in_memory.schema.validation.volumes import storage_causes
 from kframework.in_memory.store import Data
 from kframework.in_memory.workloads.schedules import CronScheduleError, load_time_zone, parse_schedule
 from kframework.objects.codec import convert
@@ -122,8 +117,10 @@ def object_causes(data: Data, api_version: str, kind: str) -> Iterator[Cause]:
             yield from claim_causes(mapping(data, "spec"), "spec")
         case "resource.k8s.io/v1", "ResourceClaimTemplate":
             yield from claim_causes(mapping(data, "spec.spec"), "spec.spec")
-        case "storage.k8s.io/v1", "StorageClass" if not data.get("provisioner"):
-            yield required("provisioner")
+        case "resource.k8s.io/v1", "ResourceSlice":
+            yield from slice_causes(mapping(data, "spec"), "spec")
+        case ("v1", "PersistentVolume" | "PersistentVolumeClaim") | ("storage.k8s.io/v1", _):
+            yield from storage_causes(data, kind)
     known = find_kind(api_version, kind)
     if known is not None and issubclass(known.struct, RULED_KINDS):
         yield from (field_cause(problem, "") for problem in object_problems(convert(data, known)))

@@ -2,44 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from kframework.in_memory.schema.causes import (
-    Cause,
-    duplicate,
-    field_cause,
-    forbidden,
-    invalid,
-    not_found,
-    required,
-    too_long,
-    unsupported,
+from kframework.in_memory.schema.causes import Cause, field_cause, forbidden, invalid, required, too_long, unsupported
+from kframework.in_memory.schema.validation.containers import (
+    PROBES,
+    claim_name_causes,
+    container_causes,
+    name_causes,
+    security_causes,
 )
+from kframework.in_memory.schema.validation.volumes import volume_causes
 from kframework.in_memory.store import Data
 from kframework.objects.identity import cached_by_identity
 from kframework.objects.label_selectors import label_selector
 from kframework.objects.meta import LabelSelector
-from kframework.objects.plain_data import entries, mapping, text, value
-from kframework.objects.pod import PodSpec, Resources
-from kframework.objects.resource_rules import missing_resources_problems
+from kframework.objects.plain_data import entries, mapping, strings, text, value
+from kframework.objects.pod import PodSpec
 from kframework.objects.scheduling_rules import pod_spec_problems
-from kframework.objects.syntax import dns_label, env_name, label_value, port_name, qualified_name
+from kframework.objects.syntax import dns_label, dns_subdomain, ip_address, label_value, qualified_name
 
 _CHOICES = {
     "dnsPolicy": ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None"),
+    "os.name": ("linux", "windows"),
 }
-_PULLS = ("Always", "IfNotPresent", "Never")
-_HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc"})
-_SOURCES = "must specify one of: `fieldRef`, `resourceFieldRef`, `configMapKeyRef`, `secretKeyRef` or `fileKeyRef`"
-PROTOCOLS = ("SCTP", "TCP", "UDP")
-_SOURCE_FIELDS = {
-    "configMap": "name",
-    "hostPath": "path",
-    "persistentVolumeClaim": "claimName",
-    "secret": "secretName",
-}
+_MAX_NAMESERVERS = 3
+_FAILURE_ACTIONS = ("Count", "FailIndex", "FailJob", "Ignore")
+_ONLY_RESTARTABLE = "may not be set for init containers without restartPolicy=Always"
 
 
 @cached_by_identity
@@ -55,95 +46,60 @@ def spec_causes(spec: Data, path: str, claims: Iterable[Data] = ()) -> Iterator[
     for index, volume in enumerate(volumes):
         location = f"{path}.volumes[{index}]"
         yield from name_causes(text(volume, "name"), f"{location}.name", dns_label, seen)
-        sources = [field for field in volume if field != "name"]
-        for extra in sources[1:]:
-            yield forbidden(f"{location}.{extra}", "may not specify more than 1 volume type")
-        for source in sources[:1]:
-            if (needed := _SOURCE_FIELDS.get(source)) and not value(volume, f"{source}.{needed}"):
-                yield required(f"{location}.{source}.{needed}")
+        yield from volume_causes(volume, location)
     if not spec.get("containers"):
         yield required(f"{path}.containers")
     known = {text(volume, "name") for volume in volumes} | {text(claim, "metadata.name") for claim in claims}
+    claim_names = {text(each, "name") for each in entries(spec, "resourceClaims")}
     names: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(entries(spec, field)):
-            yield from container_causes(container, f"{path}.{field}[{index}]", known, names)
+            location = f"{path}.{field}[{index}]"
+            yield from container_causes(container, location, known, names)
+            yield from (_init_container_causes(container, location) if field == "initContainers" else ())
+            yield from claim_name_causes(container, f"{location}.resources.claims", claim_names)
     for field, supported in _CHOICES.items():
-        if field in spec and spec[field] not in supported:
-            yield unsupported(f"{path}.{field}", spec[field], supported)
+        if (chosen := value(spec, field)) is not None and chosen not in supported:
+            yield unsupported(f"{path}.{field}", chosen, supported)
+    yield from _network_causes(spec, path)
+    yield from security_causes(mapping(spec, "securityContext"), f"{path}.securityContext")
+    if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
+        message = "ShareProcessNamespace and HostPID cannot both be enabled"
+        yield invalid(f"{path}.shareProcessNamespace", True, message)
+    for index, gate in enumerate(entries(spec, "readinessGates")):
+        condition = text(gate, "conditionType")
+        yield from (
+            invalid(f"{path}.readinessGates[{index}].conditionType", condition, each)
+            for each in qualified_name(condition)
+        )
     yield from (field_cause(problem, path) for problem in pod_spec_problems(msgspec.convert(spec, PodSpec)))
 
 
-def name_causes(
-    name: str, path: str, check: Callable[[str], Iterable[str]], seen: set[str], *, is_needed: bool = True
-) -> Iterator[Cause]:
-    """Yield problems of a name by `check`, and whether it is in `seen`; adds it there."""
-    if name:
-        yield from (invalid(path, name, each) for each in check(name))
-        if name in seen:
-            yield duplicate(path, name)
-        seen.add(name)
-    elif is_needed:
-        yield required(path)
+def _init_container_causes(container: Data, path: str) -> Iterator[Cause]:
+    for field in ("lifecycle", *PROBES):
+        if container.get(field) is not None and container.get("restartPolicy") != "Always":
+            yield forbidden(f"{path}.{field}", _ONLY_RESTARTABLE)
 
 
-def container_causes(container: Data, path: str, volumes: set[str], names: set[str]) -> Iterator[Cause]:
-    """Yield problems of a container; `volumes` are known names, `names` those taken, to which its own is added."""
-    yield from name_causes(text(container, "name"), f"{path}.name", dns_label, names)
-    image = text(container, "image")
-    if not image:
-        yield required(f"{path}.image")
-    elif image != image.strip():
-        yield invalid(f"{path}.image", image, "must not have leading or trailing whitespace")
-    if (pull := container.get("imagePullPolicy")) not in (None, *_PULLS):
-        yield unsupported(f"{path}.imagePullPolicy", pull, _PULLS)
-    yield from _port_causes(entries(container, "ports"), f"{path}.ports")
-    yield from _environment_causes(entries(container, "env"), f"{path}.env")
-    seen: set[str] = set()
-    for index, mount in enumerate(entries(container, "volumeMounts")):
-        location, name, at = f"{path}.volumeMounts[{index}]", text(mount, "name"), text(mount, "mountPath")
-        if not name:
-            yield required(f"{location}.name")
-        elif name not in volumes:
-            yield not_found(f"{location}.name", name)
-        if not at:
-            yield required(f"{location}.mountPath")
-        elif at in seen:
-            yield invalid(f"{location}.mountPath", at, "must be unique")
-        seen.add(at)
-    resources = msgspec.convert(mapping(container, "resources"), Resources)
-    yield from (field_cause(each, f"{path}.resources") for each in missing_resources_problems(resources))
-    for probe in ("livenessProbe", "readinessProbe", "startupProbe"):
-        if isinstance(handler := container.get(probe), dict) and not handler.keys() & _HANDLERS:
-            yield required(f"{path}.{probe}", "must specify a handler type")
-
-
-def _port_causes(ports: list[Data], path: str) -> Iterator[Cause]:
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        location = f"{path}[{index}]"
-        yield from name_causes(text(port, "name"), f"{location}.name", port_name, names, is_needed=False)
-        number = port.get("containerPort", 0)
-        if not number:
-            yield required(f"{location}.containerPort")
-
-
-def _environment_causes(variables: list[Data], path: str) -> Iterator[Cause]:
-    for index, variable in enumerate(variables):
-        location, name = f"{path}[{index}]", text(variable, "name")
-        if not name:
-            yield required(f"{location}.name")
-        else:
-            yield from (invalid(f"{location}.name", name, each) for each in env_name(name))
-        source = variable.get("valueFrom")
-        if not isinstance(source, dict):
-            continue
-        if not source:
-            yield invalid(f"{location}.valueFrom", "", _SOURCES)
-        elif len(source) > 1:
-            yield invalid(f"{location}.valueFrom", "", "may not have more than one field specified at a time")
-        if variable.get("value"):
-            yield invalid(f"{location}.valueFrom", "", "may not be specified when `value` is not empty")
+def _network_causes(spec: Data, path: str) -> Iterator[Cause]:
+    if domain := text(spec, "subdomain"):
+        yield from (invalid(f"{path}.subdomain", domain, each) for each in dns_label(domain))
+    for index, alias in enumerate(entries(spec, "hostAliases")):
+        location = f"{path}.hostAliases[{index}]"
+        ip = text(alias, "ip")
+        yield from (invalid(f"{location}.ip", ip, each) for each in ip_address(ip))
+        for number, host in enumerate(strings(alias, "hostnames")):
+            yield from (invalid(f"{location}.hostnames[{number}]", host, each) for each in dns_subdomain(host))
+    servers, location = strings(spec, "dnsConfig.nameservers"), f"{path}.dnsConfig"
+    if spec.get("dnsPolicy") == "None" and "dnsConfig" not in spec:
+        yield required(location, "must provide `dnsConfig` when `dnsPolicy` is None")
+    elif spec.get("dnsPolicy") == "None" and not servers:
+        yield required(f"{location}.nameservers", "must provide at least one DNS nameserver when `dnsPolicy` is None")
+    if len(servers) > _MAX_NAMESERVERS:
+        message = f"must not have more than {_MAX_NAMESERVERS} nameservers"
+        yield invalid(f"{location}.nameservers", servers, message)
+    for index, server in enumerate(servers):
+        yield from (invalid(f"{location}.nameservers[{index}]", server, each) for each in ip_address(server))
 
 
 #: Limit of all annotations of an object, in bytes.
@@ -191,6 +147,37 @@ def job_causes(data: Data, path: str = "spec") -> Iterator[Cause]:
     spec = mapping(data, "spec")
     template = mapping(spec, "template")
     yield from _template_causes(template, f"{path}.template")
+    policy = spec.get("podFailurePolicy")
+    if isinstance(policy, dict):
+        if (restarts := value(template, "spec.restartPolicy")) not in (None, "Never"):
+            message = 'only "Never" is supported when `podFailurePolicy` is specified'
+            yield invalid(f"{path}.template.spec.restartPolicy", restarts, message)
+        for index, rule in enumerate(entries(policy, "rules")):
+            yield from _failure_rule_causes(rule, f"{path}.podFailurePolicy.rules[{index}]")
+    replaced, supported = spec.get("podReplacementPolicy"), ("Failed",) if policy else ("Failed", "TerminatingOrFailed")
+    if replaced not in (None, *supported):
+        yield unsupported(f"{path}.podReplacementPolicy", replaced, supported)
+    if spec.get("maxFailedIndexes") is not None and spec.get("backoffLimitPerIndex") is None:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if isinstance(success := spec.get("successPolicy"), dict):
+        if spec.get("completionMode") != "Indexed":
+            yield invalid(f"{path}.successPolicy", success, "requires indexed completion mode")
+        elif not success.get("rules"):
+            message = "at least one rules must be specified when the successPolicy is specified"
+            yield required(f"{path}.successPolicy.rules", message)
+
+
+def _failure_rule_causes(rule: Data, path: str) -> Iterator[Cause]:
+    if (action := text(rule, "action")) not in _FAILURE_ACTIONS:
+        yield unsupported(f"{path}.action", action, _FAILURE_ACTIONS)
+    codes = rule.get("onExitCodes")
+    if (codes is None) == (not rule.get("onPodConditions")):
+        yield invalid(path, None, "specifying one of OnExitCodes and OnPodConditions is required")
+    if isinstance(codes, dict):
+        if (operator := text(codes, "operator")) not in ("In", "NotIn"):
+            yield unsupported(f"{path}.onExitCodes.operator", operator, ("In", "NotIn"))
+        if not codes.get("values"):
+            yield invalid(f"{path}.onExitCodes.values", codes.get("values"), "at least one value is required")
 
 
 def _selects(selector: Data, labels: Data) -> bool:

@@ -47,7 +47,7 @@ def spec(*containers: Any, **more: Any) -> dict[str, Any]:
         ),
         (spec({"env": [{"value": "x"}]}), ["spec.containers[0].env[0].name: Required value"]),
         (
-            spec({"env": [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {}}}]}),
+            spec({"env": [{"name": "A", "value": "x", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}),
             ['spec.containers[0].env[0].valueFrom: Invalid value: "": may not be specified when `value` is not empty'],
         ),
         (
