@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from kframework import CycleState, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.config.configuration import Configuration
-from kframework.config.load import parse
+from kframework.config.load import default_configuration, parse
 from kframework.framework.answers import Diagnosis
 from kframework.objects import Event, Pod, PodGroup, PodSchedulingGate
 from tests.conformance.groups.story import Story, group, node, pods
@@ -26,6 +26,12 @@ def test_gang_is_scheduled_when_it_exists_and_there_is_room(config: Configuratio
     story = Story(node(), GANG, *THREE, config=config)
     story.expect(scheduled="p1 p2 p3")
     story.expect_condition("pg1", "True", "Scheduled")
+
+
+@pytest.mark.parametrize("of", [GANG, BASIC], ids=["gang", "basic"])
+def test_pods_of_a_group_are_scheduled_alone_with_the_gate_off(of: PodGroup) -> None:
+    story = Story(node(cpu=2), of, *THREE, config=default_configuration())
+    story.expect(scheduled="p1 p2", unschedulable="p3")
 
 
 @BOTH

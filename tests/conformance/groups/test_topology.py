@@ -13,7 +13,7 @@ from kframework.framework.answers import GroupPlacement
 from kframework.objects import GenericPodGroup, Node, Pod, PodGroup
 from tests.conformance.groups.story import Story, group, pods
 from tests.conformance.groups.story import node as make_node
-from tests.support.groups import PLACEMENTS
+from tests.support.groups import GROUPS, PLACEMENTS
 
 
 def nodes(*racks: tuple[int, int]) -> list[Node]:
@@ -78,6 +78,12 @@ def test_gang_runs_in_one_rack(
 def test_gang_waits_if_no_rack_has_room_for_it() -> None:
     told = story(*nodes((2, 1), (1, 1), (1, 2)), gang("pg1", 3), *members("p1 p2 p3", "pg1", 2))
     told.expect(unschedulable="p1 p2 p3")
+
+
+def test_topology_of_a_group_is_ignored_with_the_gate_off() -> None:
+    told = Story(*nodes((1, 1), (1, 1)), gang("pg1", 3), *THREE, config=GROUPS)
+    told.expect(scheduled="p1 p2 p3")
+    assert racks_of(told, "p1 p2 p3") == {"1", "2"}
 
 
 def test_gang_waits_for_the_room_of_other_pods() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from kframework import Simulation
@@ -12,13 +13,12 @@ from kframework.objects.workloads import JobScheduling
 from kframework.testing import make_node
 from tests.in_memory.workloads.workload_cluster import job
 
+BOTH = ("GenericWorkload", "WorkloadWithJob")
 WORK = job(parallelism=3, completions=3)
 GANG = JobScheduling(scheduling_policy=PodGroupSchedulingPolicy(gang=GangSchedulingPolicy()))
 
 
-def run(
-    work: Job, *, cpu: int, gates: tuple[str, ...] = ("GenericWorkload", "WorkloadWithJob"), **spec: object
-) -> Simulation:
+def run(work: Job, *, cpu: int, gates: tuple[str, ...] = BOTH, **spec: object) -> Simulation:
     document = {"apiVersion": "kframework.dev/v1", "kind": "KFrameworkConfiguration"}
     config = load_configuration({**document, "featureGates": dict.fromkeys(gates, True)})
     containers = [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]
@@ -65,8 +65,19 @@ def test_job_whose_pods_name_a_group_of_their_own_gets_none() -> None:
     assert named == {PodSchedulingGroup(pod_group_name="mine")}
 
 
-def test_parallelism_of_a_job_with_a_gang_may_change() -> None:
-    simulation = run(replace(WORK, spec=replace(WORK.spec, scheduling=GANG)), cpu=2)
+@pytest.mark.parametrize(
+    ("work", "gates"),
+    [
+        pytest.param(replace(WORK, spec=replace(WORK.spec, scheduling=GANG)), BOTH, id="gang"),
+        pytest.param(WORK, BOTH, id="without a minimum"),
+        pytest.param(job(parallelism=1, completions=4), BOTH, id="one pod"),
+        pytest.param(WORK, ("GenericWorkload",), id="jobs without groups"),
+        pytest.param(WORK, (), id="no groups"),
+    ],
+)
+def test_parallelism_of_a_job_may_change(work: Job, gates: tuple[str, ...]) -> None:
+    simulation = run(work, cpu=2, gates=gates)
     simulation.patch(Job, "work", {"spec": {"parallelism": 2}})
     simulation.run(90)
     assert len(list(simulation.cluster.objects(Pod))) == 2
+    assert len(list(simulation.cluster.objects(PodGroup))) == (gates == BOTH)
