@@ -22,7 +22,7 @@ from random import Random
 import anyio
 from msgspec.structs import replace
 
-from benchmarks import batch, cycle, whole_commands
+from benchmarks import batch, cycle, fake_api, whole_commands
 from benchmarks.cases import find_definitions
 from benchmarks.shadow import measure_shadow
 from benchmarks.timing import show
@@ -172,6 +172,21 @@ async def _bind_pods(store: MemoryCluster, prefix: str, pods: int) -> None:
     await asyncio.sleep(60)
 
 
+def count_created_and_bound() -> float:
+    """Count the calls of the fake API for a pod that is created and bound, without the network."""
+    profile = Profile()
+    asyncio.run(_create_and_bind(profile))
+    return count_calls(profile) / PODS
+
+
+async def _create_and_bind(profile: Profile) -> None:
+    clock = LoopClock(asyncio.get_running_loop())
+    server = ApiServer(MemoryCluster(clock), clock)
+    await fake_api.create_and_bind(server, 0, WARM)
+    with profile:
+        await fake_api.create_and_bind(server, WARM, WARM + PODS)
+
+
 # -- engines without a cluster -----------------------------------------------------------------------------------------
 
 
@@ -227,6 +242,7 @@ ROWS: Mapping[str, Callable[[], float]] = {
     "batch": count_session,
     "simulate": count_simulate,
     "run": count_run,
+    "fake-api-pod": count_created_and_bound,
 }
 
 

@@ -27,14 +27,15 @@ def created_and_bound(pods: int, rounds: int) -> float:
 async def _round(pods: int) -> float:
     clock = LoopClock(asyncio.get_running_loop())
     server = ApiServer(MemoryCluster(clock), clock)
-    await _send(server, 0, _FIRST)
+    await create_and_bind(server, 0, _FIRST)
     gc.collect()
     began = process_time()
-    await _send(server, _FIRST, _FIRST + pods)
+    await create_and_bind(server, _FIRST, _FIRST + pods)
     return (process_time() - began) / pods * 1e6
 
 
-async def _send(server: ApiServer, start: int, end: int) -> None:
+async def create_and_bind(server: ApiServer, start: int, end: int) -> None:
+    """Create pods of one template with numbers from `start` to `end`, and bind each."""
     for number in range(start, end):
         for request in _requests(f"pod-{number}"):
             await server.prepare(request)

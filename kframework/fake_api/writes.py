@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
 from msgspec.structs import replace
 
 from kframework.client import api_errors
@@ -32,8 +33,9 @@ from kframework.in_memory.kind_store import Draft
 from kframework.in_memory.schema.causes import Cause, InvalidObjectError
 from kframework.in_memory.schema.validation.kinds import object_causes
 from kframework.in_memory.schema.validation.pods import metadata_causes
-from kframework.objects import ApiObject, Node, Pod
+from kframework.objects import ApiObject, Node, Pod, PodSpec
 from kframework.objects.codec import convert
+from kframework.objects.identity import cached_by_identity
 from kframework.objects.plain_data import mapping
 
 
@@ -64,6 +66,9 @@ def draft_creation(cluster: MemoryCluster, resource: ApiResource, namespace: str
         raise InvalidObjectError(resource.kind.name, resource.group, subject.metadata.name, [*own, *causes]) from error
     if wrong := [*causes, *_rule_violations(resource, data, None, causes)]:
         raise InvalidObjectError(resource.kind.name, resource.group, admitted.metadata.name, wrong)
+    if isinstance(subject, Pod) and isinstance(admitted, Pod):
+        data["spec"] = _update_spec(mapping(data, "spec"), subject.spec, admitted.spec)
+        subject = replace(subject, spec=admitted.spec)
     data = update_document(data, subject, admitted)
     if resource.kind.struct is Pod:
         data["status"] = {"qosClass": qos_class(mapping(data, "spec"))} | mapping(data, "status")
@@ -153,9 +158,26 @@ def _rule_violations(resource: ApiResource, data: Data, old: Data | None, causes
 
 
 def _decode_struct(resource: ApiResource, data: Data) -> ApiObject:
+    spec = data.get("spec")
+    shared = _decode_pod_spec(spec) if resource.kind.struct is Pod and isinstance(spec, dict) else None
     try:
-        return convert(data, resource.storage_kind)
+        if shared is None:
+            return convert(data, resource.storage_kind)
+        return replace(convert({**data, "spec": {}}, resource.storage_kind), spec=shared)
     except InputError as error:
         kind = resource.kind
         why = f'{kind.name} in version "{kind.api_version}" cannot be handled as a {kind.name}: {error}'
         raise api_errors.bad_request(why) from error
+
+
+#: Pods of a template share their spec, as written and as admitted.
+_update_spec = cached_by_identity(update_document)
+
+
+@cached_by_identity  # bodies share specs, and what is computed of a spec is cached by its identity
+def _decode_pod_spec(spec: Data) -> PodSpec | None:
+    """Return the struct of a pod's spec; None if its errors, or its nulls, need the whole object."""
+    try:
+        return msgspec.convert(spec, PodSpec)
+    except msgspec.ValidationError:
+        return None

@@ -35,6 +35,14 @@ async def test_job_without_labels_has_those_of_its_pods(labels: dict[str, str], 
     assert job["metadata"]["labels"] == (own or of_pods)
 
 
+async def test_pods_of_a_template_share_its_spec() -> None:
+    api = LocalApi()
+    for name in ("a", "b"):
+        await api.call("POST", PODS, pod(name))
+    first, second = (api.cluster.read(Pod, name, "default") for name in ("a", "b"))
+    assert first.spec is second.spec
+
+
 async def test_all_causes_of_an_invalid_object_are_listed() -> None:
     spec = {"containers": [{"name": "c"}], "restartPolicy": "Sometimes"}
     status, _, message = await LocalApi().call_error("POST", PODS, {"metadata": {"name": "Web"}, "spec": spec})
