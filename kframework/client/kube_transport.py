@@ -85,7 +85,7 @@ class KubeTransport(Transport):
             response = await self._open(request, _timeout(None, request.timeout))
         try:
             async with aclosing(_split_lines(request, response)) as lines:
-                yield Stream(response.status, lines, _headers(response))
+                yield Stream(response.status, lines, response.headers)
         finally:
             response.close()
 
@@ -98,7 +98,7 @@ class KubeTransport(Transport):
         try:
             response = await self._open(request, _timeout(request.timeout, None))
             try:
-                return Response(response.status, await _read_body(response), _headers(response))
+                return Response(response.status, await _read_body(response), response.headers)
             finally:
                 response.close()
         except _FAILURES as error:
@@ -173,10 +173,6 @@ class KubeTransport(Transport):
 @lru_cache(maxsize=16)
 def _timeout(total: float | None, read: float | None) -> aiohttp.ClientTimeout:
     return aiohttp.ClientTimeout(total=total, sock_connect=CONNECT_TIMEOUT, sock_read=read)
-
-
-def _headers(response: aiohttp.ClientResponse) -> dict[str, str]:
-    return {name.lower(): value for name, value in response.headers.items()}
 
 
 async def _read_body(response: aiohttp.ClientResponse) -> bytes:

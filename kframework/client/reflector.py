@@ -247,6 +247,7 @@ class Reflector(Generic[T]):
 
 def _is_newer(version: str, than: str) -> bool:
     """Compare resource versions: as numbers if they are, otherwise any other version is newer."""
-    if version.isdecimal() and than.isdecimal():
+    try:
         return int(version) > int(than)
-    return version != than
+    except ValueError:
+        return version != than

@@ -76,7 +76,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A whole response; header names are in lower case."""
+    """A whole response; header names are read in lower case."""
 
     status: int
     body: bytes = b""
