@@ -1,8 +1,16 @@
-"""`python -m kframework`: the command line, if its script is not on the path."""
+"""The entry of the command line, as a script and as `python -m kframework`."""
 
 from __future__ import annotations
 
-from kframework.cli import main
+from kframework.scheduler.gc_policy import gc_paused
+
+
+def main() -> None:
+    """Import the command line, with nothing collected meanwhile, and run it."""
+    with gc_paused():
+        from kframework.cli import main as run
+    run()
+
 
 if __name__ == "__main__":
     main()

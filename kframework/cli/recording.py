@@ -80,12 +80,13 @@ def with_read_only(recorded: RecordedScheduler) -> RecordedScheduler:
 def recording(options: RecordOptions) -> Iterator[RecordedScheduler]:
     """Record the pod engine while inside, if a file is given."""
     from kframework.core.pod_engine import PodEngine
-    from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 
     with open_recorder(options) as recorder:
         if recorder is None:
             yield RecordedScheduler(PodEngine.from_configuration, [])
         else:
+            from kframework.observe.recording.pod_engine import recording_pod_engine_factory
+
             yield RecordedScheduler(recording_pod_engine_factory(recorder), [recorder])
 
 
@@ -95,12 +96,6 @@ def open_recorder(options: RecordOptions, read: Sequence[str] = ()) -> Iterator[
 
     Recorded annotations are the standard ones, those in `read`, and those of the options.
     """
-    from pathlib import Path
-
-    from kframework.observe.recording.annotations import KEPT_ANNOTATIONS
-    from kframework.observe.recording.file import MAX_BYTES
-    from kframework.observe.recording.writer import Recorder
-
     limit, annotations = options.record_limit, options.record_annotations
     if options.record is None:
         for option, value in {"--record-limit": limit, "--record-annotations": annotations}.items():
@@ -108,6 +103,12 @@ def open_recorder(options: RecordOptions, read: Sequence[str] = ()) -> Iterator[
                 raise typer.BadParameter("only with --record", param_hint=f"'{option}'")
         yield None
         return
+    from pathlib import Path
+
+    from kframework.observe.recording.annotations import KEPT_ANNOTATIONS
+    from kframework.observe.recording.file import MAX_BYTES
+    from kframework.observe.recording.writer import Recorder
+
     kept = (*KEPT_ANNOTATIONS, *read, *annotations)
     recorder = Recorder(Path(options.record), limit=limit or MAX_BYTES, annotations=kept)
     try:

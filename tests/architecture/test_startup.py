@@ -18,12 +18,14 @@ NOT_FOR_RUN = {
     "kframework.fake_api.server",
     "kframework.cli.simulate",
     "kframework.in_memory.cluster",
+    "kframework.observe.recording.writer",
     "kframework.simulation.simulation",
     "kframework.testing",
     "kubernetes_asyncio",
     "opentelemetry",
     "prometheus_client",
     "rich",
+    "tomllib",
 }
 
 #: What a simulation needs neither, beside that.
