@@ -37,6 +37,8 @@ from kframework.values.status import Code, Status
 _SUCCESS = Status(Code.SUCCESS)
 #: The number of pods after which the other tasks of the loop run; these take about 1 ms.
 PODS_PER_TURN = 16
+#: The same where little is done for each; these take about 1 ms.
+_PREPARED_PER_TURN = 2_000
 
 #: The preemption policy of pods and groups that name none.
 _DEFAULT_POLICY = "PreemptLowerPriority"
@@ -121,8 +123,6 @@ class GroupCycle:
         self._pods = pods
         #: Functions that begin the attempts of the pods or return them, by PodGroup.
         self._attempts: dict[str, list[Callable[[], Attempt]]] = {}
-        for queued in pods:
-            self._attempts.setdefault(queued.pod.group, []).append(_AttemptOf(queued, self._begin))
         #: What the attempts share.
         self._state = CycleState()
         self._steps = 0
@@ -132,7 +132,10 @@ class GroupCycle:
 
     def run(self, find_node: FindNode) -> Suspendable[list[GroupOutcome]]:
         """Place the tree; return what becomes of its PodGroups."""
-        yield from self._turn_if_large()
+        for number, queued in enumerate(self._pods):
+            self._attempts.setdefault(queued.pod.group, []).append(_AttemptOf(queued, self._begin))
+            if number % _PREPARED_PER_TURN == PODS_PER_TURN:
+                yield TURN
         problem = self._find_mixed_members()
         if problem:
             return (yield from self._fail(problem))
