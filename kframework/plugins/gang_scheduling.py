@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from kframework.framework.answers import GroupProgress
-from kframework.framework.events import ActionType, ClusterEvent, EventResource, QueueingHint, queue_if
+from kframework.framework.events import ActionType, ClusterEvent, EventResource
 from kframework.framework.handle import Handle
 from kframework.framework.plugin import Plugin, PluginArgs, Watch, hookimpl
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
@@ -88,29 +88,23 @@ class GangScheduling(Plugin):
     def events_to_register(self) -> list[ClusterEvent]:
         if not self.handle.feature_gates.has_pod_groups:
             return []
-        events = [
-            ClusterEvent(EventResource.UNSCHEDULED_POD, ActionType.ADD, self._after_pod),
-            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ADD, self._after_pod),
-            ClusterEvent(EventResource.POD_GROUP, ActionType.ADD | ActionType.UPDATE, self._after_group),
-        ]
+        pods, groups = (EventResource.UNSCHEDULED_POD, EventResource.ASSIGNED_POD), ActionType.ADD | ActionType.UPDATE
+        events = [ClusterEvent(each, ActionType.ADD, affects=self.group_of_new_pod) for each in pods]
+        events.append(ClusterEvent(EventResource.POD_GROUP, groups, affects=self.group_with_lower_minimum))
         if self.handle.feature_gates.has_group_trees:
-            events.append(ClusterEvent(EventResource.COMPOSITE_POD_GROUP, ActionType.ADD, self._after_group))
+            tree = EventResource.COMPOSITE_POD_GROUP
+            events.append(ClusterEvent(tree, ActionType.ADD, affects=self.group_with_lower_minimum))
         return events
 
-    def _after_pod(self, pod: PendingPod, old: PodInfo | None, new: PodInfo) -> QueueingHint:
-        """Queue the pods of the new pod's tree."""
-        return queue_if(new.group and self._is_in_tree(pod, (POD_GROUP, new.namespace, new.group)))
+    def group_of_new_pod(self, old: PodInfo | None, new: PodInfo) -> tuple[str, ...]:
+        """Return the group of a new pod, for all pods of its tree."""
+        group = self._trees.get((POD_GROUP, new.namespace, new.group)) if new.group else None
+        return () if group is None else (group.metadata.uid,)
 
-    def _after_group(self, pod: PendingPod, old: GenericPodGroup | None, new: GenericPodGroup) -> QueueingHint:
-        """Queue the pods of the tree of a new group, or of one whose minimum fell."""
-        if not self._is_in_tree(pod, entity_key(new)):
-            return QueueingHint.SKIP
-        return queue_if(old is None or not (_is_gang(old) and _is_gang(new)) or minimum_of(new) < minimum_of(old))
-
-    def _is_in_tree(self, pod: PendingPod, key: EntityKey) -> bool:
-        """Return whether a pod and a group have the same root."""
-        root = self.handle.pod_groups.root(pod)
-        return root is not None and root is self._trees.root(key)
+    def group_with_lower_minimum(self, old: GenericPodGroup | None, new: GenericPodGroup) -> tuple[str, ...]:
+        """Return a group that is new or whose minimum fell, for all pods of its tree."""
+        is_as_hard = old is not None and _is_gang(old) and _is_gang(new) and minimum_of(new) >= minimum_of(old)
+        return () if is_as_hard else (new.metadata.uid,)
 
 
 def _is_gang(group: GenericPodGroup) -> bool:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from kframework.framework.answers import GroupProgress
-from kframework.framework.events import QueueingHint
 from kframework.objects import GenericPodGroup, PodGroup
 from kframework.plugins.gang_scheduling import GangScheduling
 from kframework.state.pods import PendingPod, TemplateInterner
@@ -18,6 +18,11 @@ ON = FeatureGates(settings={"GenericWorkload": True})
 TREES = FeatureGates(
     settings=dict.fromkeys(("GenericWorkload", "TopologyAwareWorkloadScheduling", "CompositePodGroup"), True)
 )
+
+
+def named(group: GenericPodGroup) -> GenericPodGroup:
+    """Return the group with a uid."""
+    return replace(group, metadata=replace(group.metadata, uid=f"uid-{group.metadata.name}"))
 
 
 def pending(group: str = "g", number: int = 0) -> PendingPod:
@@ -119,11 +124,11 @@ def test_parent_is_ignored_with_the_gate_off() -> None:
 
 
 def test_new_pod_wakes_those_of_its_tree() -> None:
-    alone, whole = gang_scheduling(gang("g", 2), gang("h", 2)), gang_scheduling(*TREE, gates=TREES)
-    assert alone._after_pod(pending(), None, pending(number=1)) is QueueingHint.QUEUE
-    assert alone._after_pod(pending(), None, pending("h")) is QueueingHint.SKIP
-    assert whole._after_pod(pending("a"), None, pending("c")) is QueueingHint.QUEUE
-    assert whole._after_pod(pending("a"), None, PendingPod(make_pod("alone"), TemplateInterner())) is QueueingHint.SKIP
+    plugin = gang_scheduling(named(gang("g", 2)), named(gang("h", 2)))
+    assert plugin.group_of_new_pod(None, pending()) == ("uid-g",)
+    assert plugin.group_of_new_pod(None, pending("h")) == ("uid-h",)
+    assert plugin.group_of_new_pod(None, pending("unknown")) == ()
+    assert plugin.group_of_new_pod(None, PendingPod(make_pod("alone"), TemplateInterner())) == ()
 
 
 @pytest.mark.parametrize(
@@ -133,16 +138,12 @@ def test_new_pod_wakes_those_of_its_tree() -> None:
         (gang("g", 3), gang("g", 2), True),
         (gang("g", 3), gang("g", 4), False),
         (gang("g", 3), gang("g", 3), False),
-        (None, gang("h", 3), False),
+        (gang("g", 3), basic("g"), True),
+        (None, tree("g", 3), True),
     ],
 )
-def test_group_wakes_its_pods_if_its_minimum_falls(old: PodGroup | None, new: PodGroup, wakes: bool) -> None:
-    plugin = gang_scheduling(gang("g", 3), gang("h", 3))
-    assert plugin._after_group(pending(), old, new) is (QueueingHint.QUEUE if wakes else QueueingHint.SKIP)
-
-
-def test_new_group_wakes_the_pods_of_its_tree() -> None:
-    plugin = gang_scheduling(*TREE, tree("other"), gates=TREES)
-    assert plugin._after_group(pending("a"), None, TREE[0]) is QueueingHint.QUEUE
-    assert plugin._after_group(pending("a"), None, TREE[-1]) is QueueingHint.QUEUE
-    assert plugin._after_group(pending("a"), None, tree("other")) is QueueingHint.SKIP
+def test_group_wakes_its_pods_if_it_is_new_or_its_minimum_falls(
+    old: PodGroup | None, new: GenericPodGroup, wakes: bool
+) -> None:
+    plugin = gang_scheduling(gang("g", 3))
+    assert plugin.group_with_lower_minimum(old, named(new)) == (("uid-g",) if wakes else ())

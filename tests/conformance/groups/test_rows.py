@@ -123,7 +123,7 @@ ROWS: dict[str, dict[str, list[str]]] = {
         "PreEnqueue, group can be scheduled": [f"{_GANG}pod_of_a_group_that_can_be_scheduled_is_admitted"],
         "event of a pod: for its group or tree": [f"{_GANG}new_pod_wakes_those_of_its_tree"],
         "event of a group: if it is new or its minimum fell": [
-            f"{_GANG}group_wakes_its_pods_if_its_minimum_falls",
+            f"{_GANG}group_wakes_its_pods_if_it_is_new_or_its_minimum_falls",
             f"{_CYCLE}gang_whose_minimum_falls_is_tried_again",
         ],
         "PlacementFeasible: cannot, not yet, yes": [f"{_GANG}gang_is_feasible_from_its_minimum_on"],
