@@ -116,7 +116,8 @@ class InFlightPods:
         """Remove a pod and the events that no other pod needs; return whether it was in flight."""
         if self.popped.pop(uid, None) is None:
             return False
-        oldest = next(iter(self.popped.values()), None)
+        # To find the oldest of many pods takes time, as those before it are skipped that have gone.
+        oldest = next(iter(self.popped.values()), None) if self._events else None
         while self._events and (oldest is None or self._events[0][0] < oldest):
             _, event = self._events.popleft()
             self.event_counts[event.label] -= 1
