@@ -6,8 +6,10 @@ most important first, as long as all pods that have a node still fit on it.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import ExitStack
+from operator import itemgetter
 
 from kframework.core.preemption.dry_runs import Budgets, ExtensionError, raise_on_error
 from kframework.core.preemption.units import Unit, Units
@@ -54,6 +56,7 @@ class GroupPreemption:
             placed = find_nodes()
             if isinstance(placed, Status):
                 return placed
+            trial.place(placed)
             try:
                 victims, violations = self._victims(trial, units, placed)
             except ExtensionError as error:
@@ -78,7 +81,7 @@ class GroupPreemption:
         for pod, _ in nominations:
             nominator.remove(pod.uid)
         try:
-            victims = [unit for unit in (*violating, *others) if not trial.reprieve(unit, placed)]
+            victims = [unit for unit in (*violating, *others) if not trial.reprieve(unit)]
             return victims, sum(violating.get(unit, 0) for unit in victims)
         finally:
             for pod, node_name in nominations:
@@ -93,14 +96,31 @@ class _Trial:
         by_row = cluster.nodes.by_row
         #: The nodes of the removed pods.
         self._homes: dict[PodInfo, NodeInfo] = {pod: by_row[pod.row] for unit in units for pod in unit}
+        self._placed: Sequence[PlacedPod] = ()
+        self._are_independent = True
+        #: With their numbers.
+        self._by_node = defaultdict[NodeInfo, list[tuple[int, PlacedPod]]](list)
         for pod in self._homes:
             what_if.remove(pod)
 
-    def reprieve(self, unit: Unit, placed: Sequence[PlacedPod]) -> bool:
-        """Bring a unit back if all placed pods still fit."""
+    def place(self, placed: Sequence[PlacedPod]) -> None:
+        """Let units come back only if these pods still fit."""
+        self._placed = placed
+        self._are_independent = not any(each.depends_on_other_nodes for each in placed)
+        for number, each in enumerate(placed):
+            self._by_node[each.node].append((number, each))
+
+    def _concerned_by(self, unit: Unit) -> Sequence[PlacedPod]:
+        """Return the placed pods, in order, that may not fit any more if a unit comes back."""
+        if not self._are_independent:
+            return self._placed
         homes = {self._homes[pod] for pod in unit}
-        if not any(each.depends_on_other_nodes for each in placed):
-            placed = [each for each in placed if each.node in homes]
+        concerned = (each for home in homes for each in self._by_node.get(home, ()))
+        return [each for _, each in sorted(concerned, key=itemgetter(0))]
+
+    def reprieve(self, unit: Unit) -> bool:
+        """Bring a unit back if all placed pods still fit."""
+        placed = self._concerned_by(unit)
         for pod in unit:
             self._what_if.add(pod, self._homes[pod].name)
             for each in placed:

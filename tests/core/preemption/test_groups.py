@@ -8,8 +8,10 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import Simulation
+from kframework.core.cycle.group_walk import FoundNode
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, LabelSelector, Pod, PodGroup
+from kframework.state.nodes import NodeInfo
 from kframework.testing import make_pod
 from tests.core.preemption.test_evaluator.stopped import budget
 from tests.support.groups import GROUPS, basic, gang, members, nodes, on_nodes, simulate, whole
@@ -206,3 +208,19 @@ def test_pod_that_is_left_while_its_victim_leaves_waits_for_that_one() -> None:
     simulation.create(make_pod("late", cpu="2", priority=5))
     simulation.run(200)
     assert placed(simulation) == ["n0", "n1", "n2"]
+
+
+def test_placed_pods_are_looked_at_only_for_victims_on_their_own_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[None] = []
+
+    def node(found: FoundNode) -> NodeInfo:
+        looks.append(None)
+        return found._node
+
+    monkeypatch.setattr(FoundNode, "node", property(node))
+    numbers = []
+    for count in (10, 20):
+        looks.clear()
+        assert len(victims(simulate([*nodes(count), *low(count), *high(count, count)]))) == count
+        numbers.append(len(looks))
+    assert numbers[1] <= 2 * numbers[0]
