@@ -56,19 +56,18 @@ class GroupBinder:
     def add(self, root: GenericPodGroup, profile: Profile, outcomes: Sequence[GroupOutcome]) -> None:
         """Let no pod of a group be bound before enough of them can be, if they may still fail."""
         key, may_be_refused = entity_key(root), bool(self.time_limit) and _has_minimum(root)
-        bindings = self._bindings.get(key)
-        if bindings is None:
-            profiles = [each for outcome in outcomes for each in outcome.profiles]
-            may_fail = any(each.permit or each.pre_bind for each in profiles)
-            if not profiles or not (may_fail or may_be_refused):
-                return
-            bindings = self._new_bindings(root, profile)
         reservations = [
             (outcome.group, each)
             for outcome in outcomes
             for _, (_, each) in outcome.results
             if isinstance(each, Reservation)
         ]
+        bindings = self._bindings.get(key)
+        if bindings is None:
+            may_fail = may_be_refused or any(each.profile.permit or each.profile.pre_bind for _, each in reservations)
+            if not reservations or not may_fail:
+                return
+            bindings = self._new_bindings(root, profile)
         for group, reservation in reservations:
             bindings.add(reservation.pod.uid, group)
         short = bindings.short_groups()

@@ -18,7 +18,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leak
 from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.group_walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
 from kframework.core.cycle.placement_room import CountedWalk, GroupVerdict, judge, measure_room
-from kframework.core.cycle.results import FitError, Outcome, Reservation, ScheduleResult
+from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, WalkStart
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
@@ -48,15 +48,11 @@ AvailableRows = NDArray[np.int64] | None
 
 
 class GroupOutcome(NamedTuple):
-    """What becomes of a PodGroup in the cycle of its root, and of its pods that wait.
-
-    `profiles` are those by which its pods with a node are bound.
-    """
+    """What becomes of a PodGroup in the cycle of its root, and of its pods that wait."""
 
     group: PodGroup
     status: Status
     results: list[tuple[QueuedPod, AttemptResult]]
-    profiles: set[Profile]
 
 
 class PodSearches(NamedTuple):
@@ -195,16 +191,13 @@ class GroupCycle:
     def _conclude(self, root: Walk) -> Suspendable[list[GroupOutcome]]:
         self.status, self._steps = root.status, 0
         leaves = [(walk.group, walk) for walk in root.walks() if isinstance(walk.group, PodGroup)]
-        outcomes = [GroupOutcome(group, walk.status, [], set()) for group, walk in leaves]
+        outcomes = [GroupOutcome(group, walk.status, []) for group, walk in leaves]
         if self.runs is not None and (yield from self._binds_directly(root)):
             yield from self._join_runs(root.pods(), self.runs)
             return outcomes
         for outcome, (_, walk) in zip(outcomes, leaves, strict=True):
             for pod in walk.pods():
-                result = pod.conclude(walk.status)
-                outcome.results.append((pod.attempt.queued, result))
-                if isinstance(result[1], Reservation):
-                    outcome.profiles.add(result[1].profile)
+                outcome.results.append((pod.attempt.queued, pod.conclude(walk.status)))
                 yield from self._turn()
         return outcomes
 
@@ -414,7 +407,7 @@ class GroupCycle:
         if isinstance(walk, CountedWalk):
             walk = run_sync(self._take(walk, find_node))
             run_sync(walk.undo())
-        return walk.nodes()
+        return tuple([(pod.attempt.pod, pod.node) for pod in walk.placed()])
 
     def _count(
         self, group: GenericPodGroup, placements: Sequence[GroupPlacement], start: WalkStart

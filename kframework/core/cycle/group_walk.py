@@ -271,10 +271,6 @@ class Walk:
         first, reason = ("", "") if failed is None else (failed.pod, failed.message)
         return PlacementTrial(group, placement, self.status.code, self.status.message, self._placed, first, reason)
 
-    def nodes(self) -> tuple[tuple[PendingPod, str], ...]:
-        """List the pods with a node."""
-        return tuple([(pod.attempt.pod, pod.node) for pod in self.placed()])
-
     @property
     def placed_pods(self) -> tuple[PendingPod, ...]:
         """The pods with a node."""

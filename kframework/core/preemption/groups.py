@@ -56,7 +56,7 @@ class GroupPreemption:
             placed = find_nodes()
             if isinstance(placed, Status):
                 return placed
-            trial.place(placed)
+            trial.set_placed(placed)
             try:
                 victims, violations = self._victims(trial, units, placed)
             except ExtensionError as error:
@@ -103,7 +103,7 @@ class _Trial:
         for pod in self._homes:
             what_if.remove(pod)
 
-    def place(self, placed: Sequence[PlacedPod]) -> None:
+    def set_placed(self, placed: Sequence[PlacedPod]) -> None:
         """Let units come back only if these pods still fit."""
         self._placed = placed
         self._are_independent = not any(each.depends_on_other_nodes for each in placed)
