@@ -139,7 +139,8 @@ class GroupCycle:
         walk = yield from self._schedule_root(partial(self._find_node, find_node) if self._is_large else find_node)
         yield from self._turn_if_large()
         if walk.status.code == Code.UNSCHEDULABLE and self._profile.pod_group_post_filter:
-            self._trace.end_phase("pod_group_post_filter", self._run_post_filter(walk))
+            status = yield from self._run_post_filter(walk)
+            self._trace.end_phase("pod_group_post_filter", status)
         outcomes = yield from self._conclude(walk)
         yield from self._turn_if_large()
         del walk  # to free thousands of pods takes a turn of its own
@@ -241,15 +242,14 @@ class GroupCycle:
 
     # -- PodGroupPostFilter ------------------------------------------------------------------------------------------
 
-    def _run_post_filter(self, walk: Walk) -> Status:
+    def _run_post_filter(self, walk: Walk) -> Suspendable[Status]:
         """Look for a way out of the walk that failed: pods may wait on the nodes that a preemption frees."""
-        attempts = [pod.attempt for pod in walk.pods()]
-        pods = [attempt.pod for attempt in attempts]
-        rejected = [
-            RejectedPod(pod.attempt.pod, pod.search.state, pod.outcome.diagnosis)
-            for pod in walk.pods()
-            if pod.search is not None and isinstance(pod.outcome, FitError)
-        ]
+        pods, rejected = list[PendingPod](), list[RejectedPod]()
+        for pod in walk.pods():
+            pods.append(pod.attempt.pod)
+            if pod.search is not None and isinstance(pod.outcome, FitError):
+                rejected.append(RejectedPod(pod.attempt.pod, pod.search.state, pod.outcome.diagnosis))
+            yield from self._turn()
         answer = run_pod_group_post_filter(self._profile, self._root, pods, rejected, self._find_nodes_again)
         roll_back_leaked_statements(self._cluster, self._profile)
         status = answer.status if isinstance(answer, PreemptForGroup) else answer
