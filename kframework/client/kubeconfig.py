@@ -75,7 +75,8 @@ def load_kubeconfig(paths: str, context: str | None = None) -> KubeConfig:
     for file in files:
         name, text = read_source(file)
         documents = parse_documents(text, name)
-        if len(documents) != 1 or not isinstance(documents[0].data, dict):
+        whole = documents[0].data if len(documents) == 1 else None
+        if not isinstance(whole, dict) or whole.get("kind", "Config") != "Config":
             raise ConfigError("must hold one kubeconfig: a mapping with clusters, contexts and users", file=name)
         roots.append(documents[0].at())
     context_name = context or next(

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
+from itertools import chain, islice
 
 from msgspec.structs import replace
 
 from kframework.core.pod_engine import PodEngine
+from kframework.errors import nearest_name
 from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus
 from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
 
 #: The number of pods examined before other tasks run.
 _PODS_PER_SLICE = 5_000
+
+#: The number of pods with names that are compared with one that does not exist: 1,000 take 10 ms.
+_MAX_COMPARED = 1_000
 
 
 def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, None, PodInfo | None]:
@@ -29,11 +34,15 @@ def find_pod(engine: PodEngine, namespace: str, name: str) -> Generator[None, No
     return pod_info
 
 
-def not_found_message(namespace: str, name: str, pod: Pod | None, profiles: Iterable[str]) -> str:
-    """Return why a scheduler with these profiles does not know a pod; `pod` is its object if it exists."""
-    key = f"{namespace}/{name}"
+def not_found_message(engine: PodEngine, namespace: str, name: str, pod: Pod | None) -> str:
+    """Return why an engine does not know a pod, with a similar one that it knows; `pod` is its object if it exists."""
+    key, profiles = f"{namespace}/{name}", engine.profiles
     if pod is None:
-        return f"there is no pod {key}"
+        known = list(chain(engine.cluster.pods.values(), engine.handlers.pending.values()))
+        names = islice((each.name for each in known if each.namespace == namespace), _MAX_COMPARED)
+        similar = [each.key for each in known if each.name == name]
+        similar += [f"{namespace}/{each}" for each in [nearest_name(name, names)] if each is not None]
+        return f"there is no pod {key}" + (f"; did you mean {similar[0]}?" if similar else "")
     wanted = pod.spec.profile_name
     if wanted not in profiles:
         return f"pod {key} is for the scheduler {wanted!r}; this one schedules for {', '.join(profiles)}"

@@ -39,7 +39,7 @@ def explain_routes(scheduler: Scheduler, history: History) -> list[web.RouteDef]
             with suppress(ClusterError):  # the API has none, or fails
                 whole = await scheduler.api.get(Pod, name, namespace)
         if pod is None:
-            raise ExplainError(not_found_message(namespace, name, whole, scheduler.profiles))
+            raise ExplainError(not_found_message(scheduler.engine, namespace, name, whole))
         explanation = await run_cooperatively(cluster, explain_steps(scheduler.engine, history, pod, whole))
         if scheduler.standing_by:
             return msgspec.structs.replace(explanation, notes=(*explanation.notes, STANDBY_NOTE))

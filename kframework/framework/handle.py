@@ -280,8 +280,8 @@ class Handle(Protocol):
     def on_pod_change(self, callback: Callable[[PodInfo | None, PodInfo | None], None]) -> None:
         """Call back with (old, new) whenever one of `pods` changes, assumed ones included; None means absent.
 
-        A pod is a PendingPod while it is only assumed, maybe in a what-if. Statements that add or remove pods are not
-        reported.
+        A pod is a PendingPod while it is only assumed, before Reserve, maybe in a what-if. Statements that add or
+        remove pods are not reported, nor are pods that are there already: `pods` has these.
         """
 
     def on_pending_change(self, callback: Callable[[PendingPod | None, PendingPod | None], None]) -> None:

@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from kframework.errors import ConfigError, InputError, InputErrors, format_import_error
+from kframework.errors import ConfigError, InputError, InputErrors, format_import_error, nearest_name
 from kframework.observe.text_table import format_count
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.verbosity import notify_user
@@ -233,6 +233,8 @@ def _is_group(api_version: str, kind: str) -> bool:
 
 def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
     """Yield why kinds are skipped, and what to do."""
+    from kframework.objects.openapi.definitions import definition_of, kinds_of_group
+
     unread = list[str]()
     for each in skipped:
         group = each.api_version.rpartition("/")[0]
@@ -243,6 +245,9 @@ def _skip_notices(skipped: Iterable[SkippedKind]) -> Iterator[str]:
         elif current:
             yield f"ignored, as another version than {current}: {text}; change its apiVersion"
         else:
+            nearest = nearest_name(each.kind, kinds_of_group(group) - {each.kind})
+            if nearest is not None and definition_of(each.api_version, each.kind) is None:
+                text = f"{each.count} {each.kind} ({each.api_version}; did you mean {nearest}?)"
             unread.append(text)
     if unread:
         yield f"ignored, as this scheduler does not read them: {', '.join(unread)}"

@@ -294,7 +294,7 @@ class Simulation(Generic[E]):
             )
         pod_info = run_to_end(find_pod(engine, namespace, name))
         if pod_info is None:
-            raise ExplainError(not_found_message(namespace, name, whole, self.scheduler.profiles))
+            raise ExplainError(not_found_message(self.scheduler.engine, namespace, name, whole))
         return PodExplanation(explain(engine, self._records.history, pod_info, whole))
 
     def run_and_explain(self: Simulation[PodEngine], pod: str) -> PodExplanation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import cast
 
 from kframework.errors import ClusterError, InputError, nearest_name
@@ -16,7 +16,7 @@ from kframework.in_memory.store import Data, check_name
 from kframework.objects import ApiObject
 from kframework.objects.codec import without_nulls
 from kframework.objects.kinds import Kind, kind_of, reference
-from kframework.objects.manifest import PARTS, Manifest, ObjectLocation, find_duplicate_keys
+from kframework.objects.manifest import PARTS, Manifest, ObjectLocation, SkippedKind, find_duplicate_keys
 from kframework.objects.openapi.definitions import definition_of, kinds_of_group
 from kframework.objects.plain_data import mapping
 from kframework.objects.problem import FieldPath
@@ -30,15 +30,7 @@ def find_strict_errors(manifest: Manifest) -> Iterator[InputError]:
     for source in dict.fromkeys(location.source for location in (*manifest.locations, *firsts)):
         for line, key in find_duplicate_keys(source.text):
             yield InputError(f'duplicate key "{key}"', file=source.name, line=line)
-    for skipped in manifest.skipped:
-        known = kinds_of_group(skipped.api_version.rpartition("/")[0])
-        if known and skipped.first is not None and definition_of(skipped.api_version, skipped.kind) is None:
-            yield InputError(
-                f"{skipped.api_version} has no kind {skipped.kind}",
-                file=skipped.first.source.name,
-                line=skipped.first.line(("kind",)),
-                nearest=nearest_name(skipped.kind, known - {skipped.kind}),
-            )
+    yield from find_unknown_kinds(manifest.skipped)
     valid: set[tuple[object, ...]] = set()  # parts without problems, which objects of a kind share
     for subject, written, location in zip(manifest.objects, manifest.documents, manifest.locations, strict=True):
         parts = (type(subject), *(id(written.get(name)) for name in PARTS))
@@ -56,6 +48,19 @@ def find_strict_errors(manifest: Manifest) -> Iterator[InputError]:
                 line=location.line(_parse_path(cause.field)),
                 subject=reference(subject),
                 path=cause.field,
+            )
+
+
+def find_unknown_kinds(skipped: Iterable[SkippedKind]) -> Iterator[InputError]:
+    """Yield the kinds that Kubernetes' groups do not have, each with the line of its first object."""
+    for each in skipped:
+        known = kinds_of_group(each.api_version.rpartition("/")[0])
+        if known and each.first is not None and definition_of(each.api_version, each.kind) is None:
+            yield InputError(
+                f"{each.api_version} has no kind {each.kind}",
+                file=each.first.source.name,
+                line=each.first.line(("kind",)),
+                nearest=nearest_name(each.kind, known - {each.kind}),
             )
 
 

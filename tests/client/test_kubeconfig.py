@@ -84,6 +84,7 @@ NO_MAPPING = ":17: users[0].user: must be the mapping that describes user 'me'"
         ("a: 1\n---\nb: 2\n", None, ": must hold one kubeconfig: a mapping with clusters, contexts and users"),
         (config(**{"current-context": ""}), None, ": has no current-context; name one with --context (home, away)"),
         ({}, None, ": must hold one kubeconfig: a mapping with clusters, contexts and users"),
+        ({"kind": "List"}, None, ": must hold one kubeconfig: a mapping with clusters, contexts and users"),
         ({"kind": "Config"}, None, ": has no current-context; name one with --context (it has none)"),
         (config(), "hom", ": no context named 'hom' (did you mean 'home'?)"),
         (config(clusters=None), None, ": no cluster named 'c'"),

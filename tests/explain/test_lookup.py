@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import msgspec
 import pytest
 
+from kframework.core.pod_engine import PodEngine
 from kframework.explain.lookup import find_pod, not_found_message, unassign
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Pod, Volume
 from kframework.scheduler.cooperative import run_to_end
@@ -56,7 +60,24 @@ def ended(phase: str) -> Pod:
 )
 def test_message_says_why_a_pod_is_unknown(pod: Pod | None, line: str) -> None:
     profiles = ["one", "two"] if pod is not None and pod.spec.scheduler_name == "another" else ["default-scheduler"]
-    assert not_found_message("default", "pod", pod, profiles) == line
+    engine = SimpleNamespace(profiles=profiles, cluster=SimpleNamespace(pods={}), handlers=SimpleNamespace(pending={}))
+    assert not_found_message(cast("PodEngine", engine), "default", "pod", pod) == line
+
+
+@pytest.mark.parametrize(
+    ("namespace", "name", "similar"),
+    [
+        ("default", "web", "; did you mean shop/web?"),
+        ("shop", "wbe-2", "; did you mean shop/web-2?"),
+        ("default", "other", ""),
+    ],
+)
+def test_message_names_a_similar_pod(namespace: str, name: str, similar: str) -> None:
+    scene = Scene(
+        make_node("n1"), make_pod("web", namespace="shop"), make_pod("web-2", namespace="shop", node_name="n1")
+    )
+    scene.engine.apply_messages()
+    assert not_found_message(scene.engine, namespace, name, None) == f"there is no pod {namespace}/{name}{similar}"
 
 
 CLAIMS = [

@@ -37,8 +37,9 @@ def check_unreserve(probe: PluginProbe) -> None:
             _reserve_and_unreserve(probe.with_new_instance(), assignment),
         )
         if answer != fresh:
-            result = f"answers {answer}, and {fresh} where nothing was ever reserved"
-            probe.fail_hook("reserve", assignment[0], result, _UNRESERVE_REMEDY, row=assignment[1])
+            result = f"answers {answer}, and {fresh} of a new instance, where nothing was ever reserved"
+            remedy = f"{_UNRESERVE_REMEDY}; in `__init__`, count the pods that are in `handle.pods` already"
+            probe.fail_hook("reserve", assignment[0], result, remedy, row=assignment[1])
 
 
 def choose_assignments(probe: PluginProbe) -> list[Assignment]:

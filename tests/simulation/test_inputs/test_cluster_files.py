@@ -44,6 +44,7 @@ ANOTHER, LATER = (
 @pytest.mark.parametrize(
     ("kind", "notice"),
     [
+        ("v1, kind: pod", "ignored, as this scheduler does not read them: 1 pod (v1; did you mean Pod?)"),
         (
             "scheduling.k8s.io/v1beta1, kind: PriorityClass",
             f"{ANOTHER} scheduling.k8s.io/v1: 1 PriorityClass (scheduling.k8s.io/v1beta1); change its apiVersion",
