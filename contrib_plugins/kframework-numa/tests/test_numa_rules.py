@@ -73,6 +73,7 @@ def test_init_containers_run_one_after_the_other_and_sidecars_stay() -> None:
     pod = make_pod("pod", containers=[main], init_containers=[sidecar])
     assert "cannot align container" in decide(pod, zones(4))
     assert decide(pod, zones(4, 4)) == ""
+    assert "cannot align sidecar container" in decide(pod, zones(2))
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ SOCKETS = [[SELF, NEAR, FAR, FAR], [NEAR, SELF, FAR, FAR], [FAR, FAR, SELF, NEAR
 
 
 def claim(*containers: Amounts) -> ZoneClaim:
-    return ZoneClaim(True, tuple(ContainerClaim(each, True) for each in containers), sum_amounts(containers))
+    return ZoneClaim(True, tuple(map(ContainerClaim, containers)), sum_amounts(containers))
 
 
 def zones(*available: Amounts, scope: str = "container", costs: Sequence[Sequence[int]] = ()) -> NumaTopology:
@@ -64,6 +64,12 @@ def test_scope_of_containers_takes_their_mean_and_that_of_pods_the_sum() -> None
     least = ZONE_SCORES["LeastAllocated"]
     assert score_zones(asked, zones({"cpu": 4000}), least, {}) == (75 + 25) // 2
     assert score_zones(asked, zones({"cpu": 5000}, scope="pod"), least, {}) == 20
+
+
+def test_devices_that_no_zone_reports_do_not_make_zones_unfit() -> None:
+    asked = {"cpu": 1000, "memory": 500, "example.com/nic": 1}
+    scored = score_zones(claim(asked), zones({"cpu": 4000, "memory": 1000}), ZONE_SCORES["BalancedAllocation"], {})
+    assert scored == 85  # 100 * (1 - variance of 0.25, 0.5 and 1)
 
 
 def test_one_resource_is_always_balanced() -> None:

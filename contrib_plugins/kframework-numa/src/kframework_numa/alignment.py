@@ -19,7 +19,7 @@ def misalignment(claim: ZoneClaim, topology: NumaTopology, of_node: Callable[[st
     for container in claim.containers:
         found = _find_zones(container.amounts, topology, of_node)
         if found is None:
-            return "cannot align container" if container.stays else "cannot align init container"
+            return f"cannot align {container.name}"
         if container.stays:
             topology = take(container.amounts, topology, found)
     return None

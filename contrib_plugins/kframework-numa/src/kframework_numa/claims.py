@@ -14,15 +14,22 @@ from kframework.objects import PodSpec, ResourceList, parse_amounts
 
 Amounts = Mapping[str, int]
 
+_INIT, _SIDECAR = "init container", "sidecar container"
+
 #: Resources of the node as a whole.
 _OF_NODE = frozenset({"ephemeral-storage", "storage", "pods"})
 
 
 class ContainerClaim(NamedTuple):
-    """What one container asks of the zones; `stays`: it keeps that as long as the pod runs."""
+    """What one container asks of the zones; `name` is what messages call its kind."""
 
     amounts: Amounts
-    stays: bool
+    name: str = "container"
+
+    @property
+    def stays(self) -> bool:
+        """Whether it keeps what it has as long as the pod runs."""
+        return self.name != _INIT
 
 
 class ZoneClaim(NamedTuple):
@@ -35,7 +42,7 @@ class ZoneClaim(NamedTuple):
     @property
     def signature(self) -> Hashable:
         """A value that claims of equal effect share."""
-        containers = tuple((tuple(sorted(each.amounts.items())), each.stays) for each in self.containers)
+        containers = tuple((tuple(sorted(each.amounts.items())), each.name) for each in self.containers)
         return self.guaranteed, containers, tuple(sorted(self.total.items()))
 
     def is_exclusive(self, resources: frozenset[str]) -> bool:
@@ -57,11 +64,11 @@ def claim_of(pod: PodInfo) -> ZoneClaim:
 def _containers(spec: PodSpec) -> tuple[bool, tuple[ContainerClaim, ...]]:
     guaranteed = _is_guaranteed(spec)
     started = (
-        *((each, each.restart_policy == "Always") for each in spec.init_containers),
-        *((each, True) for each in spec.containers),
+        *((each, _SIDECAR if each.restart_policy == "Always" else _INIT) for each in spec.init_containers),
+        *((each, "container") for each in spec.containers),
     )
     return guaranteed, tuple(
-        ContainerClaim(_zonal(parse_amounts(each.resources.requests), guaranteed), stays) for each, stays in started
+        ContainerClaim(_zonal(parse_amounts(each.resources.requests), guaranteed), name) for each, name in started
     )
 
 

@@ -45,8 +45,8 @@ def most_allocated(amounts: Amounts, available: Amounts, weights: Mapping[str, i
 
 
 def balanced_allocation(amounts: Amounts, available: Amounts, weights: Mapping[str, int]) -> int:
-    """Prefer zones where the pod takes equal shares of all resources."""
-    shares = [used for _, used in _fractions(amounts, available)]
+    """Prefer zones where the pod takes equal shares of all resources; all of what the zone does not report."""
+    shares = [used if name in available else 1.0 for name, used in _fractions(amounts, available)]
     if any(share > 1 for share in shares):
         return 0
     return int(MAX_SCORE * (1 - (variance(shares) if len(shares) > 1 else 0)))
