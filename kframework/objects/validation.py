@@ -52,6 +52,8 @@ def find_problem(subject: ApiObject) -> Problem | None:
             return Problem(path, f"{time!r} is not a time: write it like 2026-01-02T15:04:05Z")
     if isinstance(subject, Pod):
         return _pod_spec_problem(subject.spec) or _pod_quantity_problem(subject.spec, subject.status)
+    if isinstance(subject, ResourceClaim):
+        return _claim_quantity_problem(subject.spec)
     if isinstance(subject, RULED_KINDS):
         problem = next(object_problems(subject), None)
         if problem is not None:
@@ -117,6 +119,11 @@ def _node_quantity_problem(status: NodeStatus) -> Problem | None:
     return _quantities_problem(lists)
 
 
+@cached_by_identity
+def _claim_quantity_problem(spec: ResourceClaimSpec) -> Problem | None:
+    return _quantities_problem(_claim_quantities(spec, ("spec",)))
+
+
 def _quantities_problem(lists: Iterable[tuple[FieldPath, ResourceList]]) -> Problem | None:
     for path, resources in lists:
         for name, quantity in resources.items():
@@ -153,8 +160,6 @@ def _resource_lists(subject: ApiObject) -> Iterable[tuple[FieldPath, ResourceLis
             return (((), {name: size for name, size in sizes.items() if size is not None}),)
         case ResourceSlice():
             return _slice_quantities(subject)
-        case ResourceClaim():
-            return _claim_quantities(subject.spec, ("spec",))
         case ResourceClaimTemplate():
             return _claim_quantities(subject.spec.spec, ("spec", "spec"))
     return ()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import platform
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from time import perf_counter_ns
 
 from kframework._version import __version__
@@ -281,19 +280,19 @@ class _TimedHandlers(EventHandlers):
 
     def upsert(self, obj: ApiObject) -> None:
         if isinstance(obj, Pod):
-            self._time_pod(obj, partial(super().upsert, obj))
+            self._time_pod(super().upsert, obj)
         else:
-            self._time_other(obj, super().upsert)
+            self._time_other(super().upsert, obj)
 
     def confirm_binding(self, pod: Pod, version: str) -> None:
-        self._time_pod(pod, partial(super().confirm_binding, pod, version))
+        self._time_pod(super().confirm_binding, pod, version)
 
     def update_status(self, pod: Pod) -> None:
-        self._time_pod(pod, partial(super().update_status, pod))
+        self._time_pod(super().update_status, pod)
 
     def delete(self, obj: ApiObject) -> None:
         if not isinstance(obj, Pod):
-            self._time_other(obj, super().delete)
+            self._time_other(super().delete, obj)
             return
         is_own = obj.spec.node_name or obj.metadata.uid in self.pending
         labels = [_ASSIGNED_DELETED if obj.spec.node_name else _DELETED] if is_own else []
@@ -306,7 +305,7 @@ class _TimedHandlers(EventHandlers):
             self._labels.append(event.label)
         super().on_event(event, only)
 
-    def _time_other(self, obj: ApiObject, handle: Callable[[ApiObject], None]) -> None:
+    def _time_other(self, handle: Callable[[ApiObject], None], obj: ApiObject) -> None:
         labels: list[str] = []
         self._labels = labels
         start = perf_counter_ns()
@@ -314,13 +313,13 @@ class _TimedHandlers(EventHandlers):
         self._observe(obj, perf_counter_ns() - start, labels)
         self._labels = None
 
-    def _time_pod(self, pod: Pod, handle: Callable[[], None]) -> None:
+    def _time_pod(self, handle: Callable[..., None], pod: Pod, *version: str) -> None:
         """Time the change of a pod; the events that it is to other pods have no labels."""
         uid = pod.metadata.uid
         assigned = None if uid in self.cluster.assumed else self.cluster.pods.get(uid)
         waiting = self.pending.get(uid)
         start = perf_counter_ns()
-        handle()
+        handle(pod, *version)
         took = perf_counter_ns() - start
         labels: Iterable[str]
         if pod.spec.node_name:
