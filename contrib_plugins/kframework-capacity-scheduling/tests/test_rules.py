@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kframework_capacity_scheduling.testing import PUBLISHED, pods, quota, running, scenario, used, victims
+from kframework_capacity_scheduling.testing import pods, quota, running, scenario, used, victims
 from msgspec.structs import replace
 
 from kframework.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec
@@ -22,13 +22,8 @@ def test_published_demonstration_ends_as_described() -> None:
     assert used(result, "quota1") == used(result, "quota2") == {"cpu": "4"}
 
 
-_MULTI_POINT = "    multiPoint: {enabled: [{name: CapacityScheduling}]}\n"
-AT_ALL_POINTS = PUBLISHED.replace("    preFilter:", f"{_MULTI_POINT}    preFilter:")
-
-
-@pytest.mark.parametrize("config", [PUBLISHED, AT_ALL_POINTS])
-def test_no_pod_exceeds_max(config: str) -> None:
-    result = scenario([ONE_NODE, quota("a", min=8, max=3)], (0, pods("a", 5)), config=config).run()
+def test_no_pod_exceeds_max() -> None:
+    result = scenario([ONE_NODE, quota("a", min=8, max=3)], (0, pods("a", 5))).run()
     assert len(running(result, "a")) == 3
     assert "ElasticQuota a is more than Max (cpu)" in result.message_of("a/pod-4")
 

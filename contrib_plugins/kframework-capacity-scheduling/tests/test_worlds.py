@@ -50,8 +50,8 @@ class Unlucky(Plugin):
 
 
 def configuration(*plugins: type[Plugin]) -> str:
-    names = ", ".join(f"{{name: {plugin.name}}}" for plugin in plugins)
-    return PUBLISHED.replace("  plugins:\n", f"  plugins:\n    multiPoint: {{enabled: [{names}]}}\n")
+    names = "".join(f"      - name: {plugin.name}\n" for plugin in plugins)
+    return PUBLISHED.replace("    multiPoint:\n      enabled:\n", f"    multiPoint:\n      enabled:\n{names}")
 
 
 class World:

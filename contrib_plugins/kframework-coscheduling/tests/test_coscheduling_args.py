@@ -11,7 +11,7 @@ from kframework import ConfigError
 from kframework.testing import Scenario
 from tests.support.gangs import group, members, slots
 
-#: The scheduler-config that the Helm chart of scheduler-plugins installs, with Coscheduling alone and its Args.
+#: The ConfigMap that the Helm chart of scheduler-plugins installs, with Coscheduling alone and all its Args.
 CONFIG_MAP = """
 apiVersion: v1
 kind: ConfigMap
@@ -24,24 +24,22 @@ data:
     kind: KubeSchedulerConfiguration
     leaderElection:
       leaderElect: false
+      resourceNamespace: scheduler-plugins
+      resourceName: default-scheduler
     profiles:
-    # Compose all plugins in one profile
     - schedulerName: default-scheduler
       plugins:
         multiPoint:
           enabled:
           - name: Coscheduling
-        queueSort:
-          enabled:
-          - name: Coscheduling
           disabled:
-          - name: "*"
+          - name: PrioritySort
       pluginConfig:
-      - name: Coscheduling
-        args:
+      - args:
           permitWaitingTimeSeconds: 10
           podGroupBackoffSeconds: 5
           podGroupRejectPercentage: 10
+        name: Coscheduling
 """
 
 

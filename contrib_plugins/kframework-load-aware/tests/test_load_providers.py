@@ -41,7 +41,7 @@ REPORT: Mapping[str, Any] = {
 }
 NODES = [make_node("busy", cpu=16), make_node("idle", cpu=16)]
 
-#: The configurations of scheduler-plugins' documents, at the version that Kubernetes still reads.
+#: The Args in scheduler-plugins' documents.
 PUBLISHED = {
     "TargetLoadPacking": """
       defaultRequests:

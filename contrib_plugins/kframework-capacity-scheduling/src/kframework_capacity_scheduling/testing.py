@@ -9,7 +9,7 @@ from kframework.testing import Scenario, ScenarioResult, create, make_pod
 from kframework_capacity_scheduling.capacity_scheduling import CapacityScheduling
 from kframework_capacity_scheduling.elastic_quota import ElasticQuota, ElasticQuotaSpec
 
-#: The configuration that scheduler-plugins publishes, at the version that Kubernetes still reads.
+#: The configuration that scheduler-plugins publishes.
 PUBLISHED = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -18,7 +18,7 @@ leaderElection:
 profiles:
 - schedulerName: default-scheduler
   plugins:
-    preFilter:
+    multiPoint:
       enabled:
       - name: CapacityScheduling
     postFilter:
@@ -26,13 +26,6 @@ profiles:
       - name: CapacityScheduling
       disabled:
       - name: "*"
-    reserve:
-      enabled:
-      - name: CapacityScheduling
-  pluginConfig:
-  - name: CapacityScheduling
-    args:
-      kubeConfigPath: "REPLACE_ME_WITH_KUBE_CONFIG_PATH"
 """
 
 Amounts = Mapping[str, RawQuantity]

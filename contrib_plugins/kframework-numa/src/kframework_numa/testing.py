@@ -21,7 +21,7 @@ from kframework_numa.node_resource_topology import (
 
 Amounts = Mapping[str, RawQuantity]
 
-#: The configuration that scheduler-plugins publishes, at the version that Kubernetes still reads.
+#: The configuration that scheduler-plugins publishes, with its cache off.
 PUBLISHED = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
