@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+
 import pytest
-from kframework_capacity_scheduling.testing import pods, quota, running, scenario, used, victims
+from kframework_capacity_scheduling import CapacityScheduling
+from kframework_capacity_scheduling.testing import configuration, pods, quota, running, scenario, used, victims
 from msgspec.structs import replace
 
+from kframework import CycleState, NodeTable, PendingPod, Plugin, hookimpl
 from kframework.objects import LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec
-from kframework.testing import ScenarioResult, delete, make_node, make_pod, patch
+from kframework.scheduler.extender_http import HttpExtenderTransport
+from kframework.testing import Scenario, ScenarioResult, create, delete, make_node, make_pod, patch
 
 TWO_NODES = [make_node("n1", cpu=4), make_node("n2", cpu=4)]
 ONE_NODE = make_node("node", cpu=8)
@@ -141,6 +147,44 @@ def test_nominated_pods_of_the_quota_go_first() -> None:
     result = scenario(objects, (0, [low]), (60, [high]), (60.5, late)).run(until=1000)
     assert "high" in running(result, "a")
     assert len(running(result, "a")) == 2
+
+
+class CountsTwice(Plugin):
+    """Fail if another pod gets a node between PreFilter and Reserve."""
+
+    name = "CountsTwice"
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
+        self.before = len(self.handle.pods)
+
+    @hookimpl
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        assert len(self.handle.pods) == self.before + 1, "PreFilter knew of fewer pods"
+
+
+def test_pods_that_come_while_an_extender_answers_count_from_the_next_cycle_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What PreFilter compares with the quota is true until Reserve: an extender does not let messages in."""
+
+    async def answer_after_five_seconds(transport: HttpExtenderTransport, verb: str, request: bytes) -> bytes:
+        await asyncio.sleep(5)
+        return json.dumps({"NodeNames": json.loads(request)["NodeNames"]}).encode()
+
+    monkeypatch.setattr(HttpExtenderTransport, "send", answer_after_five_seconds)
+    slow = {"urlPrefix": "http://slow", "filterVerb": "filter", "nodeCacheCapable": True}
+    foreign = pods("a", 1, "foreign", node_name="n", scheduler_name="another")
+    prepared = Scenario(
+        objects=[make_node("n", cpu=8), quota("a", min=8, max=3)],
+        plugins=[CapacityScheduling, CountsTwice],
+        config=f"{configuration(CountsTwice)}extenders: [{json.dumps(slow)}]",
+    )
+    for each in pods("a", 3):
+        prepared.at(1, create(each))
+    result = prepared.at(2, create(*foreign)).run(until=30)
+    assert not any("PreFilter knew" in decision.message for decision in result.decisions)
+    assert running(result, "a") == {"foreign-0", "pod-0", "pod-1"}
+    assert used(result, "a") == {"cpu": "3"}
+    assert "rejected in PreFilter because ElasticQuota a is more than Max (cpu)" in result.message_of("a/pod-2")
 
 
 def test_less_important_nominated_pods_do_not_go_first() -> None:

@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 from kframework_capacity_scheduling import CapacityScheduling, ElasticQuota
-from kframework_capacity_scheduling.testing import PUBLISHED, quota
+from kframework_capacity_scheduling.testing import configuration, quota
 
 from kframework import CycleState, PendingPod, Plugin, Status, hookimpl, unschedulable
 from kframework.engine import MemoryCluster
@@ -47,11 +47,6 @@ class Unlucky(Plugin):
     @hookimpl
     def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
         return unschedulable("bad luck") if self.handle.random.random() < 0.2 else None
-
-
-def configuration(*plugins: type[Plugin]) -> str:
-    names = "".join(f"      - name: {plugin.name}\n" for plugin in plugins)
-    return PUBLISHED.replace("    multiPoint:\n      enabled:\n", f"    multiPoint:\n      enabled:\n{names}")
 
 
 class World:

@@ -97,11 +97,6 @@ class Accounts:
         """Return what forbids a pod as long as all other pods stay; None if nothing does."""
         return self._excess(demand, self._usage.used[demand.namespace], self._usage.total(self._quotas))
 
-    def excess_with(self, demand: Demand) -> str | None:
-        """Return what forbids a pod that is assumed already, and so counts; None if nothing does."""
-        own, total = self._usage.used[demand.namespace], self._usage.total(self._quotas)
-        return self._excess(demand, _subtract(own, [demand.request]), _subtract(total, [demand.request]))
-
     def _excess(self, demand: Demand, own: Amounts, total: Amounts) -> str | None:
         resource = first_excess(own, demand.request, self._quotas[demand.namespace].max, UNLIMITED)
         if resource is not None:

@@ -92,11 +92,8 @@ class CapacityScheduling(Plugin[CapacitySchedulingArgs]):
         return {node.name for node in nodes}.difference(kept) or unschedulable(_KEPT_FOR_OTHERS)
 
     @hookimpl
-    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
-        # The pod counts since it was assumed, and so do others that an extender let come meanwhile.
-        demand = state.get(_DEMAND)
-        excess = None if demand is None else self._accounts().excess_with(demand)
-        return None if excess is None else unschedulable(f"Pod {pod.key} is rejected in Reserve because {excess}")
+    def reserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
+        """Do nothing: the pod counts since it was assumed. Configurations of scheduler-plugins enable Reserve."""
 
     @hookimpl
     def post_filter(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from kframework import Plugin
 from kframework.objects import ApiObject, ObjectMeta, Pod, RawQuantity
 from kframework.testing import Scenario, ScenarioResult, create, make_pod
 from kframework_capacity_scheduling.capacity_scheduling import CapacityScheduling
@@ -28,7 +29,14 @@ profiles:
       - name: "*"
 """
 
+
 Amounts = Mapping[str, RawQuantity]
+
+
+def configuration(*plugins: type[Plugin]) -> str:
+    """Return the published configuration with further plugins."""
+    names = "".join(f"      - name: {plugin.name}\n" for plugin in plugins)
+    return PUBLISHED.replace("    multiPoint:\n      enabled:\n", f"    multiPoint:\n      enabled:\n{names}")
 
 
 def quota(namespace: str, min: Amounts | int | None = None, max: Amounts | int | None = None) -> ElasticQuota:
