@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import pytest
 from kframework_capacity_scheduling import CapacityScheduling, ElasticQuota
-from kframework_capacity_scheduling.accounts import Accounts
+from kframework_capacity_scheduling.accounts import Accounts, Demand
 from kframework_capacity_scheduling.capacity_scheduling import CapacitySchedulingArgs
 from kframework_capacity_scheduling.testing import PUBLISHED, pods, quota, running, scenario, used, victims
+from msgspec.structs import replace
 
 from kframework import CycleState, Handle, NodeTable, PendingPod, QueueingHint, Status, hookimpl
+from kframework.objects import Pod
 from kframework.testing import ScenarioResult, make_node, make_pod
 
 EIGHT = make_node("node", cpu=8)
@@ -69,6 +71,44 @@ def test_reclaimed_room_is_not_borrowed_again() -> None:
     assert len(victims(right)) == 1
     assert "owner-0" in running(right, "a")
     assert len(victims(naive)) > 3
+
+
+def ending_within(seconds: int, pods: list[Pod]) -> list[Pod]:
+    """Give pods a grace period."""
+    return [replace(pod, spec=replace(pod.spec, termination_grace_period_seconds=seconds)) for pod in pods]
+
+
+class PromisesNothing(CapacityScheduling):
+    """Let other namespaces have what a nominated pod is owed, if they find room on another node."""
+
+    def _accounts(self) -> Accounts:
+        accounts = super()._accounts()
+
+        def demand(pod: PendingPod) -> Demand:
+            right = Accounts.demand(accounts, pod)
+            return right._replace(reserved_by_all=right.reserved)
+
+        accounts.demand = demand  # type: ignore[method-assign]  # the naive rule
+        return accounts
+
+
+def test_what_is_taken_back_is_not_lent_to_a_third_namespace() -> None:
+    """One victim has ended, three take their time: what the first gave back is the owner's, wherever there is room."""
+
+    def run(plugin: type[CapacityScheduling]) -> ScenarioResult:
+        nodes = [make_node("full", cpu=8), make_node("spare", cpu=4)]
+        objects = [*nodes, quota("a", min=4), quota("b", min=4), quota("c")]
+        here = {"kubernetes.io/hostname": "full"}
+        quick = ending_within(1, pods("b", 1, "quick", node_selector=here))
+        slow = ending_within(100, pods("b", 3, "slow", node_selector=here))
+        borrowers = pods("b", 4, node_selector=here, priority=5) + quick + slow
+        owner = pods("a", 1, "owner", cpu=4, node_selector=here)
+        return scenario(objects, (0, borrowers), (60, owner), (80, pods("c", 1)), plugin=plugin).run(until=280)
+
+    right, naive = both(run, PromisesNothing)
+    assert running(right, "a") == {"owner-0"}
+    assert running(naive, "c") == {"pod-0"}
+    assert not running(naive, "a"), "a has less than its min"
 
 
 class SharesEveryResource(CapacityScheduling):
