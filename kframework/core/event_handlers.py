@@ -103,10 +103,17 @@ class EventHandlers:
             _log_event("Delete event for node", obj)
             self.on_event(ObservedEvent(EventResource.NODE, ActionType.DELETE, obj, None))
             self.cluster.remove_node(obj.metadata.name)
+            self._retry_nominated_pods(obj.metadata.name)
         else:
             self.cluster.objects(type(obj)).remove(obj.metadata)
             if type(obj) not in self.silent_kinds:
                 self.on_event(ObservedEvent(event_resource(kind_of(obj)), ActionType.DELETE, obj, None))
+
+    def _retry_nominated_pods(self, node_name: str) -> None:
+        """Try the pods again that waited for room on a node that is gone; no plugin registers that for them."""
+        for uid, nominated_node in list(self.cluster.nominator.nodes.items()):
+            if nominated_node == node_name:
+                self.queue.activate(uid)
 
     def on_event(self, event: ObservedEvent, only: Callable[[PendingPod], bool] | None = None) -> None:
         if self._listed and self.queue.has_waiting_pods:

@@ -30,7 +30,7 @@ from kframework.objects import (
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.waiting import ReservedPod
-from kframework.testing import Scenario, make_node, make_pod
+from kframework.testing import Scenario, delete, make_node, make_pod
 from kframework.values.feature_gates import LATEST_MINOR, MINORS, FeatureGates
 from kframework.values.status import Status, unschedulable
 from tests.extension_points.scripted import plugin, profile
@@ -333,6 +333,21 @@ def test_cleared_nomination_in_memory_requeues_other_pods(pod: Pod, held: str, n
     stage.handlers.nominate(pending, node)
     assert stage.cluster.nominator.nominated_node(POD.metadata.uid) == node
     assert stage.queue.told == told
+
+
+def test_pod_is_tried_again_when_the_node_it_waits_for_is_deleted() -> None:
+    """Its victim cannot end on a node that is gone, and plugins that reject for lack of room wait for more of it."""
+    victim = make_pod("victim", cpu=1, node_name="a")
+    victim = replace(victim, spec=replace(victim.spec, termination_grace_period_seconds=500))
+    nodes = [make_node("a", cpu=1), make_node("b", cpu=2)]
+    waiting = make_pod("waiting", cpu=1, priority=9)
+    blocker = make_pod("blocker", cpu=2, node_name="b", priority=99)
+    scenario = Scenario(nodes=nodes, pods=[victim, blocker, waiting])
+    result = scenario.at(10, delete(nodes[0])).run(until=100)
+    attempts = result.decisions_on("waiting")
+    start = attempts[0].popped_at
+    assert [round(attempt.popped_at - start, 3) for attempt in attempts] == [0, 10]
+    assert (attempts[0].nominated, attempts[1].nominated) == ("a", "")
 
 
 def test_deleted_pod_with_nomination_in_memory_requeues_other_pods() -> None:

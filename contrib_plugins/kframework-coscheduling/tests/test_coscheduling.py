@@ -417,6 +417,17 @@ def test_deleted_pod_that_waited_sends_the_others_back() -> None:
     assert not bound(result)["red"]
 
 
+def test_gang_whose_pod_loses_its_nominated_node_gives_up_at_once() -> None:
+    victim = slow_to_end(make_pod("victim", cpu=1, node_name="node-1"))
+    groups = [group("red", 2, created="2025-12-31T23:00:00Z"), group("blue", 1)]
+    world = scenario(members("red", 2, priority=9), [victim], groups=groups, nodes=slots(2))
+    for each in members("blue", 1):
+        world.at(2, create(each))
+    result = world.at(5, delete(make_node("node-1"))).run(until=30)
+    assert bound(result)["red"] == 0
+    assert seconds_of_binding(result, "blue-0") == pytest.approx(5, abs=0.1), "not when the time of red is over"
+
+
 class WithoutTimer(Coscheduling):
     """Reject pods of a gang that backs off, and leave them to the cluster's events."""
 
