@@ -14,6 +14,7 @@ from node_policy import NodePolicy, NodePolicySpec
 from kframework.clock import rfc3339
 from kframework.objects import ObjectMeta
 from kframework.testing import make_container, make_node, make_pod
+from kframework.testing.random_events import GATE
 from tests.contract.case import UU, Case, U, World
 from tests.support import gangs
 from tests.support.groups import gang, members
@@ -52,6 +53,9 @@ LOADED = World(
 #: Only LowRiskOverCommitment abstains.
 ABSTAINING = frozenset({"LoadAware._scores: return np.zeros(len(rows), dtype=np.int64)"})
 
+#: What few nodes have, so that pods compete for it.
+SLOT = "example.com/slot"
+
 ZONES = World(
     nodes=[make_node(name, cpu=8) for name in ("aligned", "pods", "any")],
     pods=[guaranteed_pod(f"{cpus}-cpus", {"cpu": cpus}) for cpus in (1, 2, 3)],
@@ -61,6 +65,21 @@ ZONES = World(
         report("any", {"cpu": 2}, {"cpu": 2}, policy="best-effort"),
     ],
 )
+
+#: Gated pods of one namespace are nominated, and keep the pods of another, which borrow, off their node.
+KEPT_OFF = World(
+    other_plugins=["SchedulingGates", "NodeAffinity"],
+    nodes=[make_node("large", cpu=8)],
+    pods=[
+        make_pod("owner", cpu=1, namespace="other", gates=[GATE], nominated_node_name="large"),
+        make_pod("borrower", cpu=1, priority=9, node_selector={"kubernetes.io/hostname": "large"}),
+    ],
+    objects=[
+        *(quota("default", min=0), quota("other", {"cpu": "500m"})),
+        *(quota("third", min=least) for least in (20, 21)),
+    ],
+)
+
 AVOIDING = {"discardReservedNodes": True, "scoringStrategy": {"type": "LeastNUMANodes"}}
 
 CASES: Mapping[str, Case] = {
@@ -70,7 +89,7 @@ CASES: Mapping[str, Case] = {
                 pods=[make_pod("wide", cpu=2, namespace="team"), make_pod("vast", cpu=9, namespace="loans")],
                 objects=[quota("team", min=4, max=1), quota("loans", min=2)],
             ),
-            World(objects=[quota("default", min=100)]),
+            World(objects=[quota("default", min=1 << 20)]),
         ],
         reasons={
             f"Pod {pod}{twin} is rejected in PreFilter because {excess}"
@@ -101,7 +120,17 @@ CASES: Mapping[str, Case] = {
                     *(quota("default", min=least, max=most) for least, most in ((2, 3), (1, 2), (4, 4))),
                     *(quota("other", min=least, max=3) for least in (1, 3)),
                 ],
-            )
+            ),
+            KEPT_OFF,
+            msgspec.structs.replace(KEPT_OFF, other_plugins=["SchedulingGates"]),
+            World(
+                nodes=[make_node("huge", cpu=1000)],
+                pods=[
+                    *(make_pod(f"wide-{number}", cpu=400, memory=None) for number in range(2)),
+                    make_pod("narrow", cpu=1, memory=None),
+                ],
+                objects=[quota("default", min=600)],
+            ),
         ],
     ),
     "Coscheduling": Case(
@@ -125,8 +154,8 @@ CASES: Mapping[str, Case] = {
         # No pod waits at Permit, and no gang has given up.
         unreached={
             "Coscheduling._admit_if_whole: for waiting in self._waiting(gang):",
-            "Coscheduling._admit_if_whole: gang.beaten.clear()",
             "Coscheduling._admit_if_whole: gang.failed_at = None",
+            "Coscheduling._admit_if_whole: gang.waiting.clear()",
             "Coscheduling._admit_if_whole: if gang.assigned < group.spec.min_member:",
             "Coscheduling._admit_if_whole: return False",
             "Coscheduling._admit_if_whole: return True",
@@ -140,18 +169,21 @@ CASES: Mapping[str, Case] = {
             "Coscheduling._group_changed: self._status.request(key)",
             'Coscheduling._problem: return f"{name} did not fit, and nothing has made room since"',
             'Coscheduling._problem: return f"{name} failed recently"',
+            "Coscheduling._waiting: if waiting is not None:",
+            "Coscheduling._waiting: waiting = self.handle.waiting_pod(uid)",
             "Coscheduling._waiting: yield waiting",
             "_shortage: candidates = list(gang.candidates())",
             "_shortage: if gang.assigned + len(candidates) < minimum:",
             '_shortage: return "waits for pods with scheduling gates"',
+            '_shortage: return f"waits for room for pod {min(missing)}"',
             (
-                '_shortage: return f"waits for room for pod '
-                '{min(pod.name for pod in candidates if pod.uid in gang.failed)}"'
+                "_shortage: missing = (other.name for other in candidates "
+                "if other.uid in gang.failed and other.uid != pod.uid)"
             ),
         },
         waking=[
             World(
-                other_plugins=["NodeResourcesFit"],
+                other_plugins=["NodeResourcesFit", "SchedulingGates"],
                 nodes=[make_node("small", cpu=2), make_node("large", cpu=8)],
                 pods=[make_pod(f"{name}-{index}", cpu=1, labels={LABEL: name}) for name in "ab" for index in (0, 1, 2)],
                 objects=[
@@ -159,7 +191,28 @@ CASES: Mapping[str, Case] = {
                     gangs.group("b", 2, min_resources={"cpu": "8"}),
                     gangs.group("b", 3, min_resources={"cpu": "2"}),
                 ],
-            )
+            ),
+            World(
+                # What pods leave on the one node with so many CPUs is what gangs need.
+                other_plugins=["SchedulingGates"],
+                nodes=[make_node("huge", cpu=1000)],
+                pods=[
+                    *(make_pod(f"{name}-0", cpu=1, labels={LABEL: name}) for name in "cde"),
+                    *(make_pod(f"wide-{number}", cpu=999) for number in range(2)),
+                    make_pod("narrow", cpu=1),
+                ],
+                objects=[gangs.group(name, 1, min_resources={"cpu": "300"}) for name in "cde"],
+            ),
+            World(
+                # Two pods of a gang of three find a node, so it gives up again and again.
+                other_plugins=["NodeResourcesFit", "SchedulingGates"],
+                nodes=[make_node("slots", cpu=99, allocatable={SLOT: 2})],
+                pods=[
+                    *(make_pod(f"f-{index}", cpu=1, requests={SLOT: 1}, labels={LABEL: "f"}) for index in (0, 1)),
+                    *(make_pod(f"{cpus}-cpus", cpu=cpus) for cpus in (1, 2, 3, 4)),
+                ],
+                objects=[gangs.group("f", 3)],
+            ),
         ],
     ),
     "GangScheduling": Case(

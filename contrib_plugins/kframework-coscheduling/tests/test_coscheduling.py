@@ -17,14 +17,16 @@ from kframework import (
     CycleState,
     Diagnosis,
     EventResource,
+    NodeTable,
     PendingPod,
+    Plugin,
     QueuedPod,
     Status,
     hookimpl,
     unschedulable,
 )
 from kframework.engine import MemoryCluster
-from kframework.objects import Node, Pod, PodStatus
+from kframework.objects import Node, ObjectMeta, Pod, PodStatus, StorageClass
 from kframework.testing import Scenario, ScenarioResult, create, delete, make_node, make_pod, patch
 from tests.support.gangs import group, members, slots
 
@@ -110,9 +112,13 @@ def test_gangs_of_one_name_in_two_namespaces_do_not_mix() -> None:
 class ByCreation(Coscheduling):
     """Keep a gang's rank after it gave up."""
 
-    def _give_up(self, gang: PodGang, beaten: Collection[str], why: str) -> None:
-        super()._give_up(gang, beaten, why)
-        gang.failed_at = None
+    @hookimpl
+    def queue_sort(self, queued: QueuedPod) -> Hashable:
+        gang = self._gangs.find(queued.pod)
+        failed_at, gang.failed_at = gang.failed_at, None
+        key = super().queue_sort(queued)
+        gang.failed_at = failed_at
+        return key
 
 
 @pytest.mark.parametrize(("plugin", "first"), [(ByCreation, "large"), (Coscheduling, "small")])
@@ -130,6 +136,19 @@ def test_gang_that_gave_up_goes_behind_younger_ones(plugin: type[Coscheduling], 
 
     result = world.at(60, make_room_for_one_of_them).run(until=100)
     assert bound(result) == {first: 3 if first == "large" else 2}
+
+
+def test_gang_that_started_is_as_old_as_its_group_again() -> None:
+    groups = [group("old", 2, created="2025-12-31T22:00:00Z"), group("young", 1, created="2025-12-31T23:00:00Z")]
+    world = scenario(members("old", 2), groups=groups, nodes=slots(1))  # it gives up at first
+    spare = make_pod("old-2", cpu=1, labels={LABEL: "old"})
+
+    def make_room_for_one(cluster: MemoryCluster) -> None:
+        for each in (make_node("last", cpu=1), *members("young", 1), spare):
+            cluster.add(each)
+
+    result = world.at(20, create(make_node("late", cpu=1))).at(60, make_room_for_one).run(until=100)
+    assert bound(result) == {"old": 3}
 
 
 # -- before a node is found --------------------------------------------------------------------------------------------
@@ -162,11 +181,54 @@ def test_incomplete_gang_evicts_no_pods() -> None:
     assert not any(decision.victims for decision in result.decisions)
 
 
+def test_pods_that_found_no_node_do_not_wait_for_each_other() -> None:
+    """Two may fail before a gang gives up; when a third is deleted, each of them seems to be one too many to miss."""
+    pods = [make_pod(f"red-{index}", cpu=2, labels={LABEL: "red"}) for index in range(4)]
+    world = scenario(pods, groups=[group("red", 3)], nodes=slots(1))
+    result = world.at(5, delete(pods[2])).at(20, create(make_node("large", cpu=16))).run(until=60)
+    assert seconds_of_binding(result, "red-1") == pytest.approx(20, abs=0.1)
+
+
+def test_pod_is_told_for_which_other_one_there_is_no_room() -> None:
+    pods = [make_pod(f"red-{index}", cpu=2, labels={LABEL: "red"}) for index in range(3)]
+    result = scenario(pods, groups=[group("red", 3)], nodes=slots(1)).run(until=1)
+    assert "PodGroup default/red waits for room for pod red-0" in result.message_of("red-2")
+
+
 def test_lowered_minimum_completes_a_gang_that_lacks_pods() -> None:
     red = group("red", 3)
     world = scenario(members("red", 2), groups=[red], nodes=slots(2))
     result = world.at(20, patch(red, {"spec": {"minMember": 2}})).run(until=60)
     assert seconds_of_binding(result, "red-0") == pytest.approx(20, abs=0.1)
+
+
+def test_lowered_minimum_brings_back_a_gang_that_gave_up() -> None:
+    red = group("red", 3)
+    world = scenario(members("red", 3), groups=[red], nodes=slots(2), plugin=Unforgiving)
+    result = world.at(20, patch(red, {"spec": {"minMember": 2}})).run(until=60)
+    assert seconds_of_binding(result, "red-0") == pytest.approx(20, abs=0.1)
+
+
+@pytest.mark.parametrize("node_name", ["", "node-0"])
+def test_another_pod_brings_back_a_gang_that_gave_up(node_name: str) -> None:
+    """A further member, or one that another scheduler bound, takes the place of the one without a node."""
+    giant = make_pod("red-9", cpu=9, labels={LABEL: "red"})
+    world = scenario([*members("red", 2), giant], groups=[group("red", 3)], nodes=slots(3), plugin=Unforgiving)
+    late = make_pod("red-2", cpu=1, labels={LABEL: "red"}, node_name=node_name)
+    result = world.at(20, create(late)).run(until=60)
+    assert bound(result) == {"red": 3}
+    assert seconds_of_binding(result, "red-0") == pytest.approx(20, abs=0.1)
+
+
+def test_gang_forgets_pods_that_are_deleted() -> None:
+    giants = [make_pod(f"red-{index}", cpu=9, labels={LABEL: "red"}) for index in range(2)]
+    pods = [*members("blue", 1), *members("green", 2), *giants]
+    groups = [group("red", 1), group("blue", 1), group("green", 2)]
+    result = scenario(pods, groups=groups, nodes=slots(2)).at(20, delete(giants[0])).run(until=60)
+    plugin = result.plugins["Coscheduling"]
+    assert isinstance(plugin, Coscheduling)
+    assert plugin._gangs.get(("default", "red")).failed == {giants[1].metadata.uid}
+    assert not any(plugin._gangs.get(("default", name)).waiting for name in ("blue", "green"))
 
 
 def test_gang_in_another_namespace_is_another_gang() -> None:
@@ -287,6 +349,46 @@ def test_gang_that_cannot_be_whole_gives_its_nodes_back_at_once() -> None:
     assert seconds_of_binding(result, "small-0") == pytest.approx(0, abs=0.1)
 
 
+def test_gang_that_may_not_preempt_gives_up_at_once() -> None:
+    world = scenario(members("red", 3, preemption_policy="Never"), groups=[group("red", 3)], nodes=slots(2))
+    result = world.run(until=50)
+    assert all(each.ended_at == each.started_at for each in result.bindings)
+
+
+class Unforgiving(Coscheduling):
+    """Leave a gang that gave up to the events that this plugin registers."""
+
+    def _bring_back(self, gang: PodGang) -> None:
+        return None
+
+
+class NeedsStorageClass(Plugin):
+    """Keep one pod off all nodes until there is a StorageClass, which is no event for Coscheduling."""
+
+    name = "NeedsStorageClass"
+
+    @hookimpl
+    def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
+        return (
+            unschedulable("no class") if pod.name == "red-2" and not list(self.handle.objects(StorageClass)) else None
+        )
+
+    @hookimpl
+    def events_to_register(self) -> list[ClusterEvent]:
+        return [ClusterEvent(EventResource.STORAGE_CLASS, ActionType.ADD)]
+
+
+@pytest.mark.parametrize(("plugin", "is_bound"), [(Unforgiving, False), (Coscheduling, True)])
+def test_gang_starts_after_what_only_another_plugin_follows(plugin: type[Coscheduling], is_bound: bool) -> None:
+    world = Scenario(
+        nodes=slots(3), pods=members("red", 3), objects=[group("red", 3)], plugins=[plugin, NeedsStorageClass]
+    )
+    result = world.at(20, create(StorageClass(metadata=ObjectMeta(name="fast")))).run(until=200)
+    assert bound(result)["red"] == (3 if is_bound else 0)
+    if is_bound:
+        assert seconds_of_binding(result, "red-2") == pytest.approx(20, abs=0.1)
+
+
 class WithoutMemory(Coscheduling):
     """Try again whenever a pod is woken, also by what its own gang gave back."""
 
@@ -298,7 +400,7 @@ class WithoutMemory(Coscheduling):
 def test_gang_is_not_woken_by_the_nodes_that_it_gives_back() -> None:
     def attempts(plugin: type[Coscheduling]) -> int:
         pods = members("large", 5)
-        return len(scenario(pods, groups=[group("large", 5)], nodes=slots(4), plugin=plugin).run(until=2).decisions)
+        return len(scenario(pods, groups=[group("large", 5)], nodes=slots(4), plugin=plugin).run(until=0.9).decisions)
 
     assert attempts(WithoutMemory) > 50
     assert attempts(Coscheduling) <= 7
@@ -446,6 +548,20 @@ def test_gang_that_backs_off_is_tried_when_that_is_over(plugin: type[Coschedulin
         assert seconds_of_binding(result, "red-0") == pytest.approx(40, abs=0.1)
 
 
+def test_permit_alone_rejects_pods_without_a_group() -> None:
+    """A configuration may enable the plugin at some points only."""
+    config = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    queueSort: {enabled: [{name: Coscheduling}], disabled: [{name: "*"}]}
+    permit: {enabled: [{name: Coscheduling}]}
+"""
+    result = Scenario(nodes=slots(2), pods=members("red", 1), plugins=[Coscheduling], config=config).run(until=10)
+    assert "PodGroup not found" in result.message_of("red-0")
+
+
 # -- the status of groups ----------------------------------------------------------------------------------------------
 
 
@@ -462,9 +578,17 @@ def test_status_follows_the_pods() -> None:
         world.at(seconds, read)
 
     world.at(20, create(make_node("late", cpu=1)))
+    world.at(50, patch(red, {"spec": {"minMember": 3}}))
+    world.at(55, patch(red, {"spec": {"minMember": 2}}))
     for index in range(2):
         world.at(60, patch(make_pod(f"red-{index}"), {"status": {"phase": "Succeeded"}}))
-    for seconds in (10, 50, 70):
+    for seconds in (10, 49, 54, 59, 70):
         look(seconds)
     world.run(until=90)
-    assert phases == {10: ("Scheduling", 0, 0), 50: ("Running", 2, 0), 70: ("Finished", 0, 2)}
+    assert phases == {
+        10: ("Scheduling", 0, 0),
+        49: ("Running", 2, 0),
+        54: ("Pending", 2, 0),
+        59: ("Running", 2, 0),
+        70: ("Finished", 0, 2),
+    }

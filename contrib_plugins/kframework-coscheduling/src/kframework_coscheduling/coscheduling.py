@@ -45,19 +45,9 @@ _DEFAULT_WAIT = 60.0
 
 _GROUP_EVENT = "podgroups.v1alpha1.scheduling.x-k8s.io"
 
-#: The kinds besides pods whose changes may make room: kube-scheduler's default registration, and ResourceSlices.
-ROOM = (
-    EventResource.NODE,
-    EventResource.PERSISTENT_VOLUME,
-    EventResource.PERSISTENT_VOLUME_CLAIM,
-    EventResource.CSI_NODE,
-    EventResource.CSI_DRIVER,
-    EventResource.CSI_STORAGE_CAPACITY,
-    EventResource.STORAGE_CLASS,
-    EventResource.RESOURCE_CLAIM,
-    EventResource.RESOURCE_SLICE,
-    EventResource.DEVICE_CLASS,
-)
+#: How long after a gang gave up its pods may still be woken by the nodes that it gave back: kube-scheduler's longest
+#: backoff, in seconds.
+_OWN_WAKES = 10.0
 
 
 class CoschedulingArgs(PluginArgs):
@@ -100,13 +90,13 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         The name of the gang comes next, so that gangs of the same second do not mix.
         """
         pod, arrived = queued.pod, queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
-        key, group = gang_key(pod), self._gangs.group(pod)
-        if key is None or group is None:
+        group = self._gangs.group(pod)
+        if group is None:
             return (-pod.priority, arrived, pod.key, arrived, pod.name)
-        created, age = group.metadata.creation_timestamp, self._gangs.get(key).failed_at
+        created, age = group.metadata.creation_timestamp, self._gangs.find(pod).failed_at
         if age is None:
             age = seconds_of(created) if created else arrived
-        return (-pod.priority, age, "/".join(key), arrived, pod.name)
+        return (-pod.priority, age, f"{pod.namespace}/{group.metadata.name}", arrived, pod.name)
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> Status | None:
@@ -119,17 +109,15 @@ class Coscheduling(Plugin[CoschedulingArgs]):
     def _problem(self, pod: PendingPod) -> str | None:
         """Return why trying the pod is pointless; None if it is not."""
         gang, group = self._gangs.find(pod), self._gangs.group(pod)
-        if gang is None:
-            return None
         if group is None:
-            return "PodGroup not found"
+            return None if gang_key(pod) is None else "PodGroup not found"
         name, minimum = f"PodGroup {group.metadata.namespace}/{group.metadata.name}", group.spec.min_member
         if self.handle.clock.now() < gang.backs_off_until:
             return f"{name} failed recently"
-        if pod.uid in gang.beaten and pod.uid not in gang.failed:
+        if pod.uid in gang.beaten:
             return f"{name} did not fit, and nothing has made room since"
         if gang.reachable(pod.uid) < minimum:
-            return f"{name} {_shortage(gang, minimum)}"
+            return f"{name} {_shortage(gang, minimum, pod)}"
         # Once a pod waits for the others, the check was passed.
         if group.spec.min_resources is not None and not any(self._waiting(gang)):
             missing = missing_room(group, gang.placed.values(), self.handle.nodes)
@@ -140,10 +128,10 @@ class Coscheduling(Plugin[CoschedulingArgs]):
     @hookimpl
     def post_filter(self, state: CycleState, pod: PendingPod, diagnosis: Diagnosis) -> Status | None:
         gang, group = self._gangs.find(pod), self._gangs.group(pod)
-        if gang is None or group is None:
-            return unschedulable()
-        if _HELD_BACK in state:
+        if _HELD_BACK in state or group is None:
             gang.failed.discard(pod.uid)  # it was tried again, so it need not be missing when others are
+            if pod.uid in gang.beaten:
+                self._bring_back(gang)
             return unschedulable()
         if self._waits_for_victims(pod, diagnosis):
             return unschedulable()
@@ -163,19 +151,15 @@ class Coscheduling(Plugin[CoschedulingArgs]):
     @hookimpl
     def permit(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | Wait | None:
         gang, group = self._gangs.find(pod), self._gangs.group(pod)
-        if gang is None:
-            return None
         if group is None:
             return unschedulable("PodGroup not found")
         gang.failed.discard(pod.uid)
         if self._admit_if_whole(gang, group):
             return None
         if not any(self._waiting(gang)):
-            if pod.uid in gang.beaten:  # what made room for this pod are the nodes that its own gang gave back
-                gang.giving_up.add(pod.uid)
-                return unschedulable("its gang did not fit, and nothing has made room since")
             gang.beaten.clear()
             self.handle.activate(list(gang.candidates()))
+        gang.waiting.add(pod.uid)
         timeout = group.spec.schedule_timeout_seconds
         return Wait(float(timeout if timeout is not None else self.args.permit_waiting_time_seconds or _DEFAULT_WAIT))
 
@@ -184,19 +168,15 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         if gang.assigned < group.spec.min_member:
             return False
         gang.failed_at = None
-        gang.beaten.clear()
         for waiting in self._waiting(gang):
             waiting.allow(self.name)
+        gang.waiting.clear()
         return True
 
     @hookimpl
     def unreserve(self, state: CycleState, pod: PendingPod, node_name: str) -> None:
         gang = self._gangs.find(pod)
-        if gang is None:
-            return
-        if pod.uid in gang.giving_up:
-            gang.giving_up.discard(pod.uid)
-        else:
+        if pod.uid in gang.waiting:
             self._give_up(gang, {pod.uid}, f"gang lost pod {pod.name}")
 
     def _give_up(self, gang: PodGang, beaten: Collection[str], why: str) -> None:
@@ -207,14 +187,19 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         gang.failed_at = self.handle.clock.now()
         waiting = list(self._waiting(gang))
         if waiting:
-            gang.beaten.update(beaten, (each.pod.uid for each in waiting))
-            gang.assumed_elsewhere = self._gangs.assumed_elsewhere(gang)
+            gang.beaten.update(beaten, gang.waiting)
+        gang.waiting.clear()
         for each in waiting:
-            gang.giving_up.add(each.pod.uid)
             each.reject(self.name, why)
         if self.args.pod_group_backoff_seconds:
             gang.backs_off_until = gang.failed_at + self.args.pod_group_backoff_seconds
             self.handle.spawn(self._retry_after_backoff(gang))
+
+    def _bring_back(self, gang: PodGang) -> None:
+        """Try a gang again if something woke one of its pods that only other plugins follow, such as a larger quota."""
+        if self.handle.clock.now() > (gang.failed_at or 0.0) + _OWN_WAKES:
+            gang.beaten.clear()
+            self.handle.activate(list(gang.candidates()))
 
     async def _retry_after_backoff(self, gang: PodGang) -> None:
         await anyio.sleep(gang.backs_off_until - self.handle.clock.now())
@@ -222,7 +207,7 @@ class Coscheduling(Plugin[CoschedulingArgs]):
 
     def _waiting(self, gang: PodGang) -> Iterator[WaitingPod]:
         """Yield the pods of a gang that wait at Permit."""
-        for uid in list(gang.placed):
+        for uid in list(gang.waiting):
             waiting = self.handle.waiting_pod(uid)
             if waiting is not None:
                 yield waiting
@@ -231,39 +216,40 @@ class Coscheduling(Plugin[CoschedulingArgs]):
 
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
-        """Register what changes a gang, and everything that may make room for one."""
+        """Register what changes a gang, and what makes room on nodes."""
         added, changed = ActionType.ADD, ActionType.ADD | ActionType.UPDATE
         left = ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN | ActionType.UPDATE_POD_LABEL
         return [
             ClusterEvent(_GROUP_EVENT, changed, self._after_change, self._members_of_group),
             ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE, self._after_change),
-            ClusterEvent(EventResource.UNSCHEDULED_POD, changed, self._after_change, self._siblings),
-            ClusterEvent(EventResource.ASSIGNED_POD, added | ActionType.UPDATE_POD_LABEL, self._after_change),
+            ClusterEvent(EventResource.UNSCHEDULED_POD, changed, self._after_sibling, self._siblings),
+            ClusterEvent(
+                EventResource.ASSIGNED_POD, added | ActionType.UPDATE_POD_LABEL, self._after_sibling, self._siblings
+            ),
             ClusterEvent(EventResource.ASSIGNED_POD, left, self._after_departure),
-            *(ClusterEvent(resource, ActionType.ALL, self._after_room) for resource in ROOM),
+            ClusterEvent(EventResource.NODE, changed, self._after_room),
         ]
 
     def _members_of_group(self, old: PodGroup | None, new: PodGroup) -> Collection[str]:
         return self._gangs.get((new.metadata.namespace, new.metadata.name)).pending.keys()
 
     def _siblings(self, old: PodInfo | None, new: PodInfo) -> Collection[str]:
-        key = gang_key(new)
-        return self._gangs.get(key).pending.keys() if key is not None else ()
+        return self._gangs.find(new).pending.keys()
 
     def _after_change(self, pod: PendingPod, old: object, new: object) -> QueueingHint:
         return QueueingHint.QUEUE if self._problem(pod) is None else QueueingHint.SKIP
 
+    def _after_sibling(self, pod: PendingPod, old: PodInfo | None, new: PodInfo) -> QueueingHint:
+        """Wake a gang when one of its pods changes; a further one may take the place of one that found no node."""
+        is_further = old is None or gang_key(old) != gang_key(new)
+        return self._after_room(pod, old, new) if is_further else self._after_change(pod, old, new)
+
     def _after_departure(self, pod: PendingPod, old: PodInfo, new: PodInfo | None) -> QueueingHint:
-        """Wake a gang when a pod leaves its node, unless that only undoes what was done since the gang gave up."""
-        gang = self._gangs.find(pod)
-        if gang is None or (isinstance(old, PendingPod) and old.uid not in gang.assumed_elsewhere):
-            return QueueingHint.SKIP
-        return self._after_room(pod, old, new)
+        """Wake a gang when a pod leaves its node, unless it was not bound to it: gangs that give up wake each other."""
+        return QueueingHint.SKIP if isinstance(old, PendingPod) else self._after_room(pod, old, new)
 
     def _after_room(self, pod: PendingPod, old: object, new: object) -> QueueingHint:
-        gang = self._gangs.find(pod)
-        if gang is not None:
-            gang.beaten.clear()
+        self._gangs.find(pod).beaten.clear()
         return self._after_change(pod, old, new)
 
     def _group_changed(self, old: PodGroup | None, new: PodGroup | None) -> None:
@@ -277,11 +263,12 @@ class Coscheduling(Plugin[CoschedulingArgs]):
         self._status.request(key)
 
 
-def _shortage(gang: PodGang, minimum: int) -> str:
-    """Say why too few pods of a gang can have a node."""
+def _shortage(gang: PodGang, minimum: int, pod: PendingPod) -> str:
+    """Say why too few pods of a gang can have a node even if this one finds one."""
     if gang.size < minimum:
         return f"has {gang.size} of {minimum} pods"
     candidates = list(gang.candidates())
     if gang.assigned + len(candidates) < minimum:
         return "waits for pods with scheduling gates"
-    return f"waits for room for pod {min(pod.name for pod in candidates if pod.uid in gang.failed)}"
+    missing = (other.name for other in candidates if other.uid in gang.failed and other.uid != pod.uid)
+    return f"waits for room for pod {min(missing)}"

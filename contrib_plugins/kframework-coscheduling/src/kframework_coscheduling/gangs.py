@@ -27,22 +27,20 @@ class PodGang:
         pending: the pods of this scheduler that are not bound yet, those that wait at Permit included.
         placed: the pods on nodes, those that wait at Permit included.
         failed: the uids of pending pods that found no node. Until an event brings such a pod back it counts as missing.
+        waiting: the uids of the pods that hold a node for the others at Permit.
         beaten: the uids of the pods that were in the gang when it gave up; empty once something may have made room.
-        assumed_elsewhere: the uids of other pods that were about to be bound then, and may give back their nodes.
         failed_at: when the gang last gave up, in seconds since 1970; None if it has not since it last started.
         backs_off_until: when it may be tried again, in seconds since 1970.
-        giving_up: the uids of pods whose reservations are being undone because the gang gave up.
     """
 
     def __init__(self) -> None:
         self.pending: dict[str, PendingPod] = {}
         self.placed: dict[str, PodInfo] = {}
         self.failed: set[str] = set()
+        self.waiting: set[str] = set()
         self.beaten: set[str] = set()
-        self.assumed_elsewhere: frozenset[str] = frozenset()
         self.failed_at: float | None = None
         self.backs_off_until: float = 0.0
-        self.giving_up: set[str] = set()
 
     @property
     def assigned(self) -> int:
@@ -71,8 +69,6 @@ class Gangs:
 
     def __init__(self, handle: Handle, on_change: Callable[[GangKey], None]) -> None:
         self._gangs: dict[GangKey, PodGang] = {}
-        #: The uids of all pods that have a node in this scheduler only, of gangs or not.
-        self._assumed: set[str] = set()
         self._store = handle.objects(PodGroup)
         self._on_change = on_change
         for pending in handle.pending.values():
@@ -82,10 +78,10 @@ class Gangs:
         handle.on_pending_change(self._pending_changed)
         handle.on_pod_change(self._placed_changed)
 
-    def find(self, pod: PodInfo) -> PodGang | None:
-        """Return the gang of a pod; None if it names no group."""
+    def find(self, pod: PodInfo) -> PodGang:
+        """Return the gang of a pod; an empty one if it names no group."""
         key = gang_key(pod)
-        return self.get(key) if key is not None else None
+        return self.get(key) if key is not None else PodGang()
 
     def get(self, key: GangKey) -> PodGang:
         """Return the gang of a group; an empty one if no pod names it."""
@@ -95,10 +91,6 @@ class Gangs:
         """Return the PodGroup that a pod names; None if it names none, or one that does not exist."""
         key = gang_key(pod)
         return self._store.get(key[1], key[0]) if key is not None else None
-
-    def assumed_elsewhere(self, gang: PodGang) -> frozenset[str]:
-        """Return the uids of the pods outside a gang that have a node, but may still give it back."""
-        return frozenset(self._assumed - gang.placed.keys())
 
     def _pending_changed(self, old: PendingPod | None, new: PendingPod | None) -> None:
         before, after = _key_of(old), _key_of(new)
@@ -113,10 +105,6 @@ class Gangs:
             self._report(before, after)
 
     def _placed_changed(self, old: PodInfo | None, new: PodInfo | None) -> None:
-        if isinstance(old, PendingPod):
-            self._assumed.discard(old.uid)
-        if isinstance(new, PendingPod):
-            self._assumed.add(new.uid)
         before, after = _key_of(old), _key_of(new)
         if after is not None and new is not None:
             self._gangs.setdefault(after, PodGang()).placed[new.uid] = new
@@ -145,13 +133,16 @@ def _key_of(pod: PodInfo | None) -> GangKey | None:
 def missing_room(group: PodGroup, members: Iterable[PodInfo], nodes: NodeTable) -> str:
     """Say which of a group's minimum all nodes together have too little of; "" if none.
 
-    What its own `members` use counts as left. A node that is overcommitted has nothing left.
+    What its own `members` use counts as left. A node that others overcommit has nothing left.
     """
-    own, minimum = list(members), parse_amounts(group.spec.min_resources or {})
+    own, minimum = [(nodes.row(pod.node_name), pod) for pod in members], parse_amounts(group.spec.min_resources or {})
     gaps = []
     for resource, needed in (*minimum.items(), ("pods", group.spec.min_member)):
         free = nodes.allocatable(resource) - nodes.requested(resource)
-        left = int(np.maximum(free, 0).sum()) + sum(_usage(pod, resource) for pod in own)
+        for row, pod in own:
+            if row is not None:
+                free[row] += _usage(pod, resource)
+        left = int(np.maximum(free, 0).sum())
         if left < needed:
             gaps.append(f"{resource}: {_format(resource, needed - left)}")
     return ", ".join(gaps)
