@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime
-from functools import lru_cache
-from typing import TypeVar
+from functools import cache, lru_cache
+from typing import TypeVar, get_args
 
 import msgspec
 
 from kframework.objects.codec import locate_decode_error, without_nulls
 from kframework.objects.identity import cached_by_identity
 from kframework.objects.kind_rules import RULED_KINDS, object_problems
-from kframework.objects.meta import ApiObject, RawQuantity, ResourceList
+from kframework.objects.kinds import KINDS
+from kframework.objects.meta import ApiObject, ApiStruct, RawQuantity, ResourceList
 from kframework.objects.node import Node, NodeStatus
 from kframework.objects.pod import Pod, PodSpec, PodStatus
 from kframework.objects.problem import FieldPath, Problem
@@ -33,6 +35,8 @@ from kframework.objects.workloads import (
 )
 
 S = TypeVar("S", bound=msgspec.Struct)
+
+_BUILT_IN = frozenset(kind.struct for kind in KINDS)
 
 _TIMES: tuple[FieldPath, ...] = (
     ("metadata", "creationTimestamp"),
@@ -64,11 +68,41 @@ def find_problem(subject: ApiObject) -> Problem | None:
         found = find_pod_spec(subject)
     except TemplateError as error:
         return error.problem
-    if found is None:
-        return _quantities_problem(_resource_lists(subject))
-    path, spec = found
-    problem = _pod_spec_problem(spec) or _pod_quantity_problem(spec, PodStatus())
-    return None if problem is None else problem.with_prefix(path[:-1])
+    specs = _embedded_pod_specs(subject, ()) if found is None and type(subject) not in _BUILT_IN else [found]
+    for path, spec in filter(None, specs):
+        problem = _pod_spec_problem(spec) or _pod_quantity_problem(spec, PodStatus())
+        if problem is not None:
+            return replace(problem, path=(*path, *problem.path[1:]))  # without the pod's own `spec`
+    return _quantities_problem(_resource_lists(subject)) if found is None else None
+
+
+def _embedded_pod_specs(value: object, path: FieldPath) -> Iterator[tuple[FieldPath, PodSpec]]:
+    """Yield the specs of pods in the templates of a declared kind, and their paths."""
+    if isinstance(value, PodSpec):
+        yield path, value
+    elif isinstance(value, ApiStruct):
+        for name, written in _template_fields(type(value)):
+            yield from _embedded_pod_specs(getattr(value, name), (*path, written))
+    elif isinstance(value, tuple):
+        for index, item in enumerate(value):
+            yield from _embedded_pod_specs(item, (*path, index))
+
+
+@cache
+def _template_fields(struct: type[ApiStruct]) -> tuple[tuple[str, str], ...]:
+    """Return the fields of a struct that may hold specs of pods, with their names in the API."""
+    return tuple(
+        (field.name, field.encode_name)
+        for field in msgspec.structs.fields(struct)
+        if any(issubclass(each, PodSpec) or _template_fields(each) for each in _structs_in(field.type))
+    )
+
+
+def _structs_in(annotation: object) -> Iterator[type[ApiStruct]]:
+    if isinstance(annotation, type) and issubclass(annotation, ApiStruct):
+        yield annotation
+    for each in get_args(annotation):
+        yield from _structs_in(each)
 
 
 class TemplateError(ValueError):

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from kframework.objects.meta import ApiObject
+from kframework.objects.kinds import kind
+from kframework.objects.meta import ApiObject, ApiStruct, ObjectMeta
 from kframework.objects.node import Node
-from kframework.objects.pod import Pod
+from kframework.objects.pod import Pod, PodSpec, Toleration
 from kframework.objects.problem import format_path
 from kframework.objects.resource_claims import ResourceClaim, ResourceClaimTemplate
 from kframework.objects.resource_slices import ResourceSlice
@@ -105,3 +106,34 @@ def test_times_are_validated(path: str, time: str, good: bool) -> None:
 
 def test_name_is_needed() -> None:
     assert problem(Node()) == ("metadata.name", "is missing: every object needs one")
+
+
+class FleetSpec(ApiStruct, frozen=True, kw_only=True):
+    """Templates of pods in each place where a struct may have them."""
+
+    crew: PodSpec | None = None
+    crews: tuple[PodSpec, ...] = ()
+
+
+@kind("fleets.example.com/v1", "fleets")
+class Fleet(ApiObject, frozen=True, kw_only=True):
+    """A declared kind with pods in it."""
+
+    spec: FleetSpec = FleetSpec()
+
+
+WRONG = PodSpec(tolerations=(Toleration(key="a", operator="Exist"),))
+UNSUPPORTED = 'Unsupported value: "Exist": supported values: "Equal", "Exists"'
+
+
+@pytest.mark.parametrize(
+    ("spec", "path"),
+    [
+        (FleetSpec(crew=WRONG), "spec.crew"),
+        (FleetSpec(crew=PodSpec(), crews=(PodSpec(), WRONG)), "spec.crews[1]"),
+        (FleetSpec(crew=PodSpec()), None),
+    ],
+)
+def test_templates_of_declared_kinds_are_validated(spec: FleetSpec, path: str | None) -> None:
+    found = problem(Fleet(metadata=ObjectMeta(name="f"), spec=spec))
+    assert found == (None if path is None else (f"{path}.tolerations[0].operator", UNSUPPORTED))

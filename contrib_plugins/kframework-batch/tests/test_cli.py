@@ -109,6 +109,19 @@ def test_kinds_of_sessions_are_reported_where_only_pods_are_scheduled(
     assert notice not in run("compare", "-f", EXAMPLE).err
 
 
+def test_faulty_template_of_a_job_is_an_error_with_its_line(run: Command, tmp_path: Path) -> None:
+    file = tmp_path / "job.yaml"
+    spec = "{template: {spec: {preemptionPolicy: never, containers: [{name: c, image: i}]}}, replicas: 1}"
+    file.write_text(
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: j}}\nspec:\n  tasks: [{spec}]\n"
+    )
+    result = run("simulate", "-f", file)
+    path = "spec.tasks[0].template.spec.preemptionPolicy"
+    (error,) = result.err
+    assert (result.code, result.out) == (1, "")
+    assert error.startswith(f'error: {file}:5: Job default/j: {path}: Unsupported value: "never": supported values')
+
+
 def test_old_version_of_a_pod_group_is_reported_once(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "group.yaml"
     file.write_text("apiVersion: scheduling.k8s.io/v1alpha2\nkind: PodGroup\nmetadata: {name: g}\n")
