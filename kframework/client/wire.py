@@ -101,6 +101,8 @@ class PageReader(Generic[T]):
         self._decode_spec = lru_cache(maxsize=_MAX_PARTS)(msgspec.json.Decoder(PodSpec).decode)
         self._decode_status = lru_cache(maxsize=_MAX_PARTS)(msgspec.json.Decoder(PodStatus).decode)
         self._mappings: dict[frozenset[tuple[str, object]], Mapping[str, object]] = {}
+        self._last_mapping: Mapping[str, object] = {}
+        self._no_annotations: Mapping[str, str] = {}
 
     def read(self, body: bytes) -> Page[T]:
         """Decode a page; raises ClusterError."""
@@ -127,7 +129,7 @@ class PageReader(Generic[T]):
                 force_setattr(metadata, "creation_timestamp", sys.intern(metadata.creation_timestamp))
             force_setattr(metadata, "labels", self._share_mapping(metadata.labels))
             if not metadata.annotations:
-                force_setattr(metadata, "annotations", self._share_mapping(metadata.annotations))
+                force_setattr(metadata, "annotations", self._no_annotations)
             return Pod(metadata=metadata, spec=spec, status=status)  # type: ignore[return-value]  # T is Pod here
         if isinstance(item, Node):
             status_of_node = item.status
@@ -136,9 +138,11 @@ class PageReader(Generic[T]):
         return item
 
     def _share_mapping(self, mapping: Mapping[str, object]) -> Mapping[str, object]:
-        if len(self._mappings) >= _MAX_PARTS:
-            self._mappings.clear()
-        return self._mappings.setdefault(frozenset(mapping.items()), mapping)
+        if mapping != self._last_mapping:  # else it is that of the object before, as of most
+            if len(self._mappings) >= _MAX_PARTS:
+                self._mappings.clear()
+            self._last_mapping = self._mappings.setdefault(frozenset(mapping.items()), mapping)
+        return self._last_mapping
 
 
 def read_event(line: bytes, kind: Kind[T]) -> tuple[str, T | UndecodableObject]:
