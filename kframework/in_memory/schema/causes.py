@@ -47,6 +47,11 @@ def invalid(field: str, value: object, detail: str) -> Cause:
     return _cause(field, "Invalid value", detail, format_value(value))
 
 
+def invalid_object(field: str, detail: str) -> Cause:
+    """Return the cause for a value that is too large to be repeated."""
+    return _cause(field, "Invalid value", detail)
+
+
 def invalid_type(field: str, value: object, detail: str) -> Cause:
     return invalid(field, value, detail)._replace(reason="FieldValueTypeInvalid")
 

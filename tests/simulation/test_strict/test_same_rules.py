@@ -90,6 +90,10 @@ PODS: list[tuple[Json, str]] = [
         first_container(lifecycle={"preStop": {"sleep": {"seconds": 1}}}),
         f"initContainers[0].lifecycle: Forbidden: {ONLY_RESTARTABLE}",
     ),
+    (
+        container(securityContext={"seccompProfile": {}}),
+        f"{C}.securityContext.seccompProfile.type: Required value: type is required when seccompProfile is set",
+    ),
     # variables
     (container(env=[{"name": "A=B", "value": "x"}]), f'{C}.env[0].name: Invalid value: "A=B"'),
     (
@@ -142,7 +146,7 @@ PODS: list[tuple[Json, str]] = [
     ({"subdomain": "a.b"}, 'subdomain: Invalid value: "a.b": must not contain dots'),
     (
         {"hostPID": True, "shareProcessNamespace": True},
-        "shareProcessNamespace: Invalid value: true: ShareProcessNamesp",
+        "securityContext.shareProcessNamespace: Invalid value: true: Sh",
     ),
     ({"securityContext": {"fsGroup": -1}}, f"securityContext.fsGroup: Invalid value: -1: {IDS}"),
     ({"os": {"name": "darwin"}}, 'os.name: Unsupported value: "darwin": supported values: "linux", "windows"'),
@@ -190,7 +194,15 @@ R = "spec.podFailurePolicy.rules[0]"
 OBJECTS: list[tuple[tuple[str, str, Json], str]] = [
     # jobs
     (failure_rule(action="Stop", onExitCodes={"operator": "In", "values": [1]}), f'{R}.action: Unsupported value: "St'),
-    (failure_rule(), f"{R}: Invalid value: null: specifying one of OnExitCodes and OnPodConditions is required"),
+    (
+        failure_rule(action="", onExitCodes={"operator": "In", "values": [1]}),
+        f"{R}.action: Required value: valid values: [",
+    ),
+    (
+        failure_rule(onExitCodes={"operator": "In", "values": [1]}, onPodConditions=[{"type": "X", "status": "True"}]),
+        f"{R}: Invalid value: specifying both OnExitCodes and OnPodConditions is not supported",
+    ),
+    (failure_rule(), f"{R}: Invalid value: specifying one of OnExitCodes and OnPodConditions is required"),
     (failure_rule(onExitCodes={"operator": "in", "values": [1]}), f'{R}.onExitCodes.operator: Unsupported value: "in"'),
     (
         failure_rule(onExitCodes={"operator": "In", "values": []}),
@@ -235,7 +247,7 @@ OBJECTS: list[tuple[tuple[str, str, Json], str]] = [
     ),
     (
         ("storage.k8s.io/v1", "VolumeAttachment", {"spec": {"attacher": "d", "source": {}}}),
-        "spec.nodeName: Required value",
+        'spec.nodeName: Invalid value: "": a lowercase RFC 1123 subd',
     ),
     # devices
     (resource_slice(driver="D"), 'spec.driver: Invalid value: "D": a lowercase RFC 1123 subdomain must consist'),

@@ -101,7 +101,9 @@ def security_causes(context: Data, path: str) -> Iterator[Cause]:
         if isinstance(number, int) and not 0 <= number < 2**31:
             yield invalid(f"{path}.{field}", number, "must be between 0 and 2147483647, inclusive")
     profile = context.get("seccompProfile")
-    if isinstance(profile, dict) and (kind := text(profile, "type")) not in _SECCOMP_TYPES:
+    if isinstance(profile, dict) and not (kind := text(profile, "type")):
+        yield required(f"{path}.seccompProfile.type", "type is required when seccompProfile is set")
+    elif isinstance(profile, dict) and kind not in _SECCOMP_TYPES:
         yield unsupported(f"{path}.seccompProfile.type", kind, _SECCOMP_TYPES)
 
 

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from kframework.in_memory.schema.causes import Cause, field_cause, forbidden, invalid, required, too_long, unsupported
+from kframework.in_memory.schema.causes import (
+    Cause,
+    field_cause,
+    forbidden,
+    format_value,
+    invalid,
+    invalid_object,
+    required,
+    too_long,
+    unsupported,
+)
 from kframework.in_memory.schema.validation.containers import (
     PROBES,
     claim_name_causes,
@@ -65,7 +75,7 @@ def spec_causes(spec: Data, path: str, claims: Iterable[Data] = ()) -> Iterator[
     yield from security_causes(mapping(spec, "securityContext"), f"{path}.securityContext")
     if spec.get("hostPID") is True and spec.get("shareProcessNamespace") is True:
         message = "ShareProcessNamespace and HostPID cannot both be enabled"
-        yield invalid(f"{path}.shareProcessNamespace", True, message)
+        yield invalid(f"{path}.securityContext.shareProcessNamespace", True, message)
     for index, gate in enumerate(entries(spec, "readinessGates")):
         condition = text(gate, "conditionType")
         yield from (
@@ -168,16 +178,23 @@ def job_causes(data: Data, path: str = "spec") -> Iterator[Cause]:
 
 
 def _failure_rule_causes(rule: Data, path: str) -> Iterator[Cause]:
-    if (action := text(rule, "action")) not in _FAILURE_ACTIONS:
-        yield unsupported(f"{path}.action", action, _FAILURE_ACTIONS)
-    codes = rule.get("onExitCodes")
-    if (codes is None) == (not rule.get("onPodConditions")):
-        yield invalid(path, None, "specifying one of OnExitCodes and OnPodConditions is required")
+    yield from _word_causes(text(rule, "action"), f"{path}.action", _FAILURE_ACTIONS)
+    codes, conditions = rule.get("onExitCodes"), rule.get("onPodConditions")
+    if codes and conditions:
+        yield invalid_object(path, "specifying both OnExitCodes and OnPodConditions is not supported")
+    elif not codes and not conditions:
+        yield invalid_object(path, "specifying one of OnExitCodes and OnPodConditions is required")
     if isinstance(codes, dict):
-        if (operator := text(codes, "operator")) not in ("In", "NotIn"):
-            yield unsupported(f"{path}.onExitCodes.operator", operator, ("In", "NotIn"))
+        yield from _word_causes(text(codes, "operator"), f"{path}.onExitCodes.operator", ("In", "NotIn"))
         if not codes.get("values"):
             yield invalid(f"{path}.onExitCodes.values", codes.get("values"), "at least one value is required")
+
+
+def _word_causes(word: str, path: str, supported: Sequence[str]) -> Iterator[Cause]:
+    if not word:
+        yield required(path, f"valid values: [{' '.join(map(format_value, supported))}]")
+    elif word not in supported:
+        yield unsupported(path, word, supported)
 
 
 def _selects(selector: Data, labels: Data) -> bool:

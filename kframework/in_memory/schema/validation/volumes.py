@@ -8,6 +8,7 @@ from kframework.in_memory.schema.causes import Cause, forbidden, invalid, requir
 from kframework.in_memory.store import Data
 from kframework.objects.plain_data import entries, mapping, text, value
 from kframework.objects.quantity import QuantityError, nano
+from kframework.objects.syntax import dns_subdomain
 
 #: The fields that a source of a pod's volume needs.
 _NEEDED = {
@@ -116,4 +117,7 @@ def storage_causes(data: Data, kind: str) -> Iterator[Cause]:
                 if not text(driver, "nodeID"):
                     yield required(f"spec.drivers[{index}].nodeID")
         case "VolumeAttachment":
-            yield from (required(f"spec.{each}") for each in ("attacher", "nodeName") if not text(spec, each))
+            if not text(spec, "attacher"):
+                yield required("spec.attacher")
+            node = text(spec, "nodeName")
+            yield from (invalid("spec.nodeName", node, each) for each in dns_subdomain(node))
