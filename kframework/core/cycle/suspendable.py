@@ -8,7 +8,7 @@ once. A generator that yields nothing is a plain call: a pod that never waits co
 from __future__ import annotations
 
 from collections.abc import Awaitable, Generator, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar, cast
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -27,7 +27,9 @@ Suspendable = Generator[Awaitable[object], object, T]
 
 def wait_for(question: Awaitable[T]) -> Suspendable[T]:
     """Yield an awaitable to the driver and return its result; `COMPLETED` is skipped."""
-    return cast("T", None if question is COMPLETED else (yield question))
+    # Several per pod, and a cast is a call more.
+    answer: T = None if question is COMPLETED else (yield question)  # type: ignore[assignment]  # the driver's answer
+    return answer
 
 
 class _Turn(Awaitable[None]):
@@ -53,7 +55,8 @@ def run_sync(work: Suspendable[T]) -> T:
         while (question := next(work)) is TURN:
             pass
     except StopIteration as end:
-        return cast("T", end.value)
+        result: T = end.value
+        return result
     raise RuntimeError(f"no event loop drives this work, which waits for {question!r}")
 
 
@@ -69,7 +72,8 @@ async def run_async(work: Suspendable[T], question: Awaitable[object] | None = N
             else:
                 question = work.send(answer)
     except StopIteration as end:
-        return cast("T", end.value)
+        result: T = end.value
+        return result
     finally:
         work.close()
 

@@ -230,10 +230,10 @@ class Profile:
             is_first = kind.signed_by is not self
             kind.signature, kind.signed_by, kind.signed_at = signature, self, epoch
             return self._without_domains(signature) if is_first else signature
-        signature = cast("Signature", kind.signature)
+        known: Signature = kind.signature  # type: ignore[assignment]  # a cast is a call more
         if not self._uncached_signers:
-            return signature
-        values = list(signature.values)
+            return known
+        values = list(known.values)
         for index in self._uncached_signers:
             values[index] = self._sign_with(index, pod)
         return self._intern(values)
