@@ -6,9 +6,11 @@ import logging
 import subprocess
 import sys
 from pathlib import Path
+from typing import TypeGuard
 
 import msgspec
 
+from kframework.core.cycle.records import Decision
 from kframework.core.runtime.registry import Registry
 from kframework.observe.recording.reconsider import reconsider
 from kframework.observe.recording.replay import replay
@@ -42,9 +44,22 @@ def repeat_in_process(recording: Path, **environment: str) -> Repetition:
 def repeat(recording: Path, registry: Registry = PLUGINS) -> Repetition:
     """Decide again what was recorded, in this process."""
     replayed, reconsidered = replay(recording, registry), reconsider(recording, registry=registry)
-    differences = [f"{one.kind}: {one.recorded} became {one.replayed}" for one in reconsidered.differences]
+    drawn = {one.recorded.group_attempt for one in reconsidered.differences if _was_drawn(one.recorded)}
+    differences = [
+        f"{one.kind}: {one.recorded} became {one.replayed}"
+        for one in reconsidered.differences
+        if not isinstance(one.recorded, Decision) or one.recorded.group_attempt not in drawn
+    ]
     difference = None if replayed.difference is None else str(replayed.difference)
     return Repetition(replayed.attempts, difference, reconsidered.attempts, differences)
+
+
+def _was_drawn(recorded: object) -> TypeGuard[Decision]:
+    """Return whether it is not recorded to which of equal nodes a pod of a rejected group would have gone.
+
+    With another draw the group may fit.
+    """
+    return isinstance(recorded, Decision) and bool(recorded.group_attempt) and recorded.ties > 1 and not recorded.node
 
 
 def main(recording: Path) -> None:
