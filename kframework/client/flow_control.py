@@ -65,6 +65,10 @@ _CLASSES = tuple(WriteClass)
 #: Shares of the write slots, out of ten, if writes of all classes wait.
 SHARES = (7, 2, 1)
 
+#: The largest part of the slots that each class may take, however many are free. Where 30 % of writes take seconds,
+#: events with half of the slots let bindings wait for up to 0.8 s.
+MAX_PARTS = (1.0, 0.5, 0.25)
+
 
 class TokenBucket:
     """A rate limit: `burst` requests at once, then `qps` a second, in order of arrival.
@@ -178,8 +182,8 @@ class WriteSlots:
     """The slots of concurrent writes, as many as the limit, and the writes that wait for one.
 
     The next slot goes to the class that uses the least of its share. A class without a write in flight gets a slot at
-    once, so that no class blocks another. Statuses and events use at most half of the slots each, however many are
-    free: slow ones delay no binding.
+    once, so that no class blocks another. Statuses use at most half of the slots and events a quarter, however many
+    are free: slow ones delay no binding.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -225,7 +229,7 @@ class WriteSlots:
         in_flight, limit = self._in_flight[write_class], self.limit.value
         if not in_flight:
             return True
-        return sum(self._in_flight) < int(limit) and (write_class is WriteClass.BINDING or in_flight < limit / 2)
+        return sum(self._in_flight) < int(limit) and in_flight < limit * MAX_PARTS[write_class]
 
     def __repr__(self) -> str:
         waiting = sum(map(len, self._waiting))

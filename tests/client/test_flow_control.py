@@ -475,6 +475,19 @@ async def test_reads_need_no_slot() -> None:
         tasks.cancel_scope.cancel()
 
 
+@pytest.mark.parametrize(
+    ("request_", "most"), [(BINDING, 16), (STATUS, 8), (EVENT, 4)], ids=["binding", "status", "event"]
+)
+async def test_writes_that_hang_take_part_of_the_slots(request_: Request, most: int) -> None:
+    control = unlimited(Scripted())
+    async with anyio.create_task_group() as tasks:
+        for _ in range(20):
+            tasks.start_soon(control.send, request_)
+        await asyncio.sleep(1.0)
+        assert repr(control.slots) == f"<WriteSlots {most} of 16 taken, {20 - most} waiting>"
+        tasks.cancel_scope.cancel()
+
+
 async def test_write_rejected_before_it_is_sent_does_not_change_the_limit() -> None:
     """Such as by a fence that is closed."""
     closed = ClusterError("stopped", status=403, reason="Stopped")
