@@ -11,9 +11,9 @@ from kframework_capacity_scheduling.capacity_scheduling import CapacitySchedulin
 from kframework_capacity_scheduling.testing import PUBLISHED, pods, quota, running, scenario, used, victims
 from msgspec.structs import replace
 
-from kframework import CycleState, Handle, NodeTable, PendingPod, QueueingHint, Status, hookimpl
+from kframework import CycleState, Handle, NodeTable, PendingPod, PodInfo, QueueingHint, Status, hookimpl
 from kframework.objects import Pod
-from kframework.testing import ScenarioResult, make_node, make_pod
+from kframework.testing import ScenarioResult, make_node, make_pod, patch
 
 EIGHT = make_node("node", cpu=8)
 
@@ -109,6 +109,28 @@ def test_what_is_taken_back_is_not_lent_to_a_third_namespace() -> None:
     assert running(right, "a") == {"owner-0"}
     assert running(naive, "c") == {"pod-0"}
     assert not running(naive, "a"), "a has less than its min"
+
+
+class WaitsForQuota(CapacityScheduling):
+    """Try a pod again only when quotas have room for it."""
+
+    def after_pod_change(self, pod: PendingPod, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
+        return self.after_change(pod, old, new)
+
+
+def test_pod_whose_quota_shrinks_gives_up_its_room_when_its_victims_have_left() -> None:
+    """It preempts, then its quota forbids it: until it is tried again its nomination keeps others off the node."""
+
+    def run(plugin: type[CapacityScheduling]) -> ScenarioResult:
+        lent, owner = quota("a", min=4), pods("a", 1, "owner", cpu=4)
+        borrowers = pods("b", 4, priority=5) + ending_within(100, pods("b", 4, "slow"))
+        waves = [(0.0, borrowers), (60.0, owner), (80.0, pods("plain", 1, cpu=4))]
+        prepared = scenario([EIGHT, lent, quota("b", min=4)], *waves, plugin=plugin)
+        return prepared.at(70, patch(lent, {"spec": {"min": {"cpu": 2}}})).run(until=280)
+
+    right, naive = both(run, WaitsForQuota)
+    assert running(right, "plain")
+    assert not running(naive, "plain")
 
 
 class SharesEveryResource(CapacityScheduling):

@@ -14,6 +14,7 @@ from kframework import CycleState, PendingPod, Plugin, Status, hookimpl, unsched
 from kframework.engine import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod, PodDisruptionBudget, milli
 from kframework.testing import Scenario, ScenarioResult, create, delete, make_node, make_pod, patch
+from tests.support.scale import seeds
 
 #: The seconds after which a scheduler tries again what no event has woken.
 FLUSH = 300
@@ -108,18 +109,8 @@ def delete_if_there(pod: Pod) -> Callable[[MemoryCluster], object]:
     return run
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", seeds(26))
 def test_quotas_hold_through_faults_and_restarts(seed: int) -> None:
-    check_world(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 124))
-def test_quotas_hold_through_faults_and_restarts_in_more_worlds(seed: int) -> None:
-    check_world(seed)
-
-
-def check_world(seed: int) -> None:
     world = World(seed)
     for _ in range(3):
         result = world.run(Auditor, Unlucky, changes=25, until=world.random.uniform(50, 250))

@@ -15,6 +15,7 @@ from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Node, Pod, milli
 from kframework.testing import Scenario, ScenarioResult, make_node, make_pod
 from tests.support.gangs import group, members
+from tests.support.scale import seeds
 
 #: Events happen until then; after that the scheduler has the rest of the time to come to an end, in seconds.
 EVENTFUL, END = 400, 1200
@@ -96,7 +97,7 @@ def check(world: World, result: ScenarioResult) -> None:
         assert binding.waited <= TIMEOUT + 1, f"{binding.pod} held its node for longer"
 
 
-@pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 40))])
+@pytest.mark.parametrize("seed", seeds(40))
 def test_gangs_are_whole_or_hold_nothing_and_what_fits_is_scheduled(seed: int) -> None:
     world = World(seed)
     check(world, world.scenario.run(until=END))

@@ -17,6 +17,7 @@ from kframework.clock import seconds_of
 from kframework.engine import MemoryCluster
 from kframework.objects import Node, Pod
 from kframework.testing import RUN_SECONDS, Scenario, ScenarioResult, create, make_container, make_node, make_pod, patch
+from tests.support.scale import seeds
 
 #: When virtual time begins, and how long a world lasts.
 BEGIN, LENGTH = seconds_of("2026-01-01T00:00:00Z"), 1500
@@ -91,15 +92,9 @@ def check_world(plugin: type[LoadAware[Any, Any]], seed: int) -> None:
 FAMILY = (TargetLoadPacking, LoadVariationRiskBalancing, LowRiskOverCommitment)
 
 
+@pytest.mark.parametrize("seed", seeds(7))
 @pytest.mark.parametrize("plugin", FAMILY)
-def test_every_pod_is_scheduled_by_what_is_known_at_the_time(plugin: type[LoadAware[Any, Any]]) -> None:
-    check_world(plugin, 0)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 106))
-@pytest.mark.parametrize("plugin", FAMILY)
-def test_every_pod_is_scheduled_by_what_is_known_in_more_worlds(plugin: type[LoadAware[Any, Any]], seed: int) -> None:
+def test_every_pod_is_scheduled_by_what_is_known_at_the_time(plugin: type[LoadAware[Any, Any]], seed: int) -> None:
     check_world(plugin, seed)
 
 

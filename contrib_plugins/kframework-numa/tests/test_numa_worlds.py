@@ -13,6 +13,7 @@ from kframework import CycleState, PendingPod, Plugin, Status, hookimpl, unsched
 from kframework.engine import MemoryCluster
 from kframework.objects import ApiObject, Node, Pod
 from kframework.testing import Scenario, create, make_node
+from tests.support.scale import seeds
 
 ZONES = {"n0": (4, 4), "n1": (8, 8), "n2": (4, 4, 4, 4)}
 
@@ -67,23 +68,13 @@ class World:
         return run
 
 
-def check_world(seed: int) -> None:
+@pytest.mark.parametrize("seed", seeds(22))
+def test_no_zone_is_over_reserved(seed: int) -> None:
     world = World(seed, WITH_CACHE)
     for _ in range(3):
         world.run(world.random.randint(30, 90))
     assert world.kubelets.refused == [], "a zone was over-reserved"
     assert world.kubelets.admitted > 10
-
-
-@pytest.mark.parametrize("seed", range(2))
-def test_no_zone_is_over_reserved(seed: int) -> None:
-    check_world(seed)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(100, 120))
-def test_no_zone_is_over_reserved_in_more_worlds(seed: int) -> None:
-    check_world(seed)
 
 
 def test_these_worlds_refuse_pods_without_the_cache() -> None:

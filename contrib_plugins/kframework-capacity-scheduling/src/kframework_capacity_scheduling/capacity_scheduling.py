@@ -113,7 +113,7 @@ class CapacityScheduling(Plugin[CapacitySchedulingArgs]):
     @hookimpl
     def events_to_register(self) -> list[ClusterEvent]:
         return [
-            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ALL, self.after_change, self.affected_by_pod),
+            ClusterEvent(EventResource.ASSIGNED_POD, ActionType.ALL, self.after_pod_change, self.affected_by_pod),
             ClusterEvent(EventResource.NOMINATED_POD, ActionType.DELETE, self.after_change),
             ClusterEvent(EventResource.TARGET_POD, ActionType.UPDATE_POD_SCALE_DOWN),
             ClusterEvent("elasticquotas.v1alpha1.scheduling.x-k8s.io", ActionType.ALL, self.after_quota_change),
@@ -144,6 +144,11 @@ class CapacityScheduling(Plugin[CapacitySchedulingArgs]):
         demand = accounts.demand(pod)
         excess = accounts.excess(demand) or accounts.excess_now(demand)
         return QueueingHint.QUEUE if excess is None else QueueingHint.SKIP
+
+    def after_pod_change(self, pod: PendingPod, old: PodInfo | None, new: PodInfo | None) -> QueueingHint:
+        """Try a pod again for which quotas have room, or which waited for a victim before it looks for others."""
+        waited = old is not None and new is None and self.handle.nominations.get(pod.uid) == old.node_name
+        return QueueingHint.QUEUE if waited else self.after_change(pod, old, new)
 
     def after_quota_change(self, pod: PendingPod, old: ElasticQuota | None, new: ElasticQuota | None) -> QueueingHint:
         if old is not None and new is not None and old.spec == new.spec:
