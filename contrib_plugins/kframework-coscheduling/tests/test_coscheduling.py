@@ -139,7 +139,11 @@ def test_gang_that_gave_up_goes_behind_younger_ones(plugin: type[Coscheduling], 
 
 
 def test_gang_that_started_is_as_old_as_its_group_again() -> None:
-    groups = [group("old", 2, created="2025-12-31T22:00:00Z"), group("young", 1, created="2025-12-31T23:00:00Z")]
+    groups = [
+        group("old", 2, created="2025-12-31T22:00:00Z"),
+        group("young", 1, created="2025-12-31T23:00:00Z"),
+        group("now", 1, created="2025-12-31T23:30:00Z"),  # time starts with the youngest object
+    ]
     world = scenario(members("old", 2), groups=groups, nodes=slots(1))  # it gives up at first
     spare = make_pod("old-2", cpu=1, labels={LABEL: "old"})
 
