@@ -226,9 +226,9 @@ def test_another_pod_brings_back_a_gang_that_gave_up(node_name: str) -> None:
 
 def test_gang_forgets_pods_that_are_deleted() -> None:
     giants = [make_pod(f"red-{index}", cpu=9, labels={LABEL: "red"}) for index in range(2)]
-    pods = [*members("blue", 1), *members("green", 2), *giants]
-    groups = [group("red", 1), group("blue", 1), group("green", 2)]
-    result = scenario(pods, groups=groups, nodes=slots(2)).at(20, delete(giants[0])).run(until=60)
+    pods = [*members("blue", 2), *members("green", 2), *giants]
+    groups = [group("red", 1), group("blue", 2), group("green", 2)]
+    result = scenario(pods, groups=groups, nodes=slots(3)).at(20, delete(giants[0])).run(until=60)
     plugin = result.plugins["Coscheduling"]
     assert isinstance(plugin, Coscheduling)
     assert plugin._gangs.get(("default", "red")).failed == {giants[1].metadata.uid}
