@@ -5,6 +5,7 @@ on the state, so they are not called, and neither are PreEnqueue and QueueSort: 
 Random ties make no difference: where the earlier choice is among the best, it is the choice.
 
 A group is decided again as a whole: its pods are assumed and reserved one after the other, and taken back in the end.
+Where the pods of a rejected group would have gone is not recorded, so among equal nodes they may go elsewhere now.
 """
 
 from __future__ import annotations
