@@ -8,6 +8,7 @@ import pytest
 
 from kframework.errors import InputErrors
 from kframework.simulation.inputs import read_cluster
+from tests.examples.clean_environment import ROOT
 
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{containers: {containers}}}\n"
 DEPLOYMENT = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\nspec:\n  selector: {matchLabels: {a: b}}\n"
@@ -75,3 +76,8 @@ def test_strict_accepts_kinds_of_others_and_kinds_that_are_not_read(tmp_path: Pa
     ingress = "apiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: i}\n---\n"
     file.write_text(others + ingress + POD.format(name="p", containers=ONE))
     assert len(read_cluster([str(file)], strict=True).objects) == 1
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "examples" / "clusters").glob("*.yaml")), ids=lambda path: path.name)
+def test_example_clusters_are_accepted(file: Path) -> None:
+    assert read_cluster([str(file)], strict=True).objects
