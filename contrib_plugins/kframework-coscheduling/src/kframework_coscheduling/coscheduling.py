@@ -207,7 +207,7 @@ class Coscheduling(Plugin[CoschedulingArgs]):
 
     def _waiting(self, gang: PodGang) -> Iterator[WaitingPod]:
         """Yield the pods of a gang that wait at Permit."""
-        for uid in list(gang.waiting):
+        for uid in gang.waiting:
             waiting = self.handle.waiting_pod(uid)
             if waiting is not None:
                 yield waiting
