@@ -196,6 +196,21 @@ def test_less_important_nominated_pods_do_not_go_first() -> None:
     assert running(result, "a") == {"high"}
 
 
+@pytest.mark.parametrize("namespace", ["plain", "b"])
+def test_nominated_pods_without_a_quota_and_of_borrowers_take_nothing_from_others(namespace: str) -> None:
+    """The nominated pod waits for its victim; counted, it would leave too little of what the quotas guarantee."""
+    here, there = ({"kubernetes.io/hostname": name} for name in ("n1", "n2"))
+    objects = [*TWO_NODES, quota("a", min=4), quota("b", min=1)]
+    victim = make_pod("victim", namespace=namespace, cpu=1, node_selector=here)
+    victim = replace(victim, spec=replace(victim.spec, termination_grace_period_seconds=500))
+    first = [victim, *pods(namespace, 2, cpu=1, priority=9, node_selector=here)]
+    nominated = make_pod("nominated", namespace=namespace, cpu=2, priority=5, node_selector=here)
+    late = make_pod("late", namespace="a", cpu=2, node_selector=there)
+    result = scenario(objects, (0, first), (60, [nominated]), (70, [late])).run(until=100)
+    assert victims(result) == [f"{namespace}/victim"]
+    assert running(result, "a") == {"late"}
+
+
 def test_oldest_quota_of_a_namespace_counts() -> None:
     quotas = [quota("a", min=8, max=6), quota("a", min=8, max=2), quota("a", min=8)]
     named = [
