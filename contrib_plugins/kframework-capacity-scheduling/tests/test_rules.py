@@ -211,6 +211,16 @@ def test_nominated_pods_without_a_quota_and_of_borrowers_take_nothing_from_other
     assert running(result, "a") == {"late"}
 
 
+def test_pods_without_a_quota_that_are_leaving_give_quotas_nothing_back() -> None:
+    """The owner takes back what is lent at once, and does not wait for them."""
+    objects = [*TWO_NODES, quota("a", min=2), quota("b", min=2)]
+    plain = make_pod("plain", namespace="plain", cpu=4)
+    plain = replace(plain, spec=replace(plain.spec, termination_grace_period_seconds=500))
+    prepared = scenario(objects, (0, [plain, *pods("b", 4)]), (60, pods("a", 1, "owner")))
+    result = prepared.at(50, delete(plain)).run(until=100)
+    assert [victim.partition("/")[0] for victim in victims(result)] == ["b"]
+
+
 def test_oldest_quota_of_a_namespace_counts() -> None:
     quotas = [quota("a", min=8, max=6), quota("a", min=8, max=2), quota("a", min=8)]
     named = [
