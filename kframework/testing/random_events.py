@@ -262,7 +262,10 @@ class RandomEvents:
         return other.metadata.name in used
 
     def _put_other(self, other: ApiObject) -> Upserted:
-        self._others[reference(other)] = other
+        name = reference(other)
+        # As an API server does; plugins may tell objects apart by it.
+        other = other if other.metadata.uid else with_values(other, "metadata", uid=name)
+        self._others[name] = other
         return Upserted(other)
 
     def _takes_given(self, given: Sequence[object]) -> bool:

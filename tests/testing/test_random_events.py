@@ -44,6 +44,15 @@ def test_same_seed_makes_the_same_changes() -> None:
     assert story(1) == story(1) != story(2)
 
 
+def test_every_object_has_a_uid_of_its_own() -> None:
+    uids: dict[str, set[str]] = {}
+    for _, new in changes(1):
+        if new is not None:
+            uids.setdefault(new.metadata.uid, set()).add(reference(new))
+    assert "" not in uids
+    assert all(len(names) == 1 for names in uids.values())
+
+
 def test_only_existing_objects_change_and_a_node_always_exists() -> None:
     nodes: set[str] = set()
     for old, new in (change for seed in range(5) for change in changes(seed)):
