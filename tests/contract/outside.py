@@ -193,7 +193,7 @@ CASES: Mapping[str, Case] = {
                 ],
             ),
             World(
-                # What pods leave on the one node with so many CPUs is what gangs need.
+                # Gangs need what pods leave on the one large node.
                 other_plugins=["SchedulingGates"],
                 nodes=[make_node("huge", cpu=1000)],
                 pods=[

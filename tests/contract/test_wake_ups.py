@@ -19,7 +19,7 @@ from tests.contract.cases import CASES
 from tests.contract.plugins import holding
 from tests.support.scale import EXAMPLES, sampled
 
-#: Of which plugin, for which resource and action, and whether with a hint.
+#: The plugin, the resource, the action, and whether the registration has a hint.
 Registration = tuple[str, str, ActionType, bool]
 
 #: A planted fault is found in so many clusters of each world at the latest.

@@ -20,7 +20,7 @@ from kframework.objects.meta import ApiObject, ApiStruct
 from kframework.objects.openapi.definitions import OBJECT_META, definition_of, properties
 from kframework.objects.problem import FieldPath, Problem
 
-#: The type of objects: a definition's name, or a struct that has none; "" for a type of which nothing is known.
+#: The type of objects: a definition's name, or a struct that has none; "" for an unknown type.
 _Type: TypeAlias = "str | type[ApiStruct]"
 
 #: The packages of definitions whose structs declared kinds share, such as templates of pods and selectors.

@@ -249,7 +249,7 @@ def rows_with_tests() -> Iterator[tuple[str, str]]:
 
 @pytest.mark.parametrize("test", [pytest.param(test, id=f"{row}: {test}") for row, test in rows_with_tests()])
 def test_test_of_a_row_runs_with_all_others(test: str) -> None:
-    file, name, case = re.fullmatch(r"(\S+)\.py::(\w+)(?:\[(.+)\])?", test).groups()  # type: ignore[union-attr]  # it fails
+    file, name, case = re.fullmatch(r"(\S+)\.py::(\w+)(?:\[(.+)\])?", test).groups()  # type: ignore[union-attr]  # a name without a match fails
     function = getattr(importlib.import_module(f"tests.{file.replace('/', '.')}"), name)
     marks = getattr(function, "pytestmark", [])
     assert {mark.name for mark in marks} <= {"parametrize"}, "it is not run each time"

@@ -342,7 +342,7 @@ def test_entities_are_counted_by_type() -> None:
 
 
 class LargeGroup(GroupRig):
-    """A group of more pods than are asked about their gates in one turn, of which one is gated."""
+    """A large group with one gated pod. One turn is too short to ask all its pods about their gates."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -62,7 +62,7 @@ def test_of_other_kinds_the_metadata_is_checked(api_version: str) -> None:
 
 
 class RackTemplate(ApiStruct, frozen=True, kw_only=True):
-    """Types of Kubernetes, of which their structs read a part."""
+    """Types of Kubernetes whose structs read only some fields."""
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()

@@ -275,7 +275,7 @@ OBJECTS: list[tuple[tuple[str, str, Json], str]] = [
 
 
 def problems_in_files(tmp_path: Path, data: Json) -> list[str]:
-    """Return what `--strict` prints, without the location, of which there must be one."""
+    """Return what `--strict` prints, without its locations. Each location names line 1."""
     file = tmp_path / "cluster.json"
     file.write_text(json.dumps(data))
     with pytest.raises(InputErrors) as caught:
