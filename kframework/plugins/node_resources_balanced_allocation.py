@@ -84,22 +84,20 @@ class NodeResourcesBalancedAllocation(Plugin[NodeResourcesBalancedAllocationArgs
     def score(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> int:
         row, before, after = node.row, [], []
         for offered, requested, amount in state[_SCORED]:
-            room, taken = offered.cells[row], requested.cells[row]
+            room, taken = float(offered.cells[row]), requested.cells[row]
             if room:
-                share, larger = float(taken) / float(room), float(taken + amount) / float(room)
+                share, larger = taken / room, (taken + amount) / room
                 before.append(share if share < 1.0 else 1.0)
                 after.append(larger if larger < 1.0 else 1.0)
         return _score(_evenness(before), _evenness(after))
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        fractions, is_offered = [], []
-        for offered, requested, amount in state[_SCORED]:
-            room, taken = offered.values[rows], requested.values[rows]
-            is_offered.append(room > 0)
-            both = np.array((taken, taken + amount))  # before and after, computed together
-            fractions.append(np.minimum(both / np.maximum(room, 1), 1.0))
-        before, after = _evenness_of_rows(fractions, is_offered)
+        room = np.array([offered.values[rows] for offered, _, _ in state[_SCORED]])
+        taken = np.array([requested.values[rows] for _, requested, _ in state[_SCORED]])
+        amounts = np.array([[amount] for _, _, amount in state[_SCORED]])
+        both = np.array((taken, taken + amounts))  # before and after, computed together
+        before, after = _evenness_of_rows(np.minimum(both / np.maximum(room, 1), 1.0), room > 0)
         return _score(before, after)
 
 
@@ -118,7 +116,8 @@ def _score(before: Evenness, after: Evenness) -> Evenness:
 def _evenness(fractions: Sequence[float]) -> int:
     number, deviation = len(fractions), 0.0
     if number == 2:
-        deviation = abs(fractions[0] - fractions[1]) / 2
+        first, second = fractions
+        deviation = abs(first - second) / 2
     elif number > 2:
         mean = _sum(fractions) / number
         deviation = sqrt(_sum([(fraction - mean) * (fraction - mean) for fraction in fractions]) / number)
@@ -133,28 +132,30 @@ def _sum(terms: Iterable[float]) -> float:
     return total
 
 
-def _evenness_of_rows(fractions: Sequence[Fractions], offered: Sequence[Mask]) -> Scores:
-    """Compute the same for many rows; only resources that a node offers count."""
-    if len(fractions) == 2:
-        deviation = np.absolute(fractions[0] - fractions[1]) / 2 * (offered[0] & offered[1])
+def _evenness_of_rows(fractions: Fractions, offered: Mask) -> Scores:
+    """Compute the same for fractions before and after, (2, resources, nodes); only `offered` ones count."""
+    if len(offered) == 2:
+        deviation: Fractions = np.absolute(fractions[:, 0] - fractions[:, 1]) / 2 * (offered[0] & offered[1])
     else:
-        number = np.add.reduce(offered, dtype=np.int64)
-        deviation, pairs = _standard_deviation(fractions, offered, number), number == 2
+        number: Scores = np.add.reduce(offered, dtype=np.int64)
+        deviation, pairs = _standard_deviation(fractions, offered, np.maximum(number, 1)), number == 2
         if pairs.any():
-            both = list(zip(fractions, offered, strict=True))
-            high: Fractions = np.maximum.reduce([np.where(is_offered, each, 0.0) for each, is_offered in both])
-            low: Fractions = np.minimum.reduce([np.where(is_offered, each, 1.0) for each, is_offered in both])
+            high: Fractions = np.maximum.reduce(np.where(offered, fractions, 0.0), axis=1)
+            low: Fractions = np.minimum.reduce(np.where(offered, fractions, 1.0), axis=1)
             deviation = np.where(pairs, (high - low) / 2, deviation)
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
 
-def _standard_deviation(fractions: Sequence[Fractions], offered: Sequence[Mask], number: Scores) -> Fractions:
-    total = squares = np.zeros(len(number))
-    number = np.maximum(number, 1)
-    for each, is_offered in zip(fractions, offered, strict=True):
-        total = total + np.where(is_offered, each, 0.0)
-    mean = total / number
-    for each, is_offered in zip(fractions, offered, strict=True):
-        squares = squares + np.where(is_offered, (each - mean) * (each - mean), 0.0)
-    variance: Fractions = squares / number
+def _standard_deviation(fractions: Fractions, offered: Mask, number: Scores) -> Fractions:
+    mean = _sum_rows(np.where(offered, fractions, 0.0)) / number
+    distance = fractions - mean[:, np.newaxis]
+    variance: Fractions = _sum_rows(np.where(offered, distance * distance, 0.0)) / number
     return np.sqrt(variance)
+
+
+def _sum_rows(terms: Fractions) -> Fractions:
+    """Add from left to right too, over the resources."""
+    total: Fractions = np.zeros_like(terms[:, 0])
+    for index in range(terms.shape[1]):
+        total = total + terms[:, index]
+    return total

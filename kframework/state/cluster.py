@@ -213,7 +213,9 @@ class ClusterState:
         self.assumed.discard(uid)
         confirmed = assumed.to_bound(labels)
         self._store_pod(assumed, confirmed)
-        self.nodes.replace_pod(assumed, confirmed)
+        self.nodes.confirm_pod(assumed, confirmed)
+        if labels is not assumed.label_class or assumed.nominated_node_name:  # nothing else can differ
+            self.nodes.pod_log.append(row)
         if assumed.group:
             self.groups.assign(uid, (assumed.namespace, assumed.group))
         return True

@@ -335,16 +335,21 @@ class NodeTable:
 
     def replace_pod(self, old: PodInfo, new: PodInfo) -> None:
         """Replace a pod by one with the same requests; it is last on the row, as after removing and adding."""
-        row, pods = old.row, self[old.row]._pods
-        same = old.is_equivalent(new)
+        row, is_same = old.row, old.is_equivalent(new)
+        self.confirm_pod(old, new)
+        if not is_same:
+            self.pod_log.append(row)
+
+    def confirm_pod(self, old: PodInfo, new: PodInfo) -> None:
+        """Replace a pod as `replace_pod` does, without a note in the log."""
+        row = old.row
+        pods = self.by_row[row]._pods
         old.row, new.row = -1, row
         del pods[old.uid]
         pods[new.uid] = new
         if old.label_class is not new.label_class:
             self._count_labels(old.label_class, row, -1)
             self._count_labels(new.label_class, row, 1)
-        if not same:
-            self.pod_log.append(row)
 
     def _count(self, pod: PodInfo, row: int, sign: int) -> None:
         requesteds = self.requesteds

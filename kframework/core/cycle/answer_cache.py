@@ -179,13 +179,7 @@ class AnswerColumns:
         nodes = len(self.passing)
         if rows is None or len(rows) > max(nodes, FEW) or len(self.table.statuses) > 2 * nodes + 2 * FEW:
             rows = None
-            self._rebuilt += 1
-            self.table.clear()
-            self.faults.clear()
-            self._ask_rows(profile, state, pod, self._nodes.order)
-            for name, column in self.raw.items():
-                least, most = int(column.values.min(initial=0)), int(column.values.max(initial=0))
-                self.uniform[name] = least if least == most else None
+            self._ask_all(profile, state, pod)
         elif len(rows) <= FEW:
             for row in dict.fromkeys(rows):
                 self._ask_row(profile, state, pod, row)
@@ -194,6 +188,15 @@ class AnswerColumns:
         self.has_faults = self.table.faults > 0 or (below is not None and below.has_faults)
         self.has_faulty_scores = bool(self.faults) or (below is not None and below.has_faulty_scores)
         return rows
+
+    def _ask_all(self, profile: Profile, state: CycleState, pod: PendingPod) -> None:
+        self._rebuilt += 1
+        self.table.clear()
+        self.faults.clear()
+        self._ask_rows(profile, state, pod, self._nodes.order)
+        for name, column in self.raw.items():
+            least, most = int(column.values.min(initial=0)), int(column.values.max(initial=0))
+            self.uniform[name] = least if least == most else None
 
     def _ask_row(self, profile: Profile, state: CycleState, pod: PendingPod, row: int) -> None:
         node, position, below = self._nodes.by_row[row], self._nodes.positions.item(row), self.below

@@ -367,11 +367,14 @@ class SchedulingQueue:
 
     def _enter(self, queue: str, queued: QueuedPod, reason: str) -> bool:
         """Put a pod into the backoff or active queue; return whether the gates let it in."""
-        is_admitted = self._run_gates(queued, reason)
-        if is_admitted:
-            (self._push_active if queue == "active" else self._push_backing_off)(queued)
-            self._record_move(queue, queued, reason)
-        return is_admitted
+        if not self._run_gates(queued, reason):
+            return False
+        if queue == "active":
+            self._push_active(queued)
+        else:
+            self._push_backing_off(queued)
+        self._record_move(queue, queued, reason)
+        return True
 
     def _push_backing_off(self, queued: QueuedPod) -> None:
         expiry = self._backoff.expiry(queued)

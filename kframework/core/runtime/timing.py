@@ -66,21 +66,19 @@ class AttemptTrace(msgspec.Struct, eq=False):
     hook_context: HookContext | None = None
     group_attempt: int = 0
     configuration: int = 1
-    started: int = 0
+    started: int = msgspec.field(default_factory=perf_counter_ns)
     phases: list[PointTiming] = []
+    #: When the current phase began; 0 if it is the first.
     _phase_started: int = 0
     #: The nanoseconds and the code of each hook of each plugin.
     _hooks: dict[tuple[str, str], tuple[int, Code]] = {}
     #: Whether a timed hook of the scheduling cycle is running.
     _in_hook: bool = False
 
-    def __post_init__(self) -> None:
-        self.started = self._phase_started = perf_counter_ns()
-
     def restart(self) -> None:
         """Reset the measurements and begin the first phase of the next cycle."""
         self.phases, self._hooks = [], {}
-        self.started = self._phase_started = perf_counter_ns()
+        self.started, self._phase_started = perf_counter_ns(), 0
 
     def resume(self) -> None:
         """Make this the current attempt again; the time since its last phase is that of other attempts."""
@@ -89,8 +87,8 @@ class AttemptTrace(msgspec.Struct, eq=False):
 
     def end_phase(self, point: str, status: Status | None = None) -> None:
         """End the phase of this extension point, with None for Success; the next one begins."""
-        now = perf_counter_ns()
-        self.phases.append((point, now - self._phase_started, _SUCCESS if status is None else status.code))
+        now, began = perf_counter_ns(), self._phase_started or self.started
+        self.phases.append((point, now - began, _SUCCESS if status is None else status.code))
         self._phase_started = now
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
-from typing import ClassVar, cast
+from typing import ClassVar
 
 import msgspec
 import numpy as np
@@ -38,9 +38,8 @@ _NATIVE = ("cpu", "memory", "ephemeral-storage")
 _CHECKED = StateKey[tuple[tuple[Column, Column, int, int, bool], ...]]("NodeResourcesFit.checked")
 #: The inputs of Score: the columns of offered and used amounts, the pod's request, and the weight.
 _SCORED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.scored")
-
-#: A quotient of natural numbers whose sum is smaller is never rounded up to a whole number in floating point.
-_EXACT = 1 << 53
+#: The requests and the weights once more, each of the shape (resources, 1), to be combined with (resources, nodes).
+_NUMBERS = StateKey[tuple[NDArray[np.int64], NDArray[np.int64]]]("NodeResourcesFit.numbers")
 
 # Reason bits: these two, then one per checked resource in order. If a pod requests more than 30, the last ones share a
 # bit and are named together.
@@ -182,11 +181,13 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def pre_score(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> None:
         amounts = pod.template.scoring
-        state[_SCORED] = tuple(
+        scored = state[_SCORED] = tuple(
             (*self._columns_for_scoring(nodes, resource.name), amounts.get(resource.name, 0), resource.weight)
             for resource in self._resources
             if resource.name in _NATIVE or (is_scalar(resource.name) and amounts.get(resource.name))
         )
+        numbers = np.array([(amount, weight) for _, _, amount, weight in scored], dtype=np.int64).reshape(-1, 2, 1)
+        state[_NUMBERS] = numbers[:, 0], numbers[:, 1]
 
     def _columns_for_scoring(self, nodes: NodeTable, resource: str) -> tuple[Column, Column]:
         """Return the columns with defaults for containers without cpu or memory requests, and with devices."""
@@ -217,21 +218,21 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def score_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores | int:
-        free, scores = self._strategy.free, self._strategy.scores
-        total: Weights = 0
-        weights: Weights = 0
-        for offered, requested, amount, weight in state[_SCORED]:
-            room, counted = offered.values[rows], cast("Weights", weight)
-            taken = np.minimum(requested.values[rows] + amount, room)
-            if np.count_nonzero(room) < len(room):  # usually all nodes offer the scored resources
-                room, counted = np.maximum(room, 1), weight * (room > 0)
-            score = _divide((room - taken if free else taken) * MAX_SCORE, room)
-            if scores is not None:
-                score = scores[score]
-                counted = counted * (score > 0)
-            total, weights = total + score * counted, weights + counted
-        weights = max(weights, 1) if isinstance(weights, int) else np.maximum(weights, 1)
-        return _divide(total, weights) if scores is None else _divide(2 * total + weights, 2 * weights)
+        free, scores, scored = self._strategy.free, self._strategy.scores, state[_SCORED]
+        if not scored:
+            return 0
+        amounts, weights = state[_NUMBERS]
+        room = np.array([offered.values[rows] for offered, _, _, _ in scored])
+        taken = np.minimum(np.array([requested.values[rows] for _, requested, _, _ in scored]) + amounts, room)
+        if np.count_nonzero(room) < room.size:  # usually all nodes offer the scored resources
+            room, weights = np.maximum(room, 1), weights * (room > 0)
+        each = (room - taken if free else taken) * MAX_SCORE // room
+        if scores is not None:
+            each = scores[each]
+            weights = weights * (each > 0)
+        total: Scores = np.add.reduce(each * weights)
+        weight: Scores = np.maximum(np.add.reduce(weights), 1)
+        return total // weight if scores is None else (2 * total + weight) // (2 * weight)
 
     @hookimpl
     def placement_score(self, group: GenericPodGroup, placed: Sequence[PlacedGroup], nodes: NodeTable) -> list[int]:
@@ -339,17 +340,6 @@ class _Strategy(msgspec.Struct, frozen=True):
 
     free: bool
     scores: NDArray[np.int64] | None = None
-
-
-#: The weight of a resource, per node or the same on all.
-Weights = int | NDArray[np.int64]
-
-
-def _divide(dividend: Weights, divisor: Weights) -> Weights:
-    """Divide natural numbers, rounding down; the quotient is less than 256."""
-    if isinstance(divisor, np.ndarray) and np.maximum.reduce(divisor, initial=0) < _EXACT >> 8:
-        return (dividend / divisor).astype(np.int64)  # a fifth of the time that // takes
-    return dividend // divisor
 
 
 def _create_strategy(strategy: ScoringStrategy) -> _Strategy:

@@ -11,8 +11,7 @@ import msgspec
 
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
-from kframework.in_memory.kind_store import Change
-from kframework.objects import Pod
+from kframework.objects import ObjectMeta
 from kframework.observe.metrics.attempts import EXTENSION_POINTS
 from kframework.values.status import Code
 
@@ -131,12 +130,9 @@ class MetricsCollector(RunObserver, Observer):
             if point in EXTENSION_POINTS:
                 self._points.setdefault(EXTENSION_POINTS[point], []).append(nanoseconds / 1e6)
 
-    def changed(self, change: Change) -> None:
-        """Count a pod that has been scheduled."""
-        old, new = change.old, change.new
-        if not isinstance(new, Pod) or not new.spec.node_name or (isinstance(old, Pod) and old.spec.node_name):
-            return
-        if new.metadata.namespace in self._namespaces and self._labels <= new.metadata.labels.items():
+    def count_scheduled(self, pod: ObjectMeta) -> None:
+        """Count a pod with this metadata that has been scheduled."""
+        if pod.namespace in self._namespaces and self._labels <= pod.labels.items():
             self.scheduled += 1
             # To read the time of the process is a system call, which takes as long as all that is done here.
             if self.scheduled % _PODS_PER_READING == 0:

@@ -139,16 +139,17 @@ class WorkloadRun(RunObserver, Observer):
         self._pods += (old is None) - (new is None)
         was = isinstance(old, Pod) and old.spec.node_name != ""
         now = isinstance(new, Pod) and new.spec.node_name != ""
-        if was != now:
-            namespace = change.subject.metadata.namespace
-            self._scheduled[namespace] += now - was
-            self._on_nodes += now - was
-            if self._on_nodes % _PROGRESS_STEP == 0:
-                self._report_progress(self._on_nodes, self._pods)
-            if self._scheduled[namespace] >= self._awaited.get(namespace, math.inf):
-                self._arrived.set()
-        if self._collector is not None:
-            self._collector.changed(change)
+        if was == now:
+            return
+        metadata = change.subject.metadata
+        self._scheduled[metadata.namespace] += now - was
+        self._on_nodes += now - was
+        if self._on_nodes % _PROGRESS_STEP == 0:
+            self._report_progress(self._on_nodes, self._pods)
+        if self._scheduled[metadata.namespace] >= self._awaited.get(metadata.namespace, math.inf):
+            self._arrived.set()
+        if now and self._collector is not None:
+            self._collector.count_scheduled(metadata)
 
     # -- operations ------------------------------------------------------------------------------------------------
 

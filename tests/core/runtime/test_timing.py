@@ -80,7 +80,7 @@ def timings(*plugins: type[Plugin]) -> set[PluginTiming]:
 
 
 def test_phases_have_no_gaps(ticks: Ticks) -> None:
-    trace = AttemptTrace(pending_pod(make_pod()), 1)
+    trace = AttemptTrace(pending_pod(make_pod()), 1, started=ticks())
     ticks.moment += 10
     trace.end_phase("a")
     ticks.moment += 20

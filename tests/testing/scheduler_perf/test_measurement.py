@@ -8,7 +8,7 @@ from itertools import count
 import pytest
 
 from kframework.core.cycle.records import Binding, Decision, Result
-from kframework.in_memory.kind_store import Change
+from kframework.objects import ObjectMeta
 from kframework.testing import make_pod
 from kframework.testing.scheduler_perf import measurement
 from kframework.testing.scheduler_perf.measurement import MetricsCollector, Percentiles
@@ -27,11 +27,9 @@ def seconds(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[float]]:
 _NUMBERS = count()
 
 
-def scheduled(namespace: str = "a", **labels: str) -> Change:
-    """Write that a pod was bound."""
-    name = f"pod-{next(_NUMBERS)}"
-    before = make_pod(name, namespace=namespace, labels=labels)
-    return Change(1, before, make_pod(name, namespace=namespace, labels=labels, node_name="n"))
+def scheduled(namespace: str = "a", **labels: str) -> ObjectMeta:
+    """Return the metadata of a pod that was bound."""
+    return make_pod(f"pod-{next(_NUMBERS)}", namespace=namespace, labels=labels, node_name="n").metadata
 
 
 def attempt(number: int, *, node: str = "n", spent: int = 3_000, result: Result = Result.SCHEDULED) -> Decision:
@@ -61,16 +59,9 @@ def test_pods_are_counted_in_the_given_namespaces(seconds: list[float]) -> None:
     collector = MetricsCollector("x", ["a"], {"type": "measured"})
     collector.on_decision(attempt(1))
     seconds[0] = 102.0
-    for change in (
-        scheduled(type="measured"),
-        scheduled(type="other"),
-        scheduled("b", type="measured"),
-        Change(1, None, make_pod("pending", namespace="a", labels={"type": "measured"})),
-        Change(1, make_pod("gone", namespace="a", labels={"type": "measured"}, node_name="n"), None),
-        Change(1, on := make_pod("on", namespace="a", labels={"type": "measured"}, node_name="n"), on),
-        Change(1, None, make_pod("there", namespace="a", labels={"type": "measured"}, node_name="n")),
-    ):
-        collector.changed(change)
+    for pod in (scheduled(type="measured"), scheduled(type="other"), scheduled("b", type="measured")):
+        collector.count_scheduled(pod)
+    collector.count_scheduled(scheduled(type="measured"))
     measured = collector.measurement()
     assert (measured.name, measured.pods) == ("x", 2)
     assert measured.pods_per_second == pytest.approx(1.0, rel=1e-5)
@@ -84,7 +75,7 @@ def test_throughput_is_sampled_as_scheduler_perf_does(seconds: list[float]) -> N
     def second(pods: int) -> None:
         seconds[0] += 1.0
         for _ in range(pods):
-            collector.changed(scheduled())
+            collector.count_scheduled(scheduled())
         collector.sample()
 
     for pods in (0, 100, 30, 0, 0, 60, 10):  # nothing yet; the base; 30/s; two that are skipped; 20/s thrice; 10/s
@@ -97,7 +88,7 @@ def test_throughput_is_sampled_as_scheduler_perf_does(seconds: list[float]) -> N
 
 def test_short_workload_has_no_throughput(seconds: list[float]) -> None:
     collector = MetricsCollector("", ["a"], {})
-    collector.changed(scheduled())
+    collector.count_scheduled(scheduled())
     collector.sample()
     assert collector.measurement().throughput is None
 
