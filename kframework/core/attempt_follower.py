@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kframework.core.cycle.attempt import Attempt, AttemptResult
-from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.records import GroupDecision
 from kframework.core.cycle.run import Run
+from kframework.core.groups.cycle import GroupOutcome
 from kframework.core.queue.queued_group import QueuedGroup
 from kframework.state.pods import QueuedPod
 

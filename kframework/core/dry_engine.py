@@ -18,11 +18,11 @@ import msgspec
 
 from kframework.config.default_plugins import IN_TREE_PLUGINS
 from kframework.core.cycle.attempt import Attempt, AttemptResult
-from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.results import Failure, Outcome, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import Suspendable, run_sync
+from kframework.core.groups.trace import GroupTrace
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterAnswer
 from kframework.core.runtime.profile import Profile, Signature

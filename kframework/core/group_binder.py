@@ -13,9 +13,9 @@ from functools import partial
 from kframework.clock import Clock
 from kframework.config.duration import Duration
 from kframework.core.cycle.group_bindings import GroupBindings
-from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.results import Reservation
 from kframework.core.group_conditions import GroupConditions
+from kframework.core.groups.cycle import GroupOutcome
 from kframework.core.host import Host
 from kframework.core.runtime.points import run_placement_feasible
 from kframework.core.runtime.profile import Profile

@@ -20,8 +20,6 @@ from msgspec.structs import replace
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.group_cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches
-from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.oracle import log_scores, verify
 from kframework.core.cycle.plan import PlanCaches
 from kframework.core.cycle.records import HookTracer
@@ -31,6 +29,8 @@ from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, ExtenderClient, Suspendable, in_turns, run_sync
 from kframework.core.event_handlers import EventHandlers
+from kframework.core.groups.cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches
+from kframework.core.groups.trace import GroupTrace
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_outcomes import PodOutcomes

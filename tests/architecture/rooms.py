@@ -7,7 +7,7 @@ from __future__ import annotations
 ROOMS = (
     *("_version", "lazy_names", "errors", "verbosity", "clock"),
     *("objects", "cel", "values", "state", "framework", "config"),
-    *("core.queue", "core.runtime", "core.cycle", "core.preemption", "core"),
+    *("core.queue", "core.runtime", "core.cycle", "core.groups", "core.preemption", "core"),
     *("plugins", "client", "in_memory", "scheduler", "observe", "explain", "simulation"),
     *("capacity", "gym", "process", "fake_api", "testing", "cli", "engine", "__main__"),
 )

@@ -15,7 +15,7 @@ from kframework.state.cluster import ClusterState
 from kframework.testing import make_node
 from kframework.testing.stubs import StubClock
 from kframework.values.status import Code
-from tests.core.cycle.test_group_cycle import condition
+from tests.core.groups.test_cycle import condition
 from tests.support.groups import GROUPS, gang, members, nodes
 
 

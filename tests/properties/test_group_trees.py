@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from kframework.core.cycle.group_walk import Walk
+from kframework.core.groups.walk import Walk
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.objects import ApiObject, CompositePodGroup, Node, Pod, PodGroup
 from kframework.testing import make_node, make_pod

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from kframework import NodeTable, Plugin, Simulation, Status, hookimpl, unschedulable
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
-from kframework.core.cycle import group_cycle
-from kframework.core.cycle.placement_room import FullPlacement, PlacementRoom
 from kframework.core.cycle.records import Binding, Decision, GroupDecision, GroupObserver, Observer
 from kframework.core.cycle.rotation import WalkStart
 from kframework.core.cycle.suspendable import Suspendable
+from kframework.core.groups import cycle
+from kframework.core.groups.placement_room import FullPlacement, PlacementRoom
 from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
 from kframework.objects import (
     GenericPodGroup,
@@ -176,7 +176,7 @@ def difference(seed: int, monkeypatch: pytest.MonkeyPatch) -> tuple[object, obje
     """Return the first records that differ between counting and walking."""
     counted = World(seed).run()
     with monkeypatch.context() as patch:
-        patch.setattr(group_cycle, "measure_room", know_nothing)
+        patch.setattr(cycle, "measure_room", know_nothing)
         walked = World(seed).run()
     differing = (pair for pair in zip(counted, walked, strict=False) if pair[0] != pair[1])
     return next(differing, None if len(counted) == len(walked) else (len(counted), len(walked)))

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from kframework import ClusterError, Simulation, Status
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.group_walk import WalkedPod
+from kframework.core.groups.walk import WalkedPod
 from kframework.core.queue.group_queue import GroupQueue
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Pod
@@ -126,7 +126,7 @@ def ignore_the_minimum(patch: pytest.MonkeyPatch) -> None:
     def feasible(*about: object) -> Status | None:
         return None
 
-    patch.setattr("kframework.core.cycle.group_walk.run_placement_feasible", feasible)
+    patch.setattr("kframework.core.groups.walk.run_placement_feasible", feasible)
 
 
 def lose_pods_whose_binding_failed(patch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,10 @@ from functools import partial
 from kframework.clock import Clock
 from kframework.core.attempt_follower import AttemptFollower
 from kframework.core.cycle.attempt import Attempt, AttemptResult
-from kframework.core.cycle.group_cycle import GroupOutcome
 from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.run import Run
 from kframework.core.engine import Engine
+from kframework.core.groups.cycle import GroupOutcome
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_group import QueuedGroup
 from kframework.core.shadow.shadow import GroupAttempt, NotedAttempt, PodAttempt, Shadow

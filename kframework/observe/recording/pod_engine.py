@@ -25,11 +25,11 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.config.show import effective_yaml
 from kframework.core.cycle.attempt import Attempt, AttemptResult
-from kframework.core.cycle.group_trace import GroupTrace
 from kframework.core.cycle.records import Decision, GroupDecision, Result
 from kframework.core.cycle.results import Eviction, Failure, Outcome, Reservation, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import run_sync
+from kframework.core.groups.trace import GroupTrace
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory, recompile_profiles
 from kframework.core.pod_engine import PodEngine

@@ -13,11 +13,11 @@ from collections.abc import Iterator
 import pytest
 
 _QUEUE, _ROWS = "core/queue/test_group_queue.py::test_", "core/queue/test_group_queue_rows.py::test_"
-_GANG, _CYCLE = "plugins/test_gang_scheduling.py::test_", "core/cycle/test_group_cycle.py::test_"
-_OUTCOMES, _POINTS = "core/cycle/test_group_outcomes.py::test_", "core/runtime/test_points.py::test_"
-_CONDITIONS, _LATE = "core/test_group_conditions.py::test_", "core/cycle/test_late_members.py::test_"
+_GANG, _CYCLE = "plugins/test_gang_scheduling.py::test_", "core/groups/test_cycle.py::test_"
+_OUTCOMES, _POINTS = "core/groups/test_outcomes.py::test_", "core/runtime/test_points.py::test_"
+_CONDITIONS, _LATE = "core/test_group_conditions.py::test_", "core/groups/test_late_members.py::test_"
 _PREEMPTION, _UNITS = "core/preemption/test_groups.py::test_", "core/preemption/test_units.py::test_"
-_TREES, _WALK = "core/preemption/test_group_trees.py::test_", "core/cycle/test_group_walk.py::test_"
+_TREES, _WALK = "core/preemption/test_group_trees.py::test_", "core/groups/test_walk.py::test_"
 _BINDINGS, _STORIES = "core/cycle/test_group_bindings.py::test_", "conformance/groups/test_"
 
 _AFTER, _WALKED = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.architecture.sources import ROOT
 
 _INTEGRATION = "test/integration/scheduler/podgroup"
-_CYCLE, _STORIES = "core/cycle/test_group", "conformance/groups/test"
+_CYCLE, _STORIES = "core/groups/test", "conformance/groups/test"
 
 #: Files of Kubernetes, and the tests here. Texts and conditions of CompositePodGroups in them are those of 1.38.
 RETOLD = {
@@ -27,7 +27,7 @@ RETOLD = {
     "test/integration/job": ["in_memory/workloads/test_job_group.py"],
     "test/e2e/scheduling/workload.go": ["fake_api/test_pod_groups.py"],
     "pkg/scheduler/schedule_one_podgroup_test.go": [
-        *(f"{_CYCLE}_cycle.py", f"{_CYCLE}_outcomes.py", f"{_CYCLE}_walk.py", "core/cycle/test_placements.py"),
+        *(f"{_CYCLE}_cycle.py", f"{_CYCLE}_outcomes.py", f"{_CYCLE}_walk.py", "core/groups/test_placements.py"),
         "core/test_group_conditions.py",
     ],
     "pkg/scheduler/backend/queue": ["core/queue/test_group_queue.py", "core/queue/test_group_queue_rows.py"],

@@ -8,7 +8,7 @@ import pytest
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _answers_are_verified() -> Iterator[None]:
+def answers_are_verified() -> Iterator[None]:
     """Let every search ask the plugins again, uncached, and compare."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("KFRAMEWORK_VERIFY", "1")

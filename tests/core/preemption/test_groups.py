@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from kframework import Simulation
-from kframework.core.cycle.group_walk import FoundNode
+from kframework.core.groups.walk import FoundNode
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, LabelSelector, Pod, PodGroup
 from kframework.state.nodes import NodeInfo

@@ -20,7 +20,7 @@ from kframework import (
 )
 from kframework.config.configuration import Configuration
 from kframework.config.load import parse
-from kframework.core.cycle.group_cycle import PODS_PER_TURN
+from kframework.core.groups.cycle import PODS_PER_TURN
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
 from kframework.in_memory.cluster import Fault

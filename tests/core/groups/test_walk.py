@@ -8,7 +8,7 @@ from kframework import Code, CycleState, NodeInfo, PendingPod, Plugin, Simulatio
 from kframework.config.load import parse
 from kframework.objects import ApiObject, Node, PodGroup
 from kframework.testing import make_node, make_pod
-from tests.core.cycle.test_group_cycle import NO_VICTIMS, condition, messages, places
+from tests.core.groups.test_cycle import NO_VICTIMS, condition, messages, places
 from tests.support.groups import GROUPS, TREES, basic, below, gang, in_one, members, nodes, tree
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from kframework import Simulation
 from kframework.objects import ApiObject, Node
 from kframework.testing import make_node, make_pod
-from tests.core.cycle.test_group_cycle import NO_VICTIMS, condition, messages, places
+from tests.core.groups.test_cycle import NO_VICTIMS, condition, messages, places
 from tests.support.groups import PLACEMENTS, basic, gang, in_one, members
 
 

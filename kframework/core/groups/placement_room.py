@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.attempt import Attempt
-from kframework.core.cycle.group_walk import Walk, group_status
 from kframework.core.cycle.records import PlacementTrial, fit_error
 from kframework.core.cycle.rejections import count_reasons, plugin_rejection
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import Suspendable
+from kframework.core.groups.walk import Walk, group_status
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.steps import FilterStep, as_column
 from kframework.errors import FAULTS, PluginError

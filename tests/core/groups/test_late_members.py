@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from kframework import Simulation
 from kframework.objects import Pod, PodGroup
-from tests.core.cycle.test_group_cycle import condition, messages, places
+from tests.core.groups.test_cycle import condition, messages, places
 from tests.support.groups import gang, members, nodes, simulate
 
 #: Three pods of a gang that does not start with fewer.

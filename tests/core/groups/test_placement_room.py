@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Simulation, Status, hookimpl, unschedulable
 from kframework.config.load import parse
-from kframework.core.cycle.group_walk import FindNode, WalkedPod
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import Suspendable
+from kframework.core.groups.walk import FindNode, WalkedPod
 from kframework.framework.answers import PlacedGroup
 from kframework.objects import (
     ApiObject,
@@ -24,7 +24,7 @@ from kframework.objects import (
 )
 from kframework.testing import make_node
 from kframework.values.scores import Rows, Scores
-from tests.core.cycle.test_group_cycle import condition, messages, places
+from tests.core.groups.test_cycle import condition, messages, places
 from tests.support.groups import apart, gang, in_one, members
 
 

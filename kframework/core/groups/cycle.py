@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kframework.core.cycle.attempt import Attempt, AttemptResult, roll_back_leaked_statements
-from kframework.core.cycle.group_trace import GroupTrace
-from kframework.core.cycle.group_walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
-from kframework.core.cycle.placement_room import CountedWalk, GroupVerdict, judge, measure_room
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, WalkStart
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
 from kframework.core.cycle.suspendable import TURN, Suspendable, run_sync
+from kframework.core.groups.placement_room import CountedWalk, GroupVerdict, judge, measure_room
+from kframework.core.groups.trace import GroupTrace
+from kframework.core.groups.walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
 from kframework.core.runtime.placement_steps import PlacementSteps
 from kframework.core.runtime.points import run_pod_group_post_filter
 from kframework.core.runtime.profile import Profile, Signature

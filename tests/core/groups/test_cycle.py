@@ -21,10 +21,10 @@ from kframework import (
 )
 from kframework.config.configuration import Configuration
 from kframework.config.load import load_configuration, parse
-from kframework.core.cycle.group_cycle import PODS_PER_TURN
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.suspendable import TURN
+from kframework.core.groups.cycle import PODS_PER_TURN
 from kframework.in_memory.cluster import Fault
 from kframework.objects import ApiObject, Pod, PodGroup
 from kframework.objects.pod_groups import PodGroupSpec

@@ -25,7 +25,7 @@ from kframework.core.cycle.records import Decision
 from kframework.framework.answers import PreemptForGroup, RejectedPod
 from kframework.framework.handle import FindNodes
 from kframework.objects import GenericPodGroup, Pod, PodGroup
-from tests.core.cycle.test_group_cycle import condition
+from tests.core.groups.test_cycle import condition
 from tests.support.groups import basic, gang, members, nodes
 
 Feasible = Callable[[GroupProgress], Status | None]
