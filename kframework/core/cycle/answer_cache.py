@@ -93,9 +93,9 @@ def ask_score_rows(
         except FAULTS as error:
             step.fault_status(step.name, "score_nodes", error)
         else:
-            if step.normalize is None:
-                # Read as unsigned, negative scores are the largest.
-                for position in (raw.view(np.uint64) > MAX_SCORE).nonzero()[0].tolist():
+            # Read as unsigned, negative scores are the largest.
+            if step.normalize is None and np.count_nonzero(invalid := raw.view(np.uint64) > MAX_SCORE):
+                for position in invalid.nonzero()[0].tolist():
                     faults[int(rows[position])] = step.invalid_score(int(raw[position]))
             return raw, faults
     # Inlined: another call would cost a sixth of a simple plugin (1.06 us per row through `ask`, 0.88 us inlined).

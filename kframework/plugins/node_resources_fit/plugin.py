@@ -34,8 +34,10 @@ INSUFFICIENT = "Insufficient {}"
 _NATIVE = ("cpu", "memory", "ephemeral-storage")
 
 #: The inputs of Filter: the columns of offered and used amounts, the pod's request, the reason bit, and whether a node
-#: that offers none may have devices instead.
-_CHECKED = StateKey[tuple[tuple[Column, Column, int, int, bool], ...]]("NodeResourcesFit.checked")
+#: that offers none may have devices instead. The number of pods comes first.
+_CHECKED = StateKey[Sequence[tuple[Column, Column, int, int, bool]]]("NodeResourcesFit.checked")
+#: The requests once more, as an array of the shape (resources, 1), to be combined with (resources, nodes).
+_REQUESTS = StateKey[NDArray[np.int64]]("NodeResourcesFit.requests")
 #: The inputs of Score: the columns of offered and used amounts, the pod's request, and the weight.
 _SCORED = StateKey[tuple[tuple[Column, Column, int, int], ...]]("NodeResourcesFit.scored")
 #: The requests and the weights once more, each of the shape (resources, 1), to be combined with (resources, nodes).
@@ -85,45 +87,33 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     @hookimpl
     def pre_filter(self, state: CycleState, pod: PendingPod, nodes: NodeTable) -> None:
-        state[_CHECKED] = tuple(
-            (*_columns(nodes, resource), amount, bit, self._backed.class_for(resource) is not None)
-            for resource, amount, bit in self._checked_requests(pod)
+        checked = state[_CHECKED] = (
+            (*_columns(nodes, "pods"), 1, _FULL, False),
+            *(
+                (*_columns(nodes, resource), amount, bit, self._backed.class_for(resource) is not None)
+                for resource, amount, bit in self._checked_requests(pod)
+            ),
         )
+        state[_REQUESTS] = np.array([[amount] for _, _, amount, _, _ in checked])
 
     @hookimpl
     def filter(self, state: CycleState, pod: PendingPod, node: NodeInfo) -> Status | None:
-        row, checked = node.row, state[_CHECKED]
-        nodes = node.table
-        bits = _FULL if nodes.requesteds["pods"].cells[row] >= nodes.allocatables["pods"].cells[row] else 0
-        for offered, requested, amount, bit, backed in checked:
+        row, bits = node.row, 0
+        for offered, requested, amount, bit, backed in state[_CHECKED]:
             room = offered.cells[row]
             if amount > room - requested.cells[row] and (room or not backed):
-                bits |= bit | _UNRESOLVABLE * (amount > room)
+                bits |= bit | _UNRESOLVABLE * (amount > room and bit != _FULL)
         return self.filter_status(pod, bits) if bits else None
 
     @hookimpl
     def filter_nodes(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows) -> Scores:
-        return self._shortages(state, nodes, rows, (0,) * (1 + len(state[_CHECKED])))
+        return _find_shortages(state[_CHECKED], rows, state[_REQUESTS])
 
     @hookimpl
     def filter_more(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores) -> Scores:
         used = dict(pod.on_node)
-        amounts = (used.get(resource, 0) for resource, _, _ in self._checked_requests(pod))
-        return self._shortages(state, nodes, rows, [added, *(amount * added for amount in amounts)])
-
-    def _shortages(self, state: CycleState, nodes: NodeTable, rows: Rows, more: Sequence[Scores | int]) -> Scores:
-        """Return the reason bits of nodes with `more` pods, which use this much of the checked resources."""
-        checked, (pods, *uses) = state[_CHECKED], more
-        bits = _FULL * (nodes.requested("pods")[rows] >= nodes.allocatable("pods")[rows] - pods)
-        for (offered, requested, amount, bit, backed), use in zip(checked, uses, strict=True):
-            room = offered.values[rows]
-            short = amount + use > room - requested.values[rows]
-            if backed:
-                short &= room > 0
-            if np.count_nonzero(short):  # most nodes have room, and otherwise no node is too small
-                bits |= bit * short
-                bits |= _UNRESOLVABLE * (short & (amount > room))
-        return bits
+        uses: NDArray[np.int64] = np.array([[1], *([used.get(resource, 0)] for resource, _, _ in self._checked_requests(pod))])
+        return _find_shortages(state[_CHECKED], rows, state[_REQUESTS] + uses * added)
 
     @hookimpl
     def filter_status(self, pod: PendingPod, bits: int) -> Status:
@@ -165,7 +155,7 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
         """Estimate by the largest missing share of the pod's requests; deleting one pod may free all of it."""
         offered = nodes.allocatable("pods")[rows]
         size, short, possible = np.zeros(len(offered)), np.zeros(len(offered)), np.ones(len(offered), dtype=np.bool_)
-        for room, taken, amount, _, backed in (*state[_CHECKED], (*_columns(nodes, "pods"), 1, 0, False)):
+        for room, taken, amount, _, backed in state[_CHECKED]:
             offered = room.values[rows]
             missing = taken.values[rows] + amount - offered
             if backed:
@@ -291,6 +281,23 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
 
     def _may_be_devices(self, resource: str, offered: int) -> bool:
         return not offered and self._backed.class_for(resource) is not None
+
+
+def _find_shortages(
+    checked: Sequence[tuple[Column, Column, int, int, bool]], rows: Rows, needed: NDArray[np.int64]
+) -> Scores:
+    """Return the reason bits of nodes without this much of each resource, (resources, nodes), in addition."""
+    rooms = np.array([offered.values[rows] for offered, _, _, _, _ in checked])
+    shorts = needed > rooms - np.array([requested.values[rows] for _, requested, _, _, _ in checked])
+    bits: Scores = _FULL * shorts[0]
+    if not np.count_nonzero(shorts):  # most nodes have room, and then none is too small
+        return bits
+    for (_, _, amount, bit, backed), room, short in zip(checked[1:], rooms[1:], shorts[1:], strict=True):
+        if backed:
+            short &= room > 0
+        bits |= bit * short
+        bits |= _UNRESOLVABLE * (short & (amount > room))
+    return bits
 
 
 def _sums(values: NDArray[np.int64], bounds: NDArray[np.int64]) -> list[int]:
