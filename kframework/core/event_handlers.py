@@ -215,7 +215,7 @@ class EventHandlers:
 
         As in kube-scheduler, a registration for all kinds of pods alone does not ask for it.
         """
-        if self._listed and self.profiles.follows_waiting_pods(action):
+        if self._listed and self.queue.has_waiting_pods and self.profiles.follows_waiting_pods(action):
             self.on_event(ObservedEvent(EventResource.UNSCHEDULED_POD, action, old, new))
 
     def _forget_pending(self, uid: str) -> PendingPod | None:

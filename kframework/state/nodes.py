@@ -21,7 +21,7 @@ from kframework.state.existing_terms import ExistingTerms
 from kframework.state.host_ports import HostPorts
 from kframework.state.log import Log
 from kframework.state.node_order import NodeOrder, zone_of
-from kframework.state.pod_counts import LabelClass, Selection
+from kframework.state.pod_counts import LabelClass, PodCount, Selection
 from kframework.state.pods import PodInfo
 from kframework.state.row_counts import RowCounts
 from kframework.state.topology import LabelKeys, Tally, Topology
@@ -347,9 +347,13 @@ class NodeTable:
         old.row, new.row = -1, row
         del pods[old.uid]
         pods[new.uid] = new
-        if old.label_class is not new.label_class:
-            self._count_labels(old.label_class, row, -1)
-            self._count_labels(new.label_class, row, 1)
+        before, after = old.label_class, new.label_class
+        if before is not after:
+            before.add(row, -1)
+            after.add(row, 1)
+            if self._counts_of(before) != self._counts_of(after):  # a zone that the binding adds seldom matters
+                self._count_labels(before, row, -1)
+                self._count_labels(after, row, 1)
 
     def _count(self, pod: PodInfo, row: int, sign: int) -> None:
         requesteds = self.requesteds
@@ -367,20 +371,17 @@ class NodeTable:
         if pod.template.has_terms:
             self.term_changes += 1
             self.existing_terms.owners(pod).add(row, sign)
+        pod.label_class.add(row, sign)
         self._count_labels(pod.label_class, row, sign)
         self.pod_log.append(row)
 
     def _count_labels(self, pods: LabelClass, row: int, sign: int) -> None:
-        number = pods.pods.get(row, 0) + sign
-        if number:
-            pods.pods[row] = number
-        else:
-            del pods.pods[row]
-        counts = pods.counts
-        if counts is None:
-            counts = self.counters.register(pods)
-        for count, weight in counts.items():
+        for count, weight in self._counts_of(pods).items():
             count.add(row, sign * weight)
+
+    def _counts_of(self, pods: LabelClass) -> dict[PodCount, int]:
+        counts = pods.counts
+        return self.counters.register(pods) if counts is None else counts
 
     def mark_changed(self, row: int) -> None:
         """Log a row as changed, so that cached answers about it are recomputed."""

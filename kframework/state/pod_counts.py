@@ -31,6 +31,14 @@ class LabelClass:
         #: The dense counts that include these pods, with the weight of each; None before the first pod.
         self.counts: dict[PodCount, int] | None = None
 
+    def add(self, row: int, number: int) -> None:
+        """Add pods to a row, or remove them."""
+        pods = self.pods.get(row, 0) + number
+        if pods:
+            self.pods[row] = pods
+        else:
+            del self.pods[row]
+
 
 class Selection(NamedTuple):
     """Pods by namespace (None: any) and labels; those being deleted count only if `terminating`."""

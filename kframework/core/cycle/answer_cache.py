@@ -263,7 +263,7 @@ class AnswerColumns:
             for row, status in faults.items():
                 self.faults.setdefault(row, status)
             if score_step.normalize is None:
-                totals[passing] += score_step.weight * raw
+                totals[passing] += raw if score_step.weight == 1 else score_step.weight * raw
             else:
                 self.raw[score_step.name].values[positions[passing]] = raw
                 if self.uniform[score_step.name] is not None and (raw != self.uniform[score_step.name]).any():

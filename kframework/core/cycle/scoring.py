@@ -40,13 +40,14 @@ class Scoring(msgspec.Struct, eq=False):
         plan = self.plan
         if not plan.runs_pre_score:
             return plan.pre_score_fault or frozenset()
+        if not plan.profile.has_wrapper("pre_score"):
+            return self._run_pre_score()
         arguments = (self.state, self.pod, self.nodes, self.rows)
+        return plan.profile.run_wrapped("pre_score", self._run_pre_score, lambda status: status, *arguments)
 
-        def run() -> frozenset[str] | Status:
-            skipped = run_pre_score(plan.fresh_pre_scores, *arguments)
-            return skipped if isinstance(skipped, Status) else plan.pre_score_fault or skipped
-
-        return plan.profile.run_wrapped("pre_score", run, lambda status: status, *arguments)
+    def _run_pre_score(self) -> frozenset[str] | Status:
+        skipped = run_pre_score(self.plan.fresh_pre_scores, self.state, self.pod, self.nodes, self.rows)
+        return skipped if isinstance(skipped, Status) else self.plan.pre_score_fault or skipped
 
     def _normalized(self, step: ScoreStep, cache: AnswerColumns) -> Scores | int | Status:
         """Normalise a plugin's cached scores; a result for equal raw scores is reused."""

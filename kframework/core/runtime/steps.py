@@ -135,11 +135,15 @@ def pre_filter_step(step: Step, hook: Hook) -> PreFilterStep:
     return Step(step.plugin, hook.safe_call(step.call, check, Skip))
 
 
+#: NumPy's one instance: to compare two takes a third of a microsecond.
+_INT64 = np.dtype(np.int64)
+
+
 def as_column(answer: object, length: int) -> Scores:
     """Return a columnar form's answer, or its one integer for all, as int64; raise TypeError for anything else."""
     if type(answer) is int:
         return np.full(length, answer, dtype=np.int64)
-    if type(answer) is np.ndarray and answer.dtype == np.int64 and answer.shape == (length,):
+    if type(answer) is np.ndarray and answer.dtype is _INT64 and answer.shape == (length,):
         return answer
     column = np.asarray(answer)
     if column.shape != (length,) or not np.can_cast(column.dtype, np.int64):

@@ -112,7 +112,9 @@ class NodeResourcesFit(Plugin[NodeResourcesFitArgs]):
     @hookimpl
     def filter_more(self, state: CycleState, pod: PendingPod, nodes: NodeTable, rows: Rows, added: Scores) -> Scores:
         used = dict(pod.on_node)
-        uses: NDArray[np.int64] = np.array([[1], *([used.get(resource, 0)] for resource, _, _ in self._checked_requests(pod))])
+        uses: NDArray[np.int64] = np.array(
+            [[1], *([used.get(resource, 0)] for resource, _, _ in self._checked_requests(pod))]
+        )
         return _find_shortages(state[_CHECKED], rows, state[_REQUESTS] + uses * added)
 
     @hookimpl
@@ -289,9 +291,9 @@ def _find_shortages(
     """Return the reason bits of nodes without this much of each resource, (resources, nodes), in addition."""
     rooms = np.array([offered.values[rows] for offered, _, _, _, _ in checked])
     shorts = needed > rooms - np.array([requested.values[rows] for _, requested, _, _, _ in checked])
-    bits: Scores = _FULL * shorts[0]
     if not np.count_nonzero(shorts):  # most nodes have room, and then none is too small
-        return bits
+        return np.zeros(shorts.shape[1], dtype=np.int64)
+    bits: Scores = _FULL * shorts[0]
     for (_, _, amount, bit, backed), room, short in zip(checked[1:], rooms[1:], shorts[1:], strict=True):
         if backed:
             short &= room > 0
