@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from contextlib import aclosing, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 
@@ -13,7 +13,6 @@ from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import MissingRights
 from kframework.client.transport import Request, Response, Stream, Transport, WriteFence
 from kframework.clock import Clock
-from kframework.errors import ClusterError
 from kframework.fake_api.http_server import ServerOptions, run_cluster
 from kframework.fake_api.server import ApiServer
 from kframework.objects.manifest import Manifest
@@ -37,24 +36,11 @@ class InProcessTransport(Transport):
     @asynccontextmanager
     async def stream(self, request: Request) -> AsyncIterator[Stream]:
         await asyncio.sleep(0)
-        async with self._server.follow(request) as stream, aclosing(_limit(stream.lines, request.timeout)) as lines:
-            yield Stream(stream.status, lines, stream.headers)
+        async with self._server.follow(request) as stream:
+            yield stream
 
     async def close(self) -> None:
         """Do nothing: there are no connections."""
-
-
-async def _limit(lines: AsyncIterator[bytes], seconds: float | None) -> AsyncGenerator[bytes, None]:
-    """Yield the lines; ClusterError if the next one takes longer than `seconds`."""
-    while True:
-        try:
-            async with asyncio.timeout(seconds):
-                line = await anext(lines)
-        except StopAsyncIteration:
-            return
-        except TimeoutError as error:
-            raise ClusterError(f"no answer for {seconds:g} s", status=0, retryable=True) from error
-        yield line
 
 
 class EmbeddedServer(Server):

@@ -176,12 +176,12 @@ class ApiServer:
 
     @asynccontextmanager
     async def follow(self, request: Request) -> AsyncIterator[Stream]:
-        """Answer a request line by line: a watch until it ends, others at once."""
+        """Answer a request line by line: a watch until it ends or is silent for too long, others at once."""
         answer = self.begin(request)
         status, headers = (
             (answer.status, answer.headers) if isinstance(answer, Response) else (200, {"content-type": JSON})
         )
-        async with aclosing(_stream_lines(answer)) as lines:
+        async with aclosing(_stream_lines(answer, request.timeout)) as lines:
             yield Stream(status, lines, headers)
 
     def _answer_call(self, call: ApiCall) -> Response:
@@ -275,11 +275,19 @@ def _method_not_allowed() -> ClusterError:
     return ClusterError(message, status=405, reason="MethodNotAllowed")
 
 
-async def _stream_lines(answer: Response | WatchStream) -> AsyncGenerator[bytes, None]:
+async def _stream_lines(answer: Response | WatchStream, seconds: float | None) -> AsyncGenerator[bytes, None]:
+    """Yield the lines of an answer; ClusterError if a watch has none for this long."""
     if isinstance(answer, Response):
         yield answer.body
         return
     async with aclosing(answer.batches()) as batches:
-        async for batch in batches:
+        while True:
+            try:
+                async with asyncio.timeout(seconds):  # takes 25 calls, so not for each line
+                    batch = await anext(batches)
+            except StopAsyncIteration:
+                return
+            except TimeoutError as error:
+                raise ClusterError(f"no answer for {seconds:g} s", status=0, retryable=True) from error
             for line in batch:
                 yield line
