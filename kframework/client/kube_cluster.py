@@ -7,7 +7,7 @@ request that the server defers (429, or any Retry-After) is retried at the serve
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from random import Random
 
 import anyio
@@ -233,9 +233,9 @@ class KubeCluster(Cluster):
             options["preconditions"] = {"uid": uid}
         await self._request("DELETE", object_path(kind_of(kind), namespace, name), _encode(options))
 
-    async def _request(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> bytes:
+    def _request(self, method: str, path: str, body: bytes = b"", content_type: str = JSON) -> Awaitable[bytes]:
         request = Request(method=method, path=path, body=body, content_type=content_type, timeout=ANSWER_TIMEOUT)
-        return await send_with_retries(self._transport, request)
+        return send_with_retries(self._transport, request)
 
 
 def _list_order(kind: Kind[ApiObject]) -> tuple[object, ...]:

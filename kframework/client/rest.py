@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import lru_cache
 from urllib.parse import quote
 
@@ -22,6 +23,9 @@ MAX_RETRIES = 10
 #: Statuses that may differ at the next attempt.
 _RETRYABLE = frozenset({0, 408, 429, 500, 502, 503, 504})
 
+#: Almost all names. To quote one takes six calls.
+_PLAIN_NAME = re.compile(r"[a-zA-Z0-9.:-]+")
+
 #: How many bytes of a response that is no Status an error quotes.
 _MAX_QUOTED_BYTES = 200
 
@@ -30,7 +34,8 @@ def object_path(kind: Kind[T], namespace: str = "", name: str = "", subresource:
     """Return the path of an object, or without a name that of a kind's objects in a namespace or in all."""
     if not name:
         return _collection_path(kind, namespace)
-    path = f"{_collection_path(kind, namespace or 'default')}/{quote(name, safe=':')}"
+    quoted = name if _PLAIN_NAME.fullmatch(name) else quote(name, safe=":")
+    path = f"{_collection_path(kind, namespace or 'default')}/{quoted}"
     return f"{path}/{subresource}" if subresource else path
 
 
@@ -44,15 +49,13 @@ def _collection_path(kind: Kind[T], namespace: str) -> str:
 
 async def send_with_retries(transport: Transport, request: Request) -> bytes:
     """Send a request, retry if the server asks for it, and return the response's body; raises ClusterError."""
-    response = await transport.send(request)
-    for _ in range(MAX_RETRIES):
+    retries = 0
+    while (response := await transport.send(request)).status >= 300:
         pause = retry_after(response)
-        if pause is None:
-            break
+        if pause is None or retries == MAX_RETRIES:
+            raise response_error(request, response.status, response.body)
+        retries += 1
         await asyncio.sleep(pause)
-        response = await transport.send(request)
-    if response.status >= 300:
-        raise response_error(request, response.status, response.body)
     return response.body
 
 

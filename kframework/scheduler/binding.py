@@ -10,7 +10,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import groupby
-from typing import TypeVar, cast
 
 import anyio
 
@@ -31,8 +30,6 @@ from kframework.framework.handle import COMPLETED
 from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, fault_text, guard_cancellation, with_timeout
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.values.status import Code, Status
-
-T = TypeVar("T")
 
 _NOTHING_TO_DO = Status(Code.SKIP)
 _CANCELLED = Status(Code.ERROR, ("the scheduler stopped before the pod was bound",))
@@ -272,14 +269,12 @@ class BindingCycle:
             raise RuntimeError(AWAITED_CANCELLED_TASK) from error
         if answer is None or answer is COMPLETED:
             return None
-        if not inspect.isawaitable(answer):
-            return answer
-        if hook in step.plugin.own_timeouts:
-            work = cast("Awaitable[object]", answer)
-        else:
-            work = with_timeout(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
-        # After outside answers, plugins continue in the order of the attempts.
-        return (yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, work))))
+        if inspect.isawaitable(answer):
+            if hook not in step.plugin.own_timeouts:
+                answer = with_timeout(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+            # After outside answers, plugins continue in the order of the attempts.
+            answer = yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, answer)))
+        return answer
 
     def _notify(self, step: Step) -> Suspendable[Status | None]:
         """Run PostBind of one plugin; return its error, which has no consequences."""

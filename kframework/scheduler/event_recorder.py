@@ -123,7 +123,9 @@ class EventAggregator:
 
     def finish_pod(self, uid: str) -> list[EventRecord]:
         """Drop the events of a pod; return the series among them, oldest first, to be written a last time."""
-        known = [self._known.pop(series_key) for series_key in self._of_pods.pop(uid, ())]
+        if uid not in self._of_pods:
+            return []
+        known = [self._known.pop(series_key) for series_key in self._of_pods.pop(uid)]
         return sorted((each for each in known if each.count > 1), key=lambda each: each.number)
 
     def __len__(self) -> int:

@@ -157,6 +157,8 @@ class Outbox:
 
         A status that fails is not retried.
         """
+        if uid not in self._statuses:
+            return COMPLETED
         self._discard(uid)
         status = self._statuses.in_flight(uid)
         if status is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar
 from typing import Final, TypeVar
 
@@ -75,17 +75,9 @@ async def with_timeout(seconds: float | None, work: Awaitable[T], option: str) -
     return await guard_cancellation(task)
 
 
-@contextmanager
-def without_timeout() -> Iterator[None]:
+def without_timeout() -> AbstractContextManager[None]:
     """Suspend the time limit inside; one that has expired meanwhile takes effect at the end."""
-    limit = _LIMIT.get()
-    limit.suspensions += 1
-    try:
-        yield
-    finally:
-        limit.suspensions -= 1
-        if not limit.suspensions and limit.resumed is not None and not limit.resumed.done():
-            limit.resumed.set_result(None)
+    return _LIMIT.get()
 
 
 def restart_timeout() -> None:
@@ -96,13 +88,21 @@ def restart_timeout() -> None:
     _LIMIT.get().since = asyncio.get_running_loop().time()
 
 
-class _Limit:
+class _Limit(AbstractContextManager[None]):
     """The time limit of one piece of work: its start, the number of open `without_timeout` sections, and their end."""
 
     def __init__(self, since: float = 0.0) -> None:
         self.since = since
         self.suspensions = 0
         self.resumed: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> None:
+        self.suspensions += 1
+
+    def __exit__(self, *error: object) -> None:
+        self.suspensions -= 1
+        if not self.suspensions and self.resumed is not None and not self.resumed.done():
+            self.resumed.set_result(None)
 
 
 _LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  # noqa: B039  # this default is never awaited
