@@ -135,20 +135,21 @@ class WorkloadRun(RunObserver, Observer):
             self._collector.on_run_binding(bound)
 
     def _changed(self, change: Change) -> None:
-        old, new = change.old, change.new
-        self._pods += (old is None) - (new is None)
-        was = isinstance(old, Pod) and old.spec.node_name != ""
-        now = isinstance(new, Pod) and new.spec.node_name != ""
-        if was == now:
+        arrived = 1
+        if not change.binds:
+            old, new = change.old, change.new
+            self._pods += (old is None) - (new is None)
+            arrived = _is_scheduled(new) - _is_scheduled(old)
+        if not arrived:
             return
         metadata = change.subject.metadata
-        self._scheduled[metadata.namespace] += now - was
-        self._on_nodes += now - was
+        self._scheduled[metadata.namespace] += arrived
+        self._on_nodes += arrived
         if self._on_nodes % _PROGRESS_STEP == 0:
             self._report_progress(self._on_nodes, self._pods)
         if self._scheduled[metadata.namespace] >= self._awaited.get(metadata.namespace, math.inf):
             self._arrived.set()
-        if now and self._collector is not None:
+        if arrived > 0 and self._collector is not None:
             self._collector.count_scheduled(metadata)
 
     # -- operations ------------------------------------------------------------------------------------------------
@@ -378,8 +379,8 @@ class WorkloadRun(RunObserver, Observer):
         self._collector = None
 
 
-def _is_scheduled(pod: Pod) -> bool:
-    return bool(pod.spec.node_name)
+def _is_scheduled(pod: ApiObject | None) -> bool:
+    return isinstance(pod, Pod) and pod.spec.node_name != ""
 
 
 def _is_attempted(pod: Pod) -> bool:
