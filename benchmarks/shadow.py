@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any, ClassVar, TypeVar
 
 from kframework.config.load import parse
-from kframework.core.cycle.suspendable import Suspendable
 from kframework.core.pod_engine import PodEngine
+from kframework.framework.suspendable import Suspendable
 from kframework.simulation.simulation import Simulation
 from kframework.state.pods import QueuedPod
 from kframework.testing import make_node, make_pod

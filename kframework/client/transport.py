@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, NoReturn, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -149,6 +149,10 @@ class WriteFence:
     def check(self) -> None:
         if not self.is_open:
             raise _stopped_error()
+
+    async def refuse(self) -> NoReturn:
+        """Fail in place of a write that came while the fence was closed."""
+        raise _stopped_error()
 
     def check_event(self) -> None:
         if self._closed or not (self._handed_over or self._may_write()):

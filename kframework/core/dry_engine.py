@@ -21,7 +21,7 @@ from kframework.core.cycle.attempt import Attempt, AttemptResult
 from kframework.core.cycle.records import Decision, GroupDecision
 from kframework.core.cycle.results import Failure, Outcome, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable, run_sync
+from kframework.core.cycle.suspendable import run_sync
 from kframework.core.groups.trace import GroupTrace
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.points import PostFilterAnswer
@@ -29,6 +29,7 @@ from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import Preempt
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.suspendable import Suspendable
 from kframework.objects import GenericPodGroup
 from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from kframework.clock import Clock, Seeds
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable, run_sync
+from kframework.core.cycle.suspendable import run_sync
 from kframework.core.host import Host
 from kframework.core.runtime.profiles import Profiles
 from kframework.framework.handle import Preemption
 from kframework.framework.plugin import Watch
+from kframework.framework.suspendable import Suspendable
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import Inbox, Message
 from kframework.state.pods import PendingPod

@@ -224,6 +224,9 @@ class PluginHandle(Handle):
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         self._host.spawn(coroutine, f"plugin {self._plugin!r}")
 
+    def has_received(self, obj: ApiObject) -> bool:
+        return self._engine.inbox.holds(obj)
+
     async def shield(self, work: Awaitable[A]) -> A:
         return await self._host.shield(work)
 

@@ -27,7 +27,7 @@ from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import TURN, ExtenderClient, Suspendable, in_turns, run_sync
+from kframework.core.cycle.suspendable import TURN, ExtenderClient, in_turns, run_sync
 from kframework.core.event_handlers import EventHandlers
 from kframework.core.groups.cycle import PODS_PER_TURN, GroupCycle, GroupOutcome, PodSearches
 from kframework.core.groups.trace import GroupTrace
@@ -47,6 +47,7 @@ from kframework.core.sources import Sources, SourceUpdate
 from kframework.errors import PluginError
 from kframework.framework.events import ActionType, ObservedEvent
 from kframework.framework.plugin import Watch
+from kframework.framework.suspendable import Suspendable
 from kframework.objects import GenericPodGroup, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.inbox import (
@@ -112,8 +113,7 @@ class PodEngine(PodOutcomes):
         self.configuration_number: int = 1
         #: Traces the hooks of timed attempts; None if there is no tracer.
         self.hook_tracer: HookTracer | None = None
-        self._timed_at = -math.inf
-        self.run_length: int = run_length
+        self._timed_at, self.run_length = -math.inf, run_length
         self.extenders: ExtenderClient | None = extenders or None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self.ties: Random = self.seeds.generator("ties")

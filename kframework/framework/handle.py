@@ -19,7 +19,7 @@ from collections.abc import (
     Sequence,
 )
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
 
 import msgspec
 
@@ -43,17 +43,31 @@ V = TypeVar("V")
 A = TypeVar("A")
 
 
-class Completed(Awaitable[None]):
-    """A completed awaitable: awaiting it takes no turn of the loop, and callers may skip awaiting `COMPLETED`."""
+class Completed(Coroutine[Any, Any, V]):
+    """A call that is complete: awaiting it takes no turn of the loop, and callers may take the `result` instead."""
 
-    __slots__ = ()
+    __slots__ = ("result",)
 
-    def __await__(self) -> Generator[Any, None, None]:
+    def __init__(self, result: V) -> None:
+        self.result: V = result
+
+    def __await__(self) -> Generator[Any, None, V]:
         yield from ()
+        return self.result
+
+    def send(self, value: object, /) -> NoReturn:
+        raise StopIteration(self.result)
+
+    def throw(self, *error: Any) -> NoReturn:
+        super().throw(*error)
+        raise AssertionError("it raises the error")
+
+    def close(self) -> None:
+        """Do nothing: there is nothing left to do."""
 
 
-#: The awaitable returned if there is nothing to wait for.
-COMPLETED: Final = Completed()
+#: A completed call without a result.
+COMPLETED: Final = Completed(None)
 
 
 class Api(Protocol):
@@ -370,6 +384,12 @@ class Handle(Protocol):
 
     def spawn(self, coroutine: Coroutine[object, object, None]) -> None:
         """Run a coroutine concurrently with the scheduler until it ends or the scheduler stops."""
+
+    def has_received(self, obj: ApiObject) -> bool:
+        """Whether this very object has arrived from the cluster, and what happens from now on is applied after it.
+
+        A cluster in memory sends what a call has written before the call returns it.
+        """
 
     async def shield(self, work: Awaitable[A]) -> A:
         """Await work of `pre_bind` to its end; a preemption meanwhile raises CancelledError after it.

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import msgspec
 from msgspec import structs
@@ -14,7 +14,7 @@ from kframework.client.cluster import NO_LABELS, Cluster
 from kframework.client.event_record import EventRecord, RunEvents
 from kframework.clock import Clock
 from kframework.errors import ClusterError
-from kframework.framework.handle import COMPLETED
+from kframework.framework.handle import COMPLETED, Completed
 from kframework.in_memory import admission
 from kframework.in_memory.kind_store import Change
 from kframework.in_memory.store import Data, MemoryStore
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
     from kframework.core.cycle.run import Run
 
 A = TypeVar("A")
+
+#: A call of a client: `Completed`, unless it has a fault or failed.
+Call = Coroutine[Any, Any, A]
 
 #: The order in which kinds are listed; those that plugins declare come after, in the order of their first request.
 _KIND_ORDER = {kind.struct: position for position, kind in enumerate(KINDS)}
@@ -114,11 +117,11 @@ class MemoryCluster(MemoryStore, Cluster):
         finally:
             stop()
 
-    def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Awaitable[None]:
+    def bind(self, namespace: str, name: str, uid: str, node_name: str) -> Call[None]:
         def assign() -> None:
             self.assign(namespace, name, uid, node_name)
 
-        return self._call_sync("bind", Pod, namespace, name, assign)
+        return self._call("bind", Pod, namespace, name, assign)
 
     @property
     def can_bind_runs(self) -> bool:
@@ -145,7 +148,7 @@ class MemoryCluster(MemoryStore, Cluster):
         *,
         condition: PodCondition | None = None,
         nominated_node_name: str | None = None,
-    ) -> Awaitable[None]:
+    ) -> Call[None]:
         def patch() -> None:
             pod = self.read(Pod, name, namespace, uid=uid)
             status = pod.status
@@ -156,50 +159,50 @@ class MemoryCluster(MemoryStore, Cluster):
                 status = structs.replace(status, nominated_node_name=nominated_node_name)
             self.set_status(pod, status)
 
-        return self._call_sync("patch_pod_status", Pod, namespace, name, patch)
+        return self._call("patch_pod_status", Pod, namespace, name, patch)
 
-    def record_event(self, record: EventRecord) -> Awaitable[None]:
+    def record_event(self, record: EventRecord) -> Call[None]:
         namespace = record.series_key.pod.namespace
         name = record.name if self.faults else ""  # only faults need it, and it took a quarter of the call
-        return self._call_sync("record_event", Event, namespace, name, lambda: self.buffer_event(record))
+        return self._call("record_event", Event, namespace, name, lambda: self.buffer_event(record))
 
-    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        return await self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
+    def get(self, kind: type[T], name: str, namespace: str = "") -> Call[T]:
+        return self._call("get", kind, namespace, name, lambda: self.read(kind, name, namespace))
 
-    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str] = NO_LABELS) -> list[T]:
+    def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str] = NO_LABELS) -> Call[list[T]]:
         def read() -> list[T]:
             found = self.objects(kind, namespace)
             return [each for each in found if labels.items() <= each.metadata.labels.items()] if labels else found
 
-        return await self._call("list", kind, namespace, "", read)
+        return self._call("list", kind, namespace, "", read)
 
-    async def create(self, obj: T) -> T:
+    def create(self, obj: T) -> Call[T]:
         metadata = obj.metadata
 
         def create() -> T:
             # As over the wire: a client may send, in derived structs, more than the structs of the kind read.
             return self.write(self.admit_request(decode(encode(obj), kind_of(obj))))
 
-        return await self._call("create", type(obj), metadata.namespace, metadata.name, create)
+        return self._call("create", type(obj), metadata.namespace, metadata.name, create)
 
-    async def update(self, obj: T) -> T:
+    def update(self, obj: T) -> Call[T]:
         def update() -> T:
             old = self.read(type(obj), obj.metadata.name, obj.metadata.namespace)
             admission.check_version(obj)
             return self.replace_stored(old, admission.keep_status(old, obj))
 
-        return await self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
+        return self._call("update", type(obj), obj.metadata.namespace, obj.metadata.name, update)
 
-    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
+    def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> Call[T]:
         def apply() -> T:
             old = self.read(kind, name, namespace)
             new = admission.apply_patch(old, patch)
             admission.check_identity(old, new)
             return self.replace_stored(old, admission.keep_status(old, new))
 
-        return await self._call("patch", kind, namespace, name, apply)
+        return self._call("patch", kind, namespace, name, apply)
 
-    async def patch_status(
+    def patch_status(
         self,
         kind: type[T],
         name: str,
@@ -208,7 +211,7 @@ class MemoryCluster(MemoryStore, Cluster):
         *,
         uid: str = "",
         resource_version: str = "",
-    ) -> T:
+    ) -> Call[T]:
         def apply() -> T:
             admission.check_status(kind)
             old = self.read(kind, name, namespace, uid=uid)
@@ -216,27 +219,22 @@ class MemoryCluster(MemoryStore, Cluster):
                 raise api_errors.version_conflict(kind, name)
             return self.replace_stored(old, admission.apply_patch(old, {"status": patch}))
 
-        return await self._call("patch_status", kind, namespace, name, apply)
+        return self._call("patch_status", kind, namespace, name, apply)
 
-    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        await self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
+    def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> Call[None]:
+        return self._call("delete", kind, namespace, name, lambda: self.remove(kind, name, namespace, uid=uid))
 
-    def _call_sync(
-        self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], None]
-    ) -> Awaitable[None]:
-        """Do the work of a call without waiting, or apply its fault."""
+    def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> Call[A]:
+        """Do the work of a call at once, or apply its fault when it is awaited."""
         fault = self._fault(method, kind, namespace, name)
         if fault is not None:
             return _apply_fault(fault, work)
         try:
-            work()
+            result = work()
         except ClusterError as error:
             return _raise_error(error)
-        return COMPLETED
-
-    async def _call(self, method: str, kind: type[ApiObject], namespace: str, name: str, work: Callable[[], A]) -> A:
-        fault = self._fault(method, kind, namespace, name)
-        return work() if fault is None else await _apply_fault(fault, work)
+        # Most calls for a pod return nothing, and their callers know the one by identity.
+        return COMPLETED if result is None else Completed(result)  # type: ignore[return-value]  # None is an A, too
 
     def _fault(self, method: str, kind: type[ApiObject], namespace: str, name: str) -> Fault | None:
         if not self.faults:
@@ -256,7 +254,7 @@ async def _apply_fault(fault: Fault, work: Callable[[], A]) -> A:
     raise fault.error
 
 
-async def _raise_error(error: ClusterError) -> None:
+async def _raise_error(error: ClusterError) -> NoReturn:
     raise error
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
 from itertools import groupby
 
 import anyio
@@ -19,7 +20,6 @@ from kframework.config.models import camel
 from kframework.core.cycle.group_bindings import GroupBindings
 from kframework.core.cycle.records import Binding, fit_error
 from kframework.core.cycle.results import Reservation
-from kframework.core.cycle.suspendable import Suspendable, run_async, wait_for
 from kframework.core.group_conditions import write_key
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.profiles import EXTENDER
@@ -27,6 +27,7 @@ from kframework.core.runtime.steps import Hook, Step
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import FAULTS, safe_repr
 from kframework.framework.handle import COMPLETED
+from kframework.framework.suspendable import Suspendable, run_async, wait_for, wrap_waiting
 from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, fault_text, guard_cancellation, with_timeout
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.values.status import Code, Status
@@ -60,6 +61,7 @@ class BindingCycle:
         self._bind_first = bind_first
         self._timeouts = timeouts
         self._wait_for_writes = wait_for_writes
+        self._is_nominated = False
         self._rejector: str | None = None
         self._waited = 0.0
         self._trace: AttemptTrace = reservation.trace
@@ -105,21 +107,25 @@ class BindingCycle:
             self._trace.end_phase("pre_bind_pre_flight", status)
         if isinstance(pending, Status):
             return pending
-        if pending or reservation.reserved.verdict is None:
-            self._publish_nomination(reservation)
         status = yield from self._wait_on_permit()
         self._trace.end_phase("wait_on_permit", status)
         if status is not None:
             return status
         self._offer(BindingStarted(reservation.pod.uid, self._trace.attempt))
         if pending or reservation.group is not None:
-            status = yield from wait_for(self._pre_bind(pending))
+            status = yield from wrap_waiting(self._pre_bind(pending), partial(self._await_pre_bind, pending))
             self._trace.end_phase("pre_bind", status)
             if status is not None:
                 return status
         status = yield from self._bind()
         self._trace.end_phase("bind", status)
         return status
+
+    def _nominate(self) -> None:
+        """Announce the node of a pod that must wait; the binding of another follows at once, and says the same."""
+        if not self._is_nominated:
+            self._is_nominated = True
+            self._publish_nomination(self.reservation)
 
     # -- PreBindPreFlight, Permit ----------------------------------------------------------------------------------
 
@@ -160,6 +166,7 @@ class BindingCycle:
     def _wait_on_permit(self) -> Suspendable[Status | None]:
         reserved = self.reservation.reserved
         if reserved.verdict is None:
+            self._nominate()
             decided = asyncio.Event()
             reserved.on_verdict(decided.set)
             yield from wait_for(decided.wait())
@@ -176,17 +183,27 @@ class BindingCycle:
 
     # -- PreBind, Bind, PostBind -----------------------------------------------------------------------------------
 
-    async def _pre_bind(self, pending: frozenset[str]) -> Status | None:
-        """Run PreBind group by group while a preemptor may cancel it; a plugin's own failure takes precedence."""
+    def _pre_bind(self, pending: frozenset[str]) -> Suspendable[Status | None]:
+        """Run PreBind group by group, then wait on the pod's group; return the first failure."""
+        for group in self._pre_bind_groups():
+            status = yield from self._pre_bind_group([step for step in group if step.name in pending])
+            if status is not None:
+                return status
+        if self.reservation.group is not None:
+            return (yield from wait_for(self._wait_on_group(self.reservation.group)))
+        return None
+
+    def _await_pre_bind(self, pending: frozenset[str], work: Awaitable[Status | None]) -> Awaitable[Status | None]:
+        if pending:
+            self._nominate()
+        return self._unless_preempted(work)
+
+    async def _unless_preempted(self, work: Awaitable[Status | None]) -> Status | None:
+        """Await work that a preemptor may cancel; its own failure takes precedence."""
         reserved, status = self.reservation.reserved, None
         with anyio.CancelScope() as scope:
             reserved.start_pre_bind(lambda: scope.cancel("preempted"))
-            for group in self._pre_bind_groups():
-                status = await self._pre_bind_group([step for step in group if step.name in pending])
-                if status is not None:
-                    break
-            if status is None and self.reservation.group is not None:
-                status = await self._wait_on_group(self.reservation.group)
+            status = await work
         preempted = reserved.end_pre_bind()
         return preempted if status is None else status
 
@@ -212,10 +229,14 @@ class BindingCycle:
             group = list(steps)
             yield from [group] if is_parallel else ([step] for step in group)
 
-    async def _pre_bind_group(self, steps: list[Step]) -> Status | None:
-        """Run a group; the first failure is its result and cancels the others."""
+    def _pre_bind_group(self, steps: list[Step]) -> Suspendable[Status | None]:
+        """Run a group; the first failure is its result."""
         if len(steps) <= 1:
-            return await run_async(self._call_plugin(steps[0], "pre_bind", "PreBind")) if steps else None
+            return (yield from self._call_plugin(steps[0], "pre_bind", "PreBind")) if steps else None
+        return (yield from wait_for(self._run_concurrently(steps)))
+
+    async def _run_concurrently(self, steps: list[Step]) -> Status | None:
+        """Run PreBind of several plugins; the first failure is the result and cancels the others."""
         failures: list[Status] = []
 
         async def run(step: Step) -> None:

@@ -8,8 +8,8 @@ API binds a pod once, whichever of the requests comes first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 from kframework.client.cluster import Cluster
 from kframework.errors import ClusterError
@@ -120,21 +120,26 @@ class ClusterApi(Api):
             await asyncio.sleep(pause)
             pause = min(5 * pause, MAX_READ_DELAY)
 
-    async def get(self, kind: type[T], name: str, namespace: str = "") -> T:
-        return await self._cluster.get(kind, name, namespace)
+    # Passed on as they are: calls to a cluster in memory are complete, and need no coroutine.
 
-    async def list(self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str]) -> Sequence[T]:
-        return await self._cluster.list(kind, namespace, labels=labels)
+    def get(self, kind: type[T], name: str, namespace: str = "") -> Coroutine[Any, Any, T]:
+        return self._cluster.get(kind, name, namespace)
 
-    async def create(self, obj: T) -> T:
-        self._outbox.fence.check()
-        return await self._cluster.create(obj)
+    def list(
+        self, kind: type[T], namespace: str = "", *, labels: Mapping[str, str]
+    ) -> Coroutine[Any, Any, Sequence[T]]:
+        return self._cluster.list(kind, namespace, labels=labels)
 
-    async def patch(self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = "") -> T:
-        self._outbox.fence.check()
-        return await self._cluster.patch(kind, name, patch, namespace)
+    def create(self, obj: T) -> Coroutine[Any, Any, T]:
+        return self._cluster.create(obj) if self._outbox.fence.is_open else self._outbox.fence.refuse()
 
-    async def patch_status(
+    def patch(
+        self, kind: type[T], name: str, patch: Mapping[str, object], namespace: str = ""
+    ) -> Coroutine[Any, Any, T]:
+        is_open = self._outbox.fence.is_open
+        return self._cluster.patch(kind, name, patch, namespace) if is_open else self._outbox.fence.refuse()
+
+    def patch_status(
         self,
         kind: type[T],
         name: str,
@@ -143,12 +148,13 @@ class ClusterApi(Api):
         *,
         uid: str = "",
         resource_version: str = "",
-    ) -> T:
-        self._outbox.fence.check()
-        return await self._cluster.patch_status(
-            kind, name, patch, namespace, uid=uid, resource_version=resource_version
-        )
+    ) -> Coroutine[Any, Any, T]:
+        if not self._outbox.fence.is_open:
+            return self._outbox.fence.refuse()
+        return self._cluster.patch_status(kind, name, patch, namespace, uid=uid, resource_version=resource_version)
 
-    async def delete(self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = "") -> None:
-        self._outbox.fence.check()
-        await self._cluster.delete(kind, name, namespace, uid=uid)
+    def delete(
+        self, kind: type[ApiObject], name: str, namespace: str = "", *, uid: str = ""
+    ) -> Coroutine[Any, Any, None]:
+        is_open = self._outbox.fence.is_open
+        return self._cluster.delete(kind, name, namespace, uid=uid) if is_open else self._outbox.fence.refuse()

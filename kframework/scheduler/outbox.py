@@ -26,9 +26,9 @@ from kframework.client.transitions import is_equivalent
 from kframework.client.transport import STOPPED, WriteFence
 from kframework.clock import Clock, rfc3339
 from kframework.core.cycle.run import Run
-from kframework.core.cycle.suspendable import Suspendable, run_async, wait_for
 from kframework.errors import ClusterError
 from kframework.framework.handle import COMPLETED
+from kframework.framework.suspendable import Suspendable, run_async, wait_for
 from kframework.objects import PodCondition
 from kframework.state.pods import PendingPod, PodInfo
 from kframework.verbosity import V3

@@ -31,7 +31,6 @@ from kframework.core.cycle.records import (
 )
 from kframework.core.cycle.results import Eviction, Reservation
 from kframework.core.cycle.run import Run, RunBinding, RunObserver
-from kframework.core.cycle.suspendable import Suspendable, run_async
 from kframework.core.engine import Engine
 from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import ProfilesFactory, profiles_factory
@@ -40,6 +39,7 @@ from kframework.core.runtime.profiles import Profiles, watched_kinds
 from kframework.core.runtime.registry import Registry
 from kframework.core.runtime.timing import current_attempt
 from kframework.errors import ClusterError
+from kframework.framework.suspendable import Suspendable, run_async
 from kframework.objects import ApiObject, Pod, PodCondition
 from kframework.scheduler.background import BackgroundTasks, Workers
 from kframework.scheduler.binding import BindingCycle

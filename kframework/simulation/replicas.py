@@ -22,11 +22,12 @@ from typing import ClassVar, NamedTuple
 
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
-from kframework.core.cycle.suspendable import ExtenderClient, Suspendable, wait_for
+from kframework.core.cycle.suspendable import ExtenderClient
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
 from kframework.core.queue.queued_group import QueuedGroup
+from kframework.framework.suspendable import Suspendable, wait_for
 from kframework.in_memory.binding_admission import BindingAdmission
 from kframework.in_memory.cluster import MemoryCluster
 from kframework.in_memory.control_loop import group_key_of, key_of, wait_until

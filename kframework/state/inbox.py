@@ -144,6 +144,13 @@ class Inbox:
         while self._messages:
             yield self._messages.popleft()
 
+    def holds(self, obj: ApiObject) -> bool:
+        """Whether this very object has arrived, and is not applied yet; a recent one is found first."""
+        for message in reversed(self._messages):
+            if isinstance(message, Upserted) and message.obj is obj:
+                return True
+        return False
+
     def __iter__(self) -> Iterator[Message]:
         return iter(self._messages)
 

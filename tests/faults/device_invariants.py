@@ -143,7 +143,7 @@ class DeviceChecker:
         waiting = {queued.pod.uid for queued in scheduler.engine.queue}
         waiting -= {pod.metadata.uid for pod in self._cluster.objects(Pod) if pod.spec.node_name}
         for claim in self._cluster.objects(ResourceClaim):
-            is_written = any(claim.metadata.uid in each._locks for each in writes)
+            is_written = any(claim.metadata.uid in each._turns for each in writes)
             # Those for extended resources are deleted, at the latest when the pod is tried again.
             if not is_written and EXTENDED_RESOURCE_CLAIM not in claim.metadata.annotations:
                 for user in claim.status.reserved_for:

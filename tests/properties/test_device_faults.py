@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from kframework.client.kube_cluster import KubeCluster
+from kframework.framework.suspendable import Suspendable
 from kframework.in_memory import claim_controller
 from kframework.in_memory.claim_controller import ClaimController
 from kframework.objects import AllocationResult, ApiObject, ResourceClaim
@@ -93,10 +94,10 @@ def never_freed(self: AllocatedDevices, old: ResourceClaim | None, new: Resource
         take_notice(self, old, new)
 
 
-async def for_the_first_alone(
+def for_the_first_alone(
     self: ClaimWrites, claim: ResourceClaim, allocation: AllocationResult | None, consumer: Reference
-) -> ResourceClaim:
-    return claim if allocation is None else await reserve(self, claim, allocation, consumer)
+) -> Suspendable[ResourceClaim]:
+    return claim if allocation is None else (yield from reserve(self, claim, allocation, consumer))
 
 
 def usable_anywhere(self: ClaimsInCycle, claim: ResourceClaim, nodes: NodeTable, rows: NDArray[np.int64]) -> object:

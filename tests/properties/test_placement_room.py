@@ -13,10 +13,10 @@ from kframework.config.configuration import Configuration
 from kframework.config.load import parse
 from kframework.core.cycle.records import Binding, Decision, GroupDecision, GroupObserver, Observer
 from kframework.core.cycle.rotation import WalkStart
-from kframework.core.cycle.suspendable import Suspendable
 from kframework.core.groups import cycle
 from kframework.core.groups.placement_room import FullPlacement, PlacementRoom
 from kframework.framework.answers import GroupPlacement, GroupProgress, PlacedGroup
+from kframework.framework.suspendable import Suspendable
 from kframework.objects import (
     GenericPodGroup,
     Node,

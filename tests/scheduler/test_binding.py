@@ -14,8 +14,8 @@ from kframework.config.configuration import HookTimeouts
 from kframework.config.duration import Duration
 from kframework.core.cycle.records import Binding
 from kframework.core.cycle.results import Reservation
-from kframework.core.cycle.suspendable import run_async
 from kframework.core.runtime.timing import AttemptTrace
+from kframework.framework.suspendable import run_async
 from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.scheduler.binding import BindingCycle
@@ -127,11 +127,22 @@ async def slow(state: CycleState, pod: PendingPod, node_name: str) -> None:
         ),
     ],
 )
-def test_work_is_announced(plugins: list[type[Plugin]], announced: list[str], steps: list[str]) -> None:
+def test_work_that_waits_is_announced(plugins: list[type[Plugin]], announced: list[str], steps: list[str]) -> None:
     cycle = Cycle(*plugins)
     assert cycle.announced == announced
     assert [point for point, *_ in cycle.binding.steps] == steps
     assert cycle.binding.ended_at - cycle.binding.started_at == 3.0 * len(announced)
+
+
+def test_work_that_is_complete_at_once_is_not_announced() -> None:
+    cycle = Cycle(plugin("A", pre_bind=None))
+    assert cycle.announced == []
+    assert [point for point, *_ in cycle.binding.steps] == ["wait_on_permit", "pre_bind", "bind", "post_bind"]
+
+
+def test_pod_that_waits_twice_is_announced_once() -> None:
+    cycle = Cycle(plugin("A", pre_bind=slow), waits=5.0, verdict=lambda reserved: reserved.allow("P"))
+    assert (cycle.announced, cycle.binding.waited) == (["a"], 5.0)
 
 
 #: How a rejection reads in the pod's condition.

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kframework.state.inbox import ActivateRequested, Inbox, Message, Nominated, Synced
+from kframework.state.inbox import ActivateRequested, Inbox, Message, Nominated, Synced, Upserted
+from kframework.testing import make_pod
 
 
 def asked(n: int) -> Message:
@@ -47,3 +48,14 @@ def test_only_the_first_message_wakes() -> None:
     list(inbox.drain())
     inbox.offer(Synced())
     assert woken == [1, 1]
+
+
+def test_object_is_held_until_its_message_is_drained() -> None:
+    inbox, pod = Inbox(), make_pod("web")
+    assert not inbox.holds(pod)
+    inbox.offer(Upserted(pod))
+    inbox.offer(asked(1))
+    assert inbox.holds(pod)
+    assert not inbox.holds(make_pod("web"))
+    assert len(list(inbox.drain())) == 2
+    assert not inbox.holds(pod)

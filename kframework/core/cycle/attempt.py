@@ -20,13 +20,14 @@ from kframework.core.cycle.results import (
     ScheduleResult,
 )
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Suspendable, wait_for
+from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError
 from kframework.core.runtime.points import PostFilterAnswer, PostFilterRound, run_permit, run_reserve, run_unreserve
 from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import PluginError
 from kframework.framework.answers import ClearNomination, Nominate, Preempt
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.suspendable import Suspendable, wait_for
 from kframework.state.cluster import AssumeError, ClusterState
 from kframework.state.pods import NO_PLUGINS, PendingPod, QueuedPod
 from kframework.state.waiting import ReservedPod

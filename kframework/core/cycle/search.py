@@ -33,7 +33,7 @@ from kframework.core.cycle.rejections import (
 from kframework.core.cycle.results import FilterOutcome, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, find_first_passing, nodes_to_find, row_by_row
 from kframework.core.cycle.scoring import Scoring, find_best
-from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, Suspendable, run_sync, wait_for
+from kframework.core.cycle.suspendable import ExtenderClient, ExtenderError, run_sync
 from kframework.core.runtime.points import PreFilterResult, run_pre_filter
 from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.profiles import EXTENDER
@@ -42,6 +42,7 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import FAULTS
 from kframework.framework.answers import Diagnosis
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.suspendable import Suspendable, wait_for
 from kframework.state.cluster import ClusterState
 from kframework.state.node_order import Positions, rotate, take
 from kframework.state.nodes import NodeInfo, NodeTable

@@ -1,9 +1,4 @@
-"""Generators that yield awaitables and receive their results: one code path, with or without an event loop.
-
-A scheduling cycle yields calls to extenders, a binding cycle calls of plugins and the cluster that do not complete at
-once. A generator that yields nothing is a plain call: a pod that never waits costs no task (26 us of a simulated pod's
-435).
-"""
+"""What the generators of a scheduling cycle wait for: extenders, and turns of other tasks."""
 
 from __future__ import annotations
 
@@ -14,22 +9,12 @@ import msgspec
 
 from kframework.errors import KFrameworkError
 from kframework.framework.answers import Candidate
-from kframework.framework.handle import COMPLETED
+from kframework.framework.suspendable import Suspendable
 from kframework.state.nodes import NodeInfo, NodeTable
 from kframework.state.pods import PendingPod
 from kframework.values.status import Status
 
 T = TypeVar("T")
-
-#: Work that may have to wait before it is complete.
-Suspendable = Generator[Awaitable[object], object, T]
-
-
-def wait_for(question: Awaitable[T]) -> Suspendable[T]:
-    """Yield an awaitable to the driver and return its result; `COMPLETED` is skipped."""
-    # Several per pod, and a cast is a call more.
-    answer: T = None if question is COMPLETED else (yield question)  # type: ignore[assignment]  # the driver's answer
-    return answer
 
 
 class _Turn(Awaitable[None]):
@@ -58,24 +43,6 @@ def run_sync(work: Suspendable[T]) -> T:
         result: T = end.value
         return result
     raise RuntimeError(f"no event loop drives this work, which waits for {question!r}")
-
-
-async def run_async(work: Suspendable[T], question: Awaitable[object] | None = None) -> T:
-    """Run work to its end, awaiting what it yields, starting with `question` if it is already suspended on that."""
-    try:
-        question = next(work) if question is None else question
-        while True:
-            try:
-                answer = await question
-            except BaseException as error:
-                question = work.throw(error)
-            else:
-                question = work.send(answer)
-    except StopIteration as end:
-        result: T = end.value
-        return result
-    finally:
-        work.close()
 
 
 class ExtenderError(KFrameworkError):

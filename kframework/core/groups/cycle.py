@@ -19,7 +19,7 @@ from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.rotation import Rotation, WalkStart
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import TURN, Suspendable, run_sync
+from kframework.core.cycle.suspendable import TURN, run_sync
 from kframework.core.groups.placement_room import CountedWalk, GroupVerdict, judge, measure_room
 from kframework.core.groups.trace import GroupTrace
 from kframework.core.groups.walk import UNSCHEDULABLE, FindNode, FoundNode, Walk, WalkedGroup, WalkedPod
@@ -29,6 +29,7 @@ from kframework.core.runtime.profile import Profile, Signature
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.answers import GroupPlacement, PlacedGroup, PreemptForGroup, RejectedPod
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.suspendable import Suspendable
 from kframework.objects import CompositePodGroup, GenericPodGroup, PodGroup
 from kframework.state.cluster import ClusterState
 from kframework.state.pods import PendingPod, QueuedPod

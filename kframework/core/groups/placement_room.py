@@ -17,12 +17,12 @@ from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.records import PlacementTrial, fit_error
 from kframework.core.cycle.rejections import count_reasons, plugin_rejection
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable
 from kframework.core.groups.walk import Walk, group_status
 from kframework.core.runtime.profile import Signature
 from kframework.core.runtime.steps import FilterStep, as_column
 from kframework.errors import FAULTS, PluginError
 from kframework.framework.answers import GroupPlacement
+from kframework.framework.suspendable import Suspendable
 from kframework.state.columns import count_values
 from kframework.state.nodes import NodeTable
 from kframework.state.pods import PendingPod

@@ -19,7 +19,6 @@ from kframework.core.cycle.rejections import filter_with_nominated_pods
 from kframework.core.cycle.results import Eviction, Failure, FitError, Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.run import Run
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable
 from kframework.core.runtime.points import (
     run_add_pod,
     run_placement_feasible,
@@ -31,6 +30,7 @@ from kframework.core.runtime.profile import Profile
 from kframework.errors import PluginError
 from kframework.framework.answers import GroupProgress, PreemptForGroup
 from kframework.framework.handle import PlacedPod
+from kframework.framework.suspendable import Suspendable
 from kframework.objects import GenericPodGroup
 from kframework.state.nodes import NodeInfo
 from kframework.state.pods import NO_PLUGINS, PendingPod, PodInfo

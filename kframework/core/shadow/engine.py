@@ -9,7 +9,7 @@ from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.records import Decision
 from kframework.core.cycle.results import FitError, Outcome, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable, run_sync
+from kframework.core.cycle.suspendable import run_sync
 from kframework.core.dry_engine import DryEngine
 from kframework.core.host import Host
 from kframework.core.plugin_handle import profiles_factory
@@ -20,6 +20,7 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.core.shadow.isolation import ShadowHandle, ShadowHost
 from kframework.core.shadow.read_only import ReadOnlyRegistry
 from kframework.errors import PluginError
+from kframework.framework.suspendable import Suspendable
 from kframework.state.inbox import AnswersInvalidated, Message
 from kframework.state.pods import PendingPod, PodKind, QueuedPod
 

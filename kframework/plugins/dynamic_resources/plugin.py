@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Hashable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import ClassVar
+from typing import Any, ClassVar
 from uuid import UUID
 
 import numpy as np
@@ -19,6 +19,7 @@ from kframework.framework.events import ActionType, ClusterEvent, EventResource,
 from kframework.framework.handle import FindNodes, Handle
 from kframework.framework.plugin import Plugin, Reads, SignReads, Watch, hookimpl
 from kframework.framework.suggestions import ChangeEstimates, Suggestions
+from kframework.framework.suspendable import Suspendable, start, wait_for, wrap_waiting
 from kframework.objects import (
     DeviceClass,
     DeviceTaintRule,
@@ -372,16 +373,20 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         return None if RESERVED in state else Skip
 
     @hookimpl
-    async def pre_bind(self, state: CycleState, pod: PendingPod, node_name: str) -> Status | None:
+    def pre_bind(
+        self, state: CycleState, pod: PendingPod, node_name: str
+    ) -> Status | Coroutine[Any, Any, Status | None] | None:
         reservation = state.get(RESERVED)
-        if reservation is None:
-            return None
+        return None if reservation is None else start(self._prepare(reservation, pod, node_name))
+
+    def _prepare(self, reservation: ClaimReservation, pod: PendingPod, node_name: str) -> Suspendable[Status | None]:
+        """Write the claims, and wait until their devices are ready."""
         try:
-            await self.handle.shield(reservation.write(self._writes, pod))
+            yield from wrap_waiting(reservation.write(self._writes, pod), self.handle.shield)
             if any(map(binding_conditions.devices_with_conditions, reservation.claims)):
                 note = f"waiting for binding conditions for device on node {node_name}"
                 self.handle.event(pod, reason="BindingConditionsPending", action="Scheduling", note=note)
-                await self._wait_until_ready(reservation)
+                yield from wait_for(self._wait_until_ready(reservation))
         except (ClaimWriteError, DevicesNotReady) as problem:
             return error(str(problem))
         return None

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from kframework.framework.cycle_state import CycleState
+from kframework.framework.suspendable import Suspendable
 from kframework.objects import ContainerExtendedResourceRequest, ResourceClaim, ResourceClaimConsumerReference
 from kframework.plugins.dynamic_resources.allocated import AllocatedDevices
 from kframework.plugins.dynamic_resources.cycle import UNCREATED, ClaimAllocation
@@ -39,8 +40,8 @@ class ClaimReservation:
         self.allocations: Sequence[ClaimAllocation] = allocations
         self.mappings: tuple[ContainerExtendedResourceRequest, ...] = mappings
         self.claims: list[ResourceClaim] = [_with_final_name(each.claim, suffix) for each in allocations]
-        #: The newly allocated claims, as written.
-        self._written: list[ResourceClaim] = []
+        #: The newly allocated claims, as written, by position.
+        self._written: dict[int, ResourceClaim] = {}
         self._allocated = allocated
         #: The newly allocated claims with their devices, by position.
         self._reserved = {
@@ -56,39 +57,41 @@ class ClaimReservation:
         """The newly allocated claims with their devices."""
         return [*self._reserved.values()]
 
-    async def write(self, writes: ClaimWrites, pod: PodInfo) -> None:
+    def write(self, writes: ClaimWrites, pod: PodInfo) -> Suspendable[None]:
         """Reserve the claims for the pod in the API, with their allocations; ClaimWriteError for the first failure.
 
         It returns after the watch has shown all writes, so that Unreserve, here and in a replay, undoes only the rest.
         """
         failure: ClaimWriteError | None = None
         try:
-            await self._write(writes, pod)
+            yield from self._write(writes, pod)
         except ClaimWriteError as error:
             failure = error
-        for claim in self._written:
-            await writes.wait_until_seen(claim)
+        waited = [index for index, claim in self._written.items() if not writes.is_certain_to_be_seen(claim)]
+        for index in waited:
+            yield from writes.wait_until_seen(self._written[index])
         if failure is not None:
             raise failure
-        for claim in self._reserved.values():
+        for index in waited:
+            claim = self._reserved[index]
             if self._allocated.is_unconfirmed(claim):
                 raise ClaimWriteError(DEALLOCATED.format(claim_key(claim)))
 
-    async def _write(self, writes: ClaimWrites, pod: PodInfo) -> None:
+    def _write(self, writes: ClaimWrites, pod: PodInfo) -> Suspendable[None]:
         claims, own = self.claims, ResourceClaimConsumerReference(resource="pods", name=pod.name, uid=pod.uid)
         for index, each in enumerate(self.allocations):
             is_new = each.claim.metadata.name == UNCREATED
             if is_new:
-                claims[index] = await writes.create(claims[index])
+                claims[index] = yield from writes.create(claims[index])
             claim, allocation = claims[index], each.allocation
             if allocation is not None and not self._allocated.is_unconfirmed(self._reserved[index]):
                 # Another pod of the group has written it.
                 claim, allocation = self._reserved[index], None
-            claims[index] = await writes.bind(claim, allocation, each.group or own)
+            claims[index] = yield from writes.bind(claim, allocation, each.group or own)
             if each.allocation is not None:
-                self._written.append(claims[index])
+                self._written[index] = claims[index]
             if is_new:
-                await writes.write_pod_status(pod, claims[index], self.mappings)
+                yield from writes.write_pod_status(pod, claims[index], self.mappings)
 
     def undo(self) -> list[ResourceClaim]:
         """Undo what the watch has not shown yet, and return the existing claims.

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Literal, TypeVar
-from weakref import WeakValueDictionary
 
 import msgspec
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from kframework.clock import rfc3339
 from kframework.errors import ClusterError
 from kframework.framework.handle import Handle
+from kframework.framework.suspendable import Suspendable, run_async, wait_for
 from kframework.objects import (
     AllocationResult,
     ContainerExtendedResourceRequest,
@@ -24,6 +25,7 @@ from kframework.objects import (
 )
 from kframework.objects.resource_claims import DELETE_PROTECTION
 from kframework.plugins.dynamic_resources.allocated import results_of
+from kframework.plugins.dynamic_resources.binding_conditions import devices_with_conditions
 from kframework.plugins.dynamic_resources.errors import ClaimWriteError, WaitResult
 from kframework.plugins.dynamic_resources.pod_claims import is_reserved_for
 from kframework.plugins.dynamic_resources.requests import claim_key
@@ -62,10 +64,13 @@ class DeviceObserver:
         """Receive the outcome of waiting for a pod's claims that have binding conditions."""
 
 
-class _ClaimLock(asyncio.Lock):
-    """The turns to write one claim, and the claim as written in the turn before; None before the first one."""
+class _Turns:
+    """The turns to write one claim: those that wait, and the claim as written in the turn before, None in the first."""
 
-    written: ResourceClaim | None = None
+    def __init__(self, uid: str) -> None:
+        self.uid = uid
+        self.waiting: deque[asyncio.Future[None]] = deque()
+        self.written: ResourceClaim | None = None
 
 
 class ClaimWrites:
@@ -77,6 +82,8 @@ class ClaimWrites:
 
     Reservations of a claim are written one after another: a pending removal, with or without deallocation, must not
     affect the reservation of a later attempt.
+
+    Writes are generators that yield only what must be awaited, so in memory they are plain calls.
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -85,23 +92,23 @@ class ClaimWrites:
         self._claims = handle.objects(ResourceClaim)
         #: A separate generator: draws between two cycles do not happen in a replay.
         self._random = Random(handle.random.getrandbits(64))
-        #: Locks by the uids of claims; kept while a write runs or waits.
-        self._locks: WeakValueDictionary[str, _ClaimLock] = WeakValueDictionary()
+        #: The turns by the uids of the claims that are being written.
+        self._turns: dict[str, _Turns] = {}
 
-    def write_in_background(self, write: Callable[[], Awaitable[object]]) -> None:
+    def write_in_background(self, write: Callable[[], Suspendable[object]]) -> None:
         """Begin a write that is not awaited; a failure is logged, and repaired when the pod is retried."""
         self._handle.spawn(_log_failure(write))
 
-    async def bind(
+    def bind(
         self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
-    ) -> ResourceClaim:
+    ) -> Suspendable[ResourceClaim]:
         """Reserve a claim for a pod or its PodGroup, allocating it if necessary, and return it as written.
 
         ClaimWriteError if that is impossible; then it is not done later either.
         """
         allocated = results_of(claim)
 
-        async def write(current: ResourceClaim) -> ResourceClaim:
+        def write(current: ResourceClaim) -> Suspendable[ResourceClaim]:
             if allocation is None and current.status.allocation is not None and results_of(current) != allocated:
                 # kube-scheduler reserves the new allocation, possibly on nodes that cannot access it.
                 raise ClaimWriteError(f"claim {claim_key(current)} got allocated elsewhere in the meantime")
@@ -111,83 +118,123 @@ class ClaimWrites:
                 return current
             _check_claim(current, missing)
             if missing is not None:
-                current = await self._add_finalizer(current)
-            return await self._reserve(current, missing, consumer)
+                current = yield from self._add_finalizer(current)
+            return (yield from self._reserve(current, missing, consumer))
 
-        lock = self._lock(claim)
-        async with lock:
-            if lock.written is not None and _version(lock.written) > _version(claim):
-                claim = lock.written
+        turns = yield from self._take_turn(claim)
+        try:
+            if turns.written is not None and _version(turns.written) > _version(claim):
+                claim = turns.written
             elif is_reserved_for(claim, consumer.uid):
                 # Or was: its removal may have been answered before it was seen.
-                claim = await self._get(f"get claim {claim_key(claim)}", claim)
-            lock.written = await self._retry_on_conflict(claim, write)
-            return lock.written
+                claim = yield from self._get(f"get claim {claim_key(claim)}", claim)
+            turns.written = yield from self._retry_on_conflict(claim, write)
+            return turns.written
+        finally:
+            self._end_turn(turns)
 
-    def _lock(self, claim: ResourceClaim) -> _ClaimLock:
-        return self._locks.setdefault(claim.metadata.uid, _ClaimLock())
+    def _take_turn(self, claim: ResourceClaim) -> Suspendable[_Turns]:
+        """Wait until no other write of a claim is running."""
+        uid = claim.metadata.uid
+        turns = self._turns.get(uid)
+        if turns is None:
+            turns = self._turns[uid] = _Turns(uid)
+            return turns
+        turn = asyncio.get_running_loop().create_future()
+        turns.waiting.append(turn)
+        try:
+            yield from wait_for(turn)
+        except BaseException:
+            if turn.done() and not turn.cancelled():
+                self._end_turn(turns)
+            turn.cancel()
+            raise
+        return turns
 
-    async def unreserve(self, claim: ResourceClaim, uid: str) -> None:
+    def _end_turn(self, turns: _Turns) -> None:
+        """Let the next write of the claim begin."""
+        while turns.waiting:
+            turn = turns.waiting.popleft()
+            if not turn.done():
+                turn.set_result(None)
+                return
+        del self._turns[turns.uid]
+
+    def unreserve(self, claim: ResourceClaim, uid: str) -> Suspendable[None]:
         """Remove a pod or a PodGroup from the users of a claim; its allocation is kept."""
 
-        async def write(current: ResourceClaim) -> ResourceClaim:
+        def write(current: ResourceClaim) -> Suspendable[ResourceClaim]:
             users = [each for each in current.status.reserved_for if each.uid != uid]
             if len(users) == len(current.status.reserved_for):
                 return current
-            return await self._write_status(
-                current, {"reservedFor": users or None}, f"unreserve claim {claim_key(current)}"
+            return (
+                yield from self._write_status(
+                    current, {"reservedFor": users or None}, f"unreserve claim {claim_key(current)}"
+                )
             )
 
-        lock = self._lock(claim)
-        async with lock:
-            lock.written = await self._retry_on_conflict(claim, write)
+        turns = yield from self._take_turn(claim)
+        try:
+            turns.written = yield from self._retry_on_conflict(claim, write)
+        finally:
+            self._end_turn(turns)
 
-    async def deallocate(self, claim: ResourceClaim) -> None:
+    def deallocate(self, claim: ResourceClaim) -> Suspendable[None]:
         """Deallocate a claim without other users; ClaimWriteError if it has changed meanwhile."""
         nothing = {"allocation": None, "reservedFor": None, "devices": None}
-        lock = self._lock(claim)
-        async with lock:  # `bind` writes nothing if it finds the claim reserved
-            lock.written = await self._write_status(claim, nothing, f"deallocate claim {claim_key(claim)}")
+        turns = yield from self._take_turn(claim)  # `bind` writes nothing if it finds the claim reserved
+        try:
+            turns.written = yield from self._write_status(claim, nothing, f"deallocate claim {claim_key(claim)}")
+        finally:
+            self._end_turn(turns)
 
-    async def create(self, claim: ResourceClaim) -> ResourceClaim:
+    def create(self, claim: ResourceClaim) -> Suspendable[ResourceClaim]:
         """Create the claim for extended resources and return it as stored; ClaimWriteError if refused."""
         what = f"create claim for extended resources {claim_key(claim)}"
         try:
-            created = await self._convert_error(what, self._handle.api.create(claim))
+            created = yield from self._call(what, self._handle.api.create(claim))
         except ClaimWriteError:
             self.observer.on_creation("failure")
             raise
         self.observer.on_creation("success")
         return created
 
-    async def write_pod_status(
+    def write_pod_status(
         self, pod: PodInfo, claim: ResourceClaim, mappings: Sequence[ContainerExtendedResourceRequest]
-    ) -> None:
+    ) -> Suspendable[None]:
         if not mappings:
             what = f"nil or empty request mappings, no update of pod {pod.key} ExtendedResourceClaimStatus"
             raise ClaimWriteError(what)
         status = {"requestMappings": msgspec.to_builtins(mappings), "resourceClaimName": claim.metadata.name}
         patch, api = {"extendedResourceClaimStatus": status}, self._handle.api
         what = f"update pod {pod.key} ExtendedResourceClaimStatus"
-        await self._repeat_until_answered(
+        yield from self._repeat_until_answered(
             what, lambda: api.patch_status(Pod, pod.name, patch, pod.namespace, uid=pod.uid)
         )
 
-    async def delete(self, claim: ResourceClaim) -> None:
+    def delete(self, claim: ResourceClaim) -> Suspendable[None]:
         """Delete a claim, even if allocated."""
 
-        async def write(current: ResourceClaim) -> ResourceClaim:
+        def write(current: ResourceClaim) -> Suspendable[ResourceClaim]:
             rest = [each for each in current.metadata.finalizers if each != DELETE_PROTECTION]
-            return await self._write_finalizers(current, rest, f"update resourceclaim {claim_key(current)}")
+            return (yield from self._write_finalizers(current, rest, f"update resourceclaim {claim_key(current)}"))
 
-        metadata = (await self._retry_on_conflict(claim, write)).metadata
+        metadata = (yield from self._retry_on_conflict(claim, write)).metadata
         what = f"delete resourceclaim {claim_key(claim)}"
-        deletion = self._handle.api.delete(ResourceClaim, metadata.name, metadata.namespace, uid=metadata.uid)
-        await self._convert_error(what, deletion)
+        yield from self._call(
+            what, self._handle.api.delete(ResourceClaim, metadata.name, metadata.namespace, uid=metadata.uid)
+        )
 
     # -- waiting for the watch -----------------------------------------------------------------------------------------
 
-    async def wait_until_seen(self, written: ResourceClaim) -> None:
+    def is_certain_to_be_seen(self, written: ResourceClaim) -> bool:
+        """Return whether the watch has shown a claim already, or what happens from now on comes after that.
+
+        It does not suffice if the claim's devices have conditions: they are looked up in what the watch has shown.
+        """
+        return self._handle.has_received(written) and not devices_with_conditions(written)
+
+    def wait_until_seen(self, written: ResourceClaim) -> Suspendable[None]:
         """Wait until the watch shows a claim at this or a later version, or its deletion.
 
         A claim that was created and deleted before the watch saw it never appears, so the API is read too.
@@ -198,17 +245,17 @@ class ClaimWrites:
             seen = self._claims.get(metadata.name, metadata.namespace)
             if seen is not None and (seen.metadata.uid != metadata.uid or _version(seen) >= _version(written)):
                 return
-            if pause == _MAX_POLL_INTERVAL and await self._is_deleted(written):
+            if pause == _MAX_POLL_INTERVAL and (yield from self._is_deleted(written)):
                 return
-            await asyncio.sleep(pause)
+            yield from wait_for(asyncio.sleep(pause))
             pause = min(10 * pause or 0.01, _MAX_POLL_INTERVAL)
 
-    async def _is_deleted(self, written: ResourceClaim) -> bool:
+    def _is_deleted(self, written: ResourceClaim) -> Suspendable[bool]:
         metadata = written.metadata
         if self._claims.get(metadata.name, metadata.namespace) is not None:
             return False  # its deletion will be shown
         try:
-            now = await self._get(f"get claim {claim_key(written)}", written)
+            now = yield from self._get(f"get claim {claim_key(written)}", written)
         except ClaimWriteError as error:
             if error.status not in (_NOT_FOUND, *_DENIALS):
                 raise
@@ -217,35 +264,37 @@ class ClaimWrites:
 
     # -- one write -----------------------------------------------------------------------------------------------------
 
-    async def _add_finalizer(self, claim: ResourceClaim) -> ResourceClaim:
+    def _add_finalizer(self, claim: ResourceClaim) -> Suspendable[ResourceClaim]:
         """Add the finalizer that keeps a claim until its devices are released."""
         if DELETE_PROTECTION in claim.metadata.finalizers:
             return claim
         finalizers = [*claim.metadata.finalizers, DELETE_PROTECTION]
-        return await self._write_finalizers(claim, finalizers, f"add finalizer to claim {claim_key(claim)}")
+        return (yield from self._write_finalizers(claim, finalizers, f"add finalizer to claim {claim_key(claim)}"))
 
-    async def _reserve(
+    def _reserve(
         self, claim: ResourceClaim, allocation: AllocationResult | None, consumer: ResourceClaimConsumerReference
-    ) -> ResourceClaim:
+    ) -> Suspendable[ResourceClaim]:
         status: dict[str, object] = {"reservedFor": [*claim.status.reserved_for, consumer]}
         what = "reservation"
         if allocation is not None:
             what = "allocation and reservation"
             status["allocation"] = replace(allocation, allocation_timestamp=rfc3339(self._handle.clock.now()))
-        return await self._write_status(claim, status, f"add {what} to claim {claim_key(claim)}")
+        return self._write_status(claim, status, f"add {what} to claim {claim_key(claim)}")
 
-    async def _write_finalizers(self, claim: ResourceClaim, finalizers: list[str], what: str) -> ResourceClaim:
+    def _write_finalizers(self, claim: ResourceClaim, finalizers: list[str], what: str) -> Suspendable[ResourceClaim]:
         metadata = claim.metadata
         identity = {"uid": metadata.uid, "resourceVersion": metadata.resource_version}
         patch = {"metadata": {**identity, "finalizers": finalizers or None}}
         api = self._handle.api
-        return await self._repeat_until_answered(
+        return self._repeat_until_answered(
             what, lambda: api.patch(ResourceClaim, metadata.name, patch, metadata.namespace)
         )
 
-    async def _write_status(self, claim: ResourceClaim, status: Mapping[str, object], what: str) -> ResourceClaim:
+    def _write_status(
+        self, claim: ResourceClaim, status: Mapping[str, object], what: str
+    ) -> Suspendable[ResourceClaim]:
         metadata, api, patch = claim.metadata, self._handle.api, msgspec.to_builtins(status)
-        return await self._repeat_until_answered(
+        return self._repeat_until_answered(
             what,
             lambda: api.patch_status(
                 ResourceClaim,
@@ -259,9 +308,9 @@ class ClaimWrites:
 
     # -- retries -------------------------------------------------------------------------------------------------------
 
-    async def _retry_on_conflict(
-        self, claim: ResourceClaim, write: Callable[[ResourceClaim], Awaitable[ResourceClaim]]
-    ) -> ResourceClaim:
+    def _retry_on_conflict(
+        self, claim: ResourceClaim, write: Callable[[ResourceClaim], Suspendable[ResourceClaim]]
+    ) -> Suspendable[ResourceClaim]:
         """Write a claim; after a conflict, write it again at its new version.
 
         A conflict may be with an earlier try of the same write that got no answer: the claim's new state shows that.
@@ -269,38 +318,36 @@ class ClaimWrites:
         tries = 0
         while True:
             try:
-                return await write(claim)
+                return (yield from write(claim))
             except ClaimWriteError as error:
                 tries += not error.in_doubt
                 if error.status != _CONFLICT or tries == _MAX_TRIES:
                     raise
-            await asyncio.sleep(_PAUSE * (1 + _JITTER * self._random.random()))
-            before, claim = claim, await self._get(f"get updated claim {claim_key(claim)} after conflict", claim)
+            yield from wait_for(asyncio.sleep(_PAUSE * (1 + _JITTER * self._random.random())))
+            before, claim = claim, (yield from self._get(f"get updated claim {claim_key(claim)} after conflict", claim))
             if claim.metadata.uid != before.metadata.uid:
                 raise ClaimWriteError(DELETED.format(claim_key(claim)))
 
-    async def _get(self, what: str, claim: ResourceClaim) -> ResourceClaim:
+    def _get(self, what: str, claim: ResourceClaim) -> Suspendable[ResourceClaim]:
         metadata, api = claim.metadata, self._handle.api
-        return await self._repeat_until_answered(
-            what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace)
-        )
+        return self._repeat_until_answered(what, lambda: api.get(ResourceClaim, metadata.name, metadata.namespace))
 
-    async def _repeat_until_answered(self, what: str, call: Callable[[], Awaitable[T]]) -> T:
+    def _repeat_until_answered(self, what: str, call: Callable[[], Awaitable[T]]) -> Suspendable[T]:
         pause = _FIRST_PAUSE
         while True:
             try:
-                return await self._convert_error(what, call())
+                return (yield from self._call(what, call()))
             except ClaimWriteError as error:
                 if 0 < error.status < 500 and error.status != _TOO_MANY_REQUESTS:
                     error.in_doubt = pause > _FIRST_PAUSE
                     raise
-            await asyncio.sleep(pause)
+            yield from wait_for(asyncio.sleep(pause))
             pause = min(5 * pause, _LAST_PAUSE)
 
     @staticmethod
-    async def _convert_error(what: str, call: Awaitable[T]) -> T:
+    def _call(what: str, call: Awaitable[T]) -> Suspendable[T]:
         try:
-            return await call
+            return (yield from wait_for(call))
         except ClusterError as error:
             raise ClaimWriteError(what, error) from error
 
@@ -323,8 +370,8 @@ def _without_time(allocation: AllocationResult | None) -> AllocationResult | Non
     return None if allocation is None else replace(allocation, allocation_timestamp=None)
 
 
-async def _log_failure(write: Callable[[], Awaitable[object]]) -> None:
+async def _log_failure(write: Callable[[], Suspendable[object]]) -> None:
     try:
-        await write()
+        await run_async(write())
     except (ClaimWriteError, ClusterError) as problem:
         _log.warning("%s", problem)

@@ -14,7 +14,7 @@ from kframework.core.cycle.attempt import Attempt
 from kframework.core.cycle.records import Record
 from kframework.core.cycle.results import Outcome, ScheduleError, ScheduleResult
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import ExtenderClient, Suspendable
+from kframework.core.cycle.suspendable import ExtenderClient
 from kframework.core.host import Host
 from kframework.core.plugin_handle import ProfilesFactory
 from kframework.core.pod_engine import PodEngine
@@ -23,6 +23,7 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import ConfigError
 from kframework.explain.causes import DifferenceCause, find_cause
 from kframework.framework.plugin import Plugin
+from kframework.framework.suspendable import Suspendable
 from kframework.observe.recording.reconsider import Reconsiderer
 from kframework.simulation.comparison.result import (
     ConfigurationComparison,

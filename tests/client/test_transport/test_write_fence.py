@@ -47,6 +47,13 @@ def test_fence_is_open_until_it_is_closed() -> None:
     assert (caught.value.status, caught.value.reason) == (403, STOPPED)
 
 
+@pytest.mark.anyio
+async def test_blocked_write_fails_when_it_is_awaited() -> None:
+    with pytest.raises(ClusterError, match=WORDS) as caught:
+        await WriteFence().refuse()
+    assert (caught.value.status, caught.value.reason) == (403, STOPPED)
+
+
 def test_fence_is_closed_while_its_condition_is_false() -> None:
     leading = [False]
     fence = WriteFence()

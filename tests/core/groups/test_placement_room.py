@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from kframework import CycleState, NodeInfo, NodeTable, PendingPod, Plugin, Simulation, Status, hookimpl, unschedulable
 from kframework.config.load import parse
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import Suspendable
 from kframework.core.groups.walk import FindNode, WalkedPod
 from kframework.framework.answers import PlacedGroup
+from kframework.framework.suspendable import Suspendable
 from kframework.objects import (
     ApiObject,
     GenericPodGroup,

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from kframework.framework.suspendable import run_async
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.objects import (
     AllocationResult,
@@ -86,11 +87,11 @@ def consumer(pod: Pod) -> ResourceClaimConsumerReference:
 
 
 def bind(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, ResourceClaim]:
-    return writes.bind(claim, GOT, consumer(POD))
+    return run_async(writes.bind(claim, GOT, consumer(POD)))
 
 
 def reserve(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, ResourceClaim]:
-    return writes.bind(claim, None, consumer(POD))
+    return run_async(writes.bind(claim, None, consumer(POD)))
 
 
 class Written(msgspec.Struct):
@@ -269,7 +270,7 @@ def test_unanswered_write_that_comes_too_late_is_not_done() -> None:
 
 
 def unreserve(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, None]:
-    return writes.unreserve(claim, POD.metadata.uid)
+    return run_async(writes.unreserve(claim, POD.metadata.uid))
 
 
 @pytest.mark.parametrize(
@@ -297,7 +298,7 @@ def test_reservation_that_cannot_be_given_back() -> None:
 
 
 def deallocate(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, None]:
-    return writes.deallocate(claim)
+    return run_async(writes.deallocate(claim))
 
 
 def test_devices_are_given_back() -> None:
@@ -318,7 +319,7 @@ def test_no_reservation_is_found_whose_devices_are_being_given_back() -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> None:
         calls.befall("patch_status", failing(0))
         claim = stored(cluster)
-        given_back = asyncio.create_task(writes.deallocate(claim))
+        given_back = asyncio.create_task(run_async(writes.deallocate(claim)))
         await asyncio.sleep(0)
         with pytest.raises(ClaimWriteError, match="claim default/c got deallocated elsewhere in the meantime"):
             await reserve(writes, claim)
@@ -328,7 +329,7 @@ def test_no_reservation_is_found_whose_devices_are_being_given_back() -> None:
 
 
 def delete(writes: ClaimWrites, claim: ResourceClaim) -> Coroutine[Any, Any, None]:
-    return writes.delete(claim)
+    return run_async(writes.delete(claim))
 
 
 @pytest.mark.parametrize("befalls", [[], [("patch", labelled, 1)], [("patch", failing(0, done=True), 1)]])
@@ -361,13 +362,13 @@ def test_claim_is_made() -> None:
     thought_of = replace(thought_of, metadata=replace(thought_of.metadata, uid=""))
 
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> ResourceClaim:
-        made = await writes.create(thought_of)
+        made = await run_async(writes.create(thought_of))
         assert cluster.read(ResourceClaim, made.metadata.name, "default") == made
         calls.befall("create", failing(403))
         with pytest.raises(
             ClaimWriteError, match=r"^create claim for extended resources default/web-extended-resources-1: no$"
         ):
-            await writes.create(thought_of)
+            await run_async(writes.create(thought_of))
         return made
 
     made, _ = with_api(do=do)
@@ -380,14 +381,14 @@ def test_pod_is_told_of_its_claim() -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> Pod:
         pod, claim = pending_pod(POD), wanting("made")
         with pytest.raises(ClaimWriteError, match=r"^nil or empty request mappings, no update of pod default/web "):
-            await writes.write_pod_status(pod, claim, ())
+            await run_async(writes.write_pod_status(pod, claim, ()))
         calls.befall("patch_status", failing(0))
-        await writes.write_pod_status(pod, claim, [USES])
+        await run_async(writes.write_pod_status(pod, claim, [USES]))
         calls.befall("patch_status", failing(403))
         with pytest.raises(
             ClaimWriteError, match=r"^update pod default/web ExtendedResourceClaimStatus: no$"
         ) as refused:
-            await writes.write_pod_status(pod, claim, [USES])
+            await run_async(writes.write_pod_status(pod, claim, [USES]))
         assert refused.value.status == 403
         return cluster.read(Pod, "web", "default")
 
@@ -403,9 +404,9 @@ def test_writes_of_several_pods_do_not_undo_each_other() -> None:
 
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> list[str]:
         claim = stored(cluster)
-        await asyncio.gather(*(writes.bind(claim, None, consumer(pod)) for pod in pods))
+        await asyncio.gather(*(run_async(writes.bind(claim, None, consumer(pod))) for pod in pods))
         claim = stored(cluster)
-        await asyncio.gather(*(writes.unreserve(claim, pod.metadata.uid) for pod in pods[:2]))
+        await asyncio.gather(*(run_async(writes.unreserve(claim, pod.metadata.uid)) for pod in pods[:2]))
         return users(stored(cluster))
 
     left, _ = with_api(wanting(**reserved_for(OTHER)), do=do)
@@ -416,9 +417,9 @@ def test_writes_of_several_pods_do_not_undo_each_other() -> None:
 def test_bound_pod_keeps_what_an_earlier_attempt_is_still_releasing(seen_late: bool) -> None:
     async def do(writes: ClaimWrites, cluster: MemoryCluster, calls: Calls) -> list[str]:
         before = stored(cluster)
-        giving_back = asyncio.ensure_future(writes.unreserve(before, POD.metadata.uid))
+        giving_back = asyncio.ensure_future(run_async(writes.unreserve(before, POD.metadata.uid)))
         await (giving_back if seen_late else asyncio.sleep(0))
-        await writes.bind(before, None, consumer(POD))
+        await run_async(writes.bind(before, None, consumer(POD)))
         await giving_back
         return users(stored(cluster))
 
@@ -457,7 +458,7 @@ def test_release_waits_until_the_watch_shows_the_write(
         for when, claim in told:
             asyncio.get_running_loop().call_later(when, tell, claim)
         await asyncio.sleep(0)
-        await writes.wait_until_seen(of_version(5))
+        await run_async(writes.wait_until_seen(of_version(5)))
 
     assert with_api(do=do)[1] == pytest.approx(seconds, abs=1e-6)
 
@@ -468,6 +469,6 @@ def test_claim_that_was_not_seen_yet_but_is_there_is_waited_for(status: int) -> 
         written = stored(cluster)
         calls.befall("get", failing(status), 2)
         asyncio.get_running_loop().call_later(9.5, writes._claims.put, written.metadata, written)
-        await writes.wait_until_seen(written)
+        await run_async(writes.wait_until_seen(written))
 
     assert with_api(wanting(), do=do)[1] >= 9.5

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kframework.clock import run_virtual
-from kframework.core.cycle.suspendable import Suspendable, wait_for
 from kframework.framework.handle import COMPLETED
+from kframework.framework.suspendable import Suspendable, wait_for
 from kframework.scheduler.outbox import KeyedWriteQueue
 
 #: A write takes as many seconds as its number says; with 0 nothing is awaited.

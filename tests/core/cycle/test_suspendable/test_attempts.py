@@ -21,7 +21,7 @@ from kframework import (
     unschedulable,
 )
 from kframework.core.cycle.records import Decision, Result
-from kframework.core.cycle.suspendable import run_async
+from kframework.framework.suspendable import run_async
 from kframework.objects import ApiObject
 from kframework.scheduler.cooperative import run_to_end
 from kframework.scheduler.extender import Extender

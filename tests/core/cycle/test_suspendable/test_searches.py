@@ -18,7 +18,7 @@ from kframework.core.cycle.plan import PlanCache
 from kframework.core.cycle.results import FitError, ScheduleError, ScheduleResult
 from kframework.core.cycle.rotation import Rotation
 from kframework.core.cycle.search import Search
-from kframework.core.cycle.suspendable import run_async
+from kframework.framework.suspendable import run_async
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.testing import make_node, make_pod
