@@ -323,8 +323,12 @@ class MemoryStore:
         pod = self.read(Pod, name, namespace, uid=uid)
         if self.admit_binding is not None:
             self.admit_binding(pod, node_name)
-        node = self.find(Node, node_name)
-        return self.write(transitions.bind_pod(pod, node_name, node, self.timestamp()))
+        bound = transitions.bind_pod(
+            pod, node_name, self.find(Node, node_name), self.timestamp(), str(self.version + 1)
+        )
+        self.version += 1
+        self._kind_store(Pod).write_all([Change(self.version, pod, bound, binds=True)])
+        return bound
 
     def assign_pods(self, assigned: Iterable[tuple[str, str, str, str]]) -> dict[int, ClusterError]:
         """Bind pods, given by namespace, name, uid and node; return the errors of `assign` by position."""

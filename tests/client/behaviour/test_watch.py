@@ -29,7 +29,8 @@ async def test_watch_lists_and_then_follows(stage: Stage) -> None:
         await stage.client.delete(Pod, "b", "default")
         words = await watched.until("-b")
     assert words[4:] == ["+d", "+b", "+a", "-b"]
-    assert watched.messages[-2] == Upserted(stage.store.read(Pod, "a", "default"))
+    bound = watched.messages[-2]
+    assert isinstance(bound, Upserted) and bound.obj == stage.store.read(Pod, "a", "default")
 
 
 async def test_follow_reports_every_change_of_one_object(stage: Stage) -> None:
