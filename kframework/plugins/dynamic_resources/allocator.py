@@ -145,16 +145,17 @@ class DeviceSearch:
 
     def _first_matching(self, option: RequestOption) -> list[list[ChosenDevice]] | None:
         """Return the first matching devices; each is checked once, so none is taken twice by this search."""
-        chosen = list[ChosenDevice]()
+        chosen, missing = list[ChosenDevice](), option.count
         is_dedicated = self._allocated.is_dedicated
         for device in self._devices:
-            if len(chosen) == option.count:
+            if not missing:
                 break
             if (option.admin or not is_dedicated(device.id)) and self._matches(option, device):
                 amounts = self._amounts(option, device)
                 if amounts is not None and option.tolerates(device):
                     chosen.append(ChosenDevice(option, device, amounts if device.shared else {}))
-        return [chosen] if len(chosen) == option.count else None
+                    missing -= 1
+        return None if missing else [chosen]
 
     def _search(self, budget: int | None) -> list[list[ChosenDevice]] | None:
         stack: list[Choices] = [self._choose_for_claim(0)]
@@ -286,14 +287,14 @@ class DeviceSearch:
         """Return what the device's capacities would lose; None if they have less left."""
         if not option.capacity and not device.object.capacity:
             return {}
-        amounts = device.default_amounts
+        amounts = device.content.default_amounts
         if option.capacity:
             amounts = consumed_amounts(
                 device.object.capacity, device.requested_amounts(option.capacity), self._capacity_steps
             )
         if not amounts:
             return amounts
-        return amounts if fits(device.capacity, self._used_capacity(device.id), amounts) else None
+        return amounts if fits(device.content.capacity, self._used_capacity(device.id), amounts) else None
 
     def _used_capacity(self, device: DeviceId) -> dict[str, int]:
         used = dict(self._allocated.consumed_capacity(device))

@@ -180,7 +180,7 @@ class ClaimsInCycle:
     def _search_rows(self, claims: Sequence[ResourceClaim], nodes: NodeTable, rows: Ints) -> Scores:
         if not claims:
             return np.full(len(rows), FITS)
-        released = self._released_devices()
+        released = self._released_devices() if self._removed else ()
         if not released:
             return self._feasibility_of(claims).check_rows(rows, self._step_budget)
         allocated = self._devices.as_if_released(released)

@@ -175,9 +175,10 @@ class DynamicResources(Plugin[DynamicResourcesArgs]):
         has_backed = bool(extended_resources(pod, self._backed).backed)
         if not claims and not has_backed:
             return Skip
-        rejection = next(filter(None, (self._claim_rejection(claim, state.group) for claim in claims)), None)
-        if rejection is not None:
-            return rejection
+        for claim in claims:
+            rejection = self._claim_rejection(claim, state.group)
+            if rejection is not None:
+                return rejection
         unready = [claim for claim in claims if self._is_unready(claim)]
         leftover = self._extended_claims.claim_of(pod) if has_backed else None
         state[CLAIMS] = ClaimsInCycle(

@@ -32,10 +32,10 @@ def build_allocation(
     gates: FeatureGates = DEFAULT_GATES,
 ) -> AllocationResult:
     """Return the allocation of a claim on a node; AllocationError if the reachable nodes cannot be expressed."""
-    configuration = _configuration_1_36 if gates.is_1_36 else _configuration_1_37
-    devices = DeviceAllocationResult(
-        results=tuple(_device_result(each, share_id) for each in chosen), config=tuple(configuration(claim, chosen))
-    )
+    config: tuple[DeviceAllocationConfiguration, ...] = ()
+    if claim.spec.devices.config or any(each.option.device_class.spec.config for each in chosen):  # few have any
+        config = tuple((_configuration_1_36 if gates.is_1_36 else _configuration_1_37)(claim, chosen))
+    devices = DeviceAllocationResult(results=tuple(_device_result(each, share_id) for each in chosen), config=config)
     return AllocationResult(devices=devices, node_selector=_node_selector(claim, chosen, node_name))
 
 

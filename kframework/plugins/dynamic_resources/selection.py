@@ -87,7 +87,7 @@ class SelectorEvaluator:
         return f"selector #{index} on device {'/'.join(device.id)}: {failure}{hint}"
 
     def _evaluate(self, expression: str, device: PoolDevice) -> bool | AllocationError:
-        seen = device.cel_device
+        seen = device.content.cel_device
         if self._is_1_36 and seen.list_attribute:
             return AllocationError(f"{_RUNTIME_ERROR}attribute {seen.list_attribute}: unsupported attribute value")
         return self._expression(expression).evaluate(seen)
