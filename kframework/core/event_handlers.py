@@ -92,8 +92,8 @@ class EventHandlers:
                 self.on_event(ObservedEvent(EventResource.NODE, action, old_node, obj))
         else:
             old = self.cluster.objects(type(obj)).put(obj.metadata, obj)
-            action = ActionType.ADD if old is None else ActionType.UPDATE
-            if type(obj) not in self.silent_kinds:
+            if type(obj) not in self.silent_kinds and self.queue.has_waiting_pods:
+                action = ActionType.ADD if old is None else ActionType.UPDATE
                 self.on_event(ObservedEvent(event_resource(kind_of(obj)), action, old, obj))
 
     def delete(self, obj: ApiObject) -> None:
@@ -237,7 +237,7 @@ class EventHandlers:
             for event in events:
                 self.queue.in_flight.add(event)
         else:
-            self.queue.update(new)
+            self.queue.update(new, events)
         for event in events:
             self._on_waiting_pod(event.action, old, new)
         before, after = old.nominated_node_name, new.nominated_node_name

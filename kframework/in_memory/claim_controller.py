@@ -189,7 +189,9 @@ class ClaimController(MemoryController):
             self._without_template[type(owner), key_of(owner)] = claim_ref.name, name
             return None
         self._missing_templates.discard(key_of(template))
-        return self._cluster.add(_claim_from_template(owner, claim_ref, template)).metadata.name
+        created = self._cluster.add(_claim_from_template(owner, claim_ref, template))
+        self._claims.pop(key_of(created), None)  # its own write: nobody uses the claim yet, and its owner exists
+        return created.metadata.name
 
     def _report_missing(self, owner: Pod | PodGroup, claim: str, template: str) -> None:
         """Record an Event about an owner whose template does not exist; log the first one."""

@@ -6,7 +6,6 @@ It is for the cluster's own side: loading, kubelets, controllers, a simulation's
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from copy import copy
 from functools import cache, lru_cache
 from itertools import zip_longest
 
@@ -374,7 +373,7 @@ class MemoryStore:
     def buffer_event(self, record: EventRecord) -> None:
         """Store a scheduler's event about a pod; ClusterError 404 if its namespace does not exist."""
         self.read(Namespace, record.series_key.pod.namespace)
-        self.buffer_events((copy(record),))
+        self.buffer_events((structs.replace(record),))  # the client counts on in its own
 
     def buffer_events(self, records: Sequence[EventRecord]) -> None:
         self._buffered_events.append((records, self.version, self.timestamp()))

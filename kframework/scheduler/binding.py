@@ -266,11 +266,7 @@ class BindingCycle:
         return Status(Code.SKIP)
 
     def _call_plugin(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
-        reserved = self.reservation.reserved
-        reserved.hook_started(hook, step.name, self._clock.now())
-        status = yield from self._trace.time_steps(hook, step.name, self._status_of(step, hook, title))
-        reserved.hook_finished(step.name)
-        return status
+        return self._trace.time_steps(hook, step.name, self._status_of(step, hook, title))
 
     def _status_of(self, step: Step, hook: str, title: str) -> Suspendable[Status | None]:
         try:
@@ -290,12 +286,16 @@ class BindingCycle:
             raise RuntimeError(AWAITED_CANCELLED_TASK) from error
         if answer is None or answer is COMPLETED:
             return None
-        if inspect.isawaitable(answer):
-            if hook not in step.plugin.own_timeouts:
-                answer = with_timeout(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+        if not inspect.isawaitable(answer):
+            return answer
+        if hook not in step.plugin.own_timeouts:
+            answer = with_timeout(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
+        reservation.reserved.hook_started(hook, step.name, self._clock.now())
+        try:
             # After outside answers, plugins continue in the order of the attempts.
-            answer = yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, answer)))
-        return answer
+            return (yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, answer))))
+        finally:
+            reservation.reserved.hook_finished(step.name)
 
     def _notify(self, step: Step) -> Suspendable[Status | None]:
         """Run PostBind of one plugin; return its error, which has no consequences."""

@@ -67,13 +67,13 @@ class QueueMachine(RuleBasedStateMachine):
             old = self.said[name]
             new = pending(name, priority=old.priority, label=label, tolerations=tolerations)
             self.said[name] = new
+            events = [*pod_update_events(old, new)]
             if self.rig.queue.get(new.uid) is not None:
-                self.rig.queue.update(new)
-            else:
-                for event in pod_update_events(old, new):
-                    if new.uid in self.rig.queue.in_flight:
-                        self.rig.queue.in_flight.add(event)
-            self.model.update(name, [event.label for event in pod_update_events(old, new)])
+                self.rig.queue.update(new, events)
+            elif new.uid in self.rig.queue.in_flight:
+                for event in events:
+                    self.rig.queue.in_flight.add(event)
+            self.model.update(name, [event.label for event in events])
 
     @rule(name=names)
     def delete(self, name: str) -> None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from kframework.core.queue.backoff import Backoff
-from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.queued_group import GATES_PER_TURN, QueuedGroup
 from kframework.core.queue.scheduling_queue import QueueingStrategy, QueuePolicy, SchedulingQueue
@@ -163,22 +162,22 @@ class GroupQueue(SchedulingQueue):
             case _:
                 self._unschedulable.put(queued, queued.rejectors)
 
-    def update(self, pod: PendingPod) -> None:
+    def update(self, pod: PendingPod, events: Iterable[ObservedEvent] = ()) -> None:
         key = self._keys.get(pod.uid)
         if key is None:
-            super().update(pod)
+            super().update(pod, events)
             return
         queued = self._entity(key)
         member = self._member(queued, pod.uid)
         if member is None:
             return
-        old, member.pod = member.pod, pod
+        member.pod = pod
         if queued is None or pod.uid not in queued.members:
             return
         if queued.pod.uid == pod.uid:
-            super().update(pod)
+            super().update(pod, events)
         elif super().waits_for_event(queued.pod.uid):
-            for event in pod_update_events(old, pod):
+            for event in events:
                 if self._requeue_if_worthwhile(event, queued):
                     return
 

@@ -10,14 +10,13 @@ import itertools
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from enum import Enum
 from functools import partial
 from typing import Protocol
 
 from kframework.core.queue.backoff import Backoff
 from kframework.core.queue.heap import Heap
-from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import HeldPods, InFlightPods, PluginKey
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.state.pods import PendingPod, QueuedPod
@@ -179,18 +178,18 @@ class SchedulingQueue:
         """Remove a popped pod from in-flight tracking; return whether it was in flight (idempotent)."""
         return self.in_flight.done(uid)
 
-    def update(self, pod: PendingPod) -> None:
-        """Replace the object of a pending pod; a change that its rejectors registered requeues it."""
+    def update(self, pod: PendingPod, events: Iterable[ObservedEvent] = ()) -> None:
+        """Replace the object of a pending pod; one of these events that its rejectors registered requeues it."""
         queued = self.get(pod.uid)
         if queued is None:
             return
-        old, queued.pod = queued.pod, pod
+        queued.pod = pod
         if self._active.remove(pod.uid):
             self._push_active(queued)
         elif self._backing_off.remove(pod.uid):
             self._push_backing_off(queued)
         elif pod.uid in self._gated or pod.uid in self._unschedulable:
-            for event in pod_update_events(old, pod):
+            for event in events:
                 if self._requeue_if_worthwhile(event, queued):
                     break
 
@@ -303,7 +302,7 @@ class SchedulingQueue:
             is_affected = event.new is None or event.new == pod.uid
             return QueueingStrategy.AFTER_BACKOFF if is_affected else QueueingStrategy.SKIP
         is_worthwhile = partial(self.policy.is_worth_requeuing, event, pod)
-        if any(map(is_worthwhile, sorted(queued.pending_plugins))):
+        if queued.pending_plugins and any(map(is_worthwhile, sorted(queued.pending_plugins))):
             return QueueingStrategy.IMMEDIATELY
         is_helped = any(map(is_worthwhile, sorted(queued.unschedulable_plugins)))
         return QueueingStrategy.AFTER_BACKOFF if is_helped else QueueingStrategy.SKIP

@@ -172,9 +172,11 @@ class Profiles(dict[str, Profile]):
         """
         profile = self[pod.scheduler_name]
         registered = self._registrations(event.resource, event.action).by_plugin.get((profile.name, plugin), ())
-        is_worthwhile = any(
-            each.hint is None or _run_hint(profile, plugin, each.hint, event, pod) for each in registered
-        )
+        is_worthwhile = False
+        for each in registered:
+            if each.hint is None or _run_hint(profile, plugin, each.hint, event, pod):
+                is_worthwhile = True
+                break
         if _log.isEnabledFor(V5):
             answer = "Queue" if is_worthwhile else "QueueSkip"
             fields = {"pod": pod.key, "event": event.label, "plugin": plugin, "hint": answer}

@@ -151,7 +151,8 @@ class Rig:
             for event in pod_update_events(self.popped[new.name].pod, new):
                 self.queue.in_flight.add(event)
         else:
-            self.queue.update(new)
+            queued = self.queue.get(new.uid)
+            self.queue.update(new, () if queued is None else list(pod_update_events(queued.pod, new)))
 
     def sleep(self, seconds: float) -> None:
         """Let time go by, and the queue do what becomes due exactly when it says that it will."""
