@@ -48,6 +48,7 @@ class KindStore(Generic[T]):
 
     def __init__(self, kind: Kind[T]) -> None:
         self.kind = kind
+        self.namespaced: bool = kind.namespaced
         self.objects: dict[tuple[str, str], T] = {}
         #: Drafts that were passed before they were first requested.
         self._drafts: dict[tuple[str, str], Draft] | None = {}
@@ -57,10 +58,6 @@ class KindStore(Generic[T]):
     def key(self, metadata: ObjectMeta) -> tuple[str, str]:
         """Return the key of an object; no namespace means `default`, unless the kind is cluster-scoped."""
         return (metadata.namespace or "default") if self.kind.namespaced else "", metadata.name
-
-    def find(self, namespace: str, name: str) -> T | None:
-        """Return an object, or None; no namespace means the same as in `key`."""
-        return self.objects.get(((namespace or "default") if self.kind.namespaced else "", name))
 
     def write(self, key: tuple[str, str], new: T | None, version: int, draft: Draft | None = None) -> None:
         """Replace the object with this key, or delete it (None), and notify the subscribers."""

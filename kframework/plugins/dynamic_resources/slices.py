@@ -101,7 +101,7 @@ _contents: WeakValueDictionary[bytes, DeviceContent] = WeakValueDictionary()
 
 
 def share_content(device: Device, driver: str) -> DeviceContent:
-    """Return the content of a device of this driver."""
+    """Find what identical devices have in common, or create it."""
     shared = bool(device.allow_multiple_allocations)
     key = msgspec.json.encode((driver, shared, device.attributes, device.capacity))
     content = _contents.get(key)
