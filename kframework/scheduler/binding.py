@@ -30,6 +30,7 @@ from kframework.framework.handle import COMPLETED
 from kframework.framework.suspendable import Suspendable, run_async, wait_for, wrap_waiting
 from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, fault_text, guard_cancellation, with_timeout
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
+from kframework.state.pods import PendingPod
 from kframework.values.status import Code, Status
 
 _NOTHING_TO_DO = Status(Code.SKIP)
@@ -55,6 +56,9 @@ class BindingCycle:
     ) -> None:
         self.reservation = reservation
         self.profile: Profile = reservation.profile
+        self._pod: PendingPod = reservation.pod
+        #: What most hooks are called with.
+        self._arguments = reservation.state, reservation.pod, reservation.node_name
         self._offer = offer
         self._clock = clock
         self._publish_nomination = publish_nomination
@@ -69,24 +73,24 @@ class BindingCycle:
 
     def steps(self) -> Suspendable[Binding]:
         """Run the binding cycle and report how it ended, including cancellation."""
-        reservation, trace, started_at = self.reservation, self._trace, self._clock.now()
+        pod, trace, started_at = self._pod, self._trace, self._clock.now()
         try:
             status = yield from self._bind_phases()
         except asyncio.CancelledError:
-            self._offer(BindingEnded(reservation.pod.uid, trace.attempt, _CANCELLED))
+            self._offer(BindingEnded(pod.uid, trace.attempt, _CANCELLED))
             raise
-        self._offer(BindingEnded(reservation.pod.uid, trace.attempt, status, self._rejector))
+        self._offer(BindingEnded(pod.uid, trace.attempt, status, self._rejector))
         if status is None:
             for step in self.profile.post_bind:
                 yield from trace.time_steps("post_bind", step.name, self._notify(step))
             trace.end_phase("post_bind")
         return Binding(
             attempt=trace.attempt,
-            pod=reservation.pod.key,
-            uid=reservation.pod.uid,
+            pod=pod.key,
+            uid=pod.uid,
             group_attempt=trace.group_attempt,
             profile=self.profile.name,
-            node=reservation.node_name,
+            node=self.reservation.node_name,
             started_at=started_at,
             ended_at=self._clock.now(),
             code=Code.SUCCESS if status is None else status.code,
@@ -111,7 +115,7 @@ class BindingCycle:
         self._trace.end_phase("wait_on_permit", status)
         if status is not None:
             return status
-        self._offer(BindingStarted(reservation.pod.uid, self._trace.attempt))
+        self._offer(BindingStarted(self._pod.uid, self._trace.attempt))
         if pending or reservation.group is not None:
             status = yield from wrap_waiting(self._pre_bind(pending), partial(self._await_pre_bind, pending))
             self._trace.end_phase("pre_bind", status)
@@ -143,9 +147,8 @@ class BindingCycle:
         return frozenset(pending)
 
     def _pre_flight_status(self, step: Step) -> Status | None:
-        reservation = self.reservation
         try:
-            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            answer = step.call(*self._arguments)
         except FAULTS as error:
             return self.profile.fault_status(step.name, "pre_bind_pre_flight", error)
         match answer:
@@ -273,15 +276,17 @@ class BindingCycle:
             answer = yield from self._call_hook(step, hook)
         except Exception as error:
             return self.profile.fault_status(step.name, hook, fault_text(error))
+        if answer is None:
+            return None
         if hook == "bind" and isinstance(answer, Status) and answer.code == Code.SKIP:
             return answer
         return Hook(step.name, hook, self.profile.fault_status).check_answer(answer, f'{title} plugin "{step.name}"')
 
     def _call_hook(self, step: Step, hook: str) -> Suspendable[object]:
         """Call a hook and await its answer if necessary, within the time limit."""
-        reservation = self.reservation
+        reserved = self.reservation.reserved
         try:
-            answer = step.call(reservation.state, reservation.pod, reservation.node_name)
+            answer = step.call(*self._arguments)
         except asyncio.CancelledError as error:
             raise RuntimeError(AWAITED_CANCELLED_TASK) from error
         if answer is None or answer is COMPLETED:
@@ -290,12 +295,12 @@ class BindingCycle:
             return answer
         if hook not in step.plugin.own_timeouts:
             answer = with_timeout(getattr(self._timeouts, hook), answer, f"hookTimeouts.{camel(hook)}")
-        reservation.reserved.hook_started(hook, step.name, self._clock.now())
+        reserved.hook_started(hook, step.name, self._clock.now())
         try:
             # After outside answers, plugins continue in the order of the attempts.
             return (yield from wait_for(guard_cancellation(await_in_order(self._trace.attempt, answer))))
         finally:
-            reservation.reserved.hook_finished(step.name)
+            reserved.hook_finished(step.name)
 
     def _notify(self, step: Step) -> Suspendable[Status | None]:
         """Run PostBind of one plugin; return its error, which has no consequences."""

@@ -197,7 +197,7 @@ class Feasibility:
         else:
             self._scope_of[rows] = _UNKNOWN
         changed = self._allocated_log.read_new()
-        if changed is None or len(self._scopes) > 2 * len(nodes) + 64:
+        if changed is None or (changed and len(self._scopes) > 2 * len(nodes) + 64):
             self._forget_scopes()
         else:
             for device in changed:

@@ -116,12 +116,13 @@ class ExtendedResourceClaims:
         return next(iter(self._by_owner.get(pod.uid, {}).values()), None)
 
     def _on_change(self, old: ResourceClaim | None, new: ResourceClaim | None) -> None:
-        if old is not None:
+        # Few claims are of this kind, and each claim changes four times.
+        if old is not None and EXTENDED_RESOURCE_CLAIM in old.metadata.annotations:
             for owner in _owners(old):
                 self._by_owner[owner.uid].pop(old.metadata.name)
                 if not self._by_owner[owner.uid]:
                     del self._by_owner[owner.uid]
-        if new is not None:
+        if new is not None and EXTENDED_RESOURCE_CLAIM in new.metadata.annotations:
             for owner in _owners(new):
                 self._by_owner.setdefault(owner.uid, {})[new.metadata.name] = new
 
