@@ -21,6 +21,7 @@ from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
+from kframework.observe.metrics.requests import RequestMetrics
 from kframework.observe.metrics.series import ScrapedSeries, Series
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.view import EngineView
@@ -94,7 +95,7 @@ class Observers(Generic[E]):
     """The observers of a scheduler: its public metrics, its history for a page, and others.
 
     `engine` creates the scheduler's engine, and `shown` the page's view of it; in `timed_share` of the attempts plugins
-    are timed, at least in as many as the metrics need.
+    are timed, at least in as many as the metrics need. `requests` are counted by the server's client.
     """
 
     def __init__(
@@ -103,8 +104,9 @@ class Observers(Generic[E]):
         engine: EngineFactory[E],
         shown: EngineViewFactory[E] = EngineView,
         timed_share: float = TIMED_SHARE,
+        requests: RequestMetrics | None = None,
     ) -> None:
-        self.metrics: Metrics = Metrics()
+        self.metrics: Metrics = Metrics(requests)
         self.history: History = History()
         self.all: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
         self.engine: EngineFactory[E] = engine
@@ -143,9 +145,10 @@ class PodObservers(Observers[PodEngine]):
         *others: Observer,
         engine: EngineFactory[PodEngine] = PodEngine.from_configuration,
         timed_share: float = TIMED_SHARE,
+        requests: RequestMetrics | None = None,
     ) -> None:
         self._groups = IgnoredGroups()
-        super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share)
+        super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share, requests=requests)
         self.all: tuple[Observer, ...] = (*self.all, self._groups)
 
     def attach(self, scheduler: Scheduler, log: Callable[[str], None]) -> None:
