@@ -1,4 +1,4 @@
-"""Whether pods fit on the nodes of a running scheduler: `POST /fit` at its port.
+"""Whether pods fit on the nodes of a running scheduler.
 
 Each pod goes to the node that an attempt would choose, beside those before it; if no node is feasible, preemption is
 tried. All is a what-if, which is undone whenever the scheduler has its turn.
@@ -6,12 +6,11 @@ tried. All is a what-if, which is undone whenever the scheduler has its turn.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -28,25 +27,19 @@ from kframework.explain.explainer import assess_preemption
 from kframework.explain.explanation import Assessment
 from kframework.explain.full_evaluation import FullEvaluation
 from kframework.explain.remedies.remedies import Remedy, remedies
-from kframework.explain.routes import json_answer
 from kframework.explain.summary import summarise
 from kframework.framework.cycle_state import CycleState
 from kframework.objects import ApiObject, PersistentVolumeClaim, Pod, ResourceClaim
-from kframework.objects.codec import describe_decode_error
 from kframework.objects.validation import find_problem
 from kframework.plugins.dynamic_resources.plugin import RESERVED as DEVICES_RESERVED
 from kframework.plugins.volume_binding import RESERVED as VOLUMES_RESERVED
-from kframework.scheduler.cooperative import run_cooperatively, time_sliced
-from kframework.scheduler.scheduler import Scheduler
+from kframework.scheduler.cooperative import time_sliced
 from kframework.state.objects import AssumptionError
 from kframework.state.pods import PendingPod, PodInfo, QueuedPod
 from kframework.state.statement import Statement
 
-if TYPE_CHECKING:
-    from aiohttp import web
-
-#: The number of pods of a request, and its size in bytes. Each slice puts the placed pods back: 2 ms for all.
-MAX_PODS, MAX_BYTES = 500, 4 << 20
+#: The number of pods of a request. Each slice puts the placed pods back: 2 ms for all.
+MAX_PODS = 500
 
 #: The plugins whose Reserve assumes claims and volumes.
 _RESERVING = ("DynamicResources", "VolumeBinding")
@@ -59,30 +52,6 @@ class FitRequest(msgspec.Struct, frozen=True):
     pods: tuple[Pod, ...]
     claims: tuple[ResourceClaim, ...] = ()
     volume_claims: tuple[PersistentVolumeClaim, ...] = ()
-
-
-def fit_route(scheduler: Scheduler) -> web.RouteDef:
-    """Return the route that answers a FitRequest with a FitResult, one request at a time; 400 with an `error`."""
-    from aiohttp import web
-
-    engine, one_at_a_time = scheduler.engine, asyncio.Lock()
-
-    async def handle(request: web.Request) -> web.Response:
-        body = bytearray()
-        async for chunk in request.content.iter_any():
-            body += chunk
-            if len(body) > MAX_BYTES:
-                raise web.HTTPRequestEntityTooLarge(MAX_BYTES, len(body))
-        try:
-            question = msgspec.json.decode(body, type=FitRequest)
-            async with one_at_a_time:
-                return json_answer(await run_cooperatively(engine.cluster, fit_steps(engine, question)))
-        except msgspec.DecodeError as error:
-            return json_answer({"error": describe_decode_error(error)}, status=400)
-        except ExplainError as error:
-            return json_answer({"error": str(error)}, status=400)
-
-    return web.post("/fit", handle)
 
 
 def _find_problem(pod: Pod, engine: PodEngine) -> str:

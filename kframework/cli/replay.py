@@ -71,7 +71,7 @@ def _replay(recorded: RecordingReader, registry: Registry) -> ReplayResult:
 
 
 def _report(file: Path, registry: Registry, page: str) -> None:
-    from kframework.explain.explainer import PodEngineView
+    from kframework.explain.view import PodEngineView
     from kframework.observe.history import History
     from kframework.observe.recording.replay import follow
     from kframework.observe.report import report

@@ -6,15 +6,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Generic
 
-from kframework.capacity.live_fit import fit_route
+from kframework.capacity.routes import fit_route
 from kframework.clock import rfc3339
 from kframework.core.cycle.records import Binding, Decision, Observer
 from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.host import PodEvent
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import Profiles
-from kframework.explain.explainer import PodEngineView
 from kframework.explain.routes import explain_routes
+from kframework.explain.view import PodEngineView
 from kframework.objects import PodCondition
 from kframework.observe.history import History, Reload
 from kframework.observe.metrics import families

@@ -321,7 +321,7 @@ class Simulation(Generic[E]):
 
     def report(self: Simulation[PodEngine], title: str = "Simulation") -> str:
         """Create the page with the results and their reasons: self-contained HTML."""
-        from kframework.explain.explainer import PodEngineView
+        from kframework.explain.view import PodEngineView
         from kframework.observe.report import report
 
         return report(PodEngineView(self.scheduler.engine, self._records.history), title=title, start=self.started_at)

@@ -12,9 +12,11 @@ HEAVY = {"aiohttp", "kubernetes_asyncio", "numpy", "opentelemetry.sdk", "prometh
 #: What a scheduler needs beside a cluster, and whoever writes and tests a plugin does not.
 FOR_A_PROCESS = {"aiohttp", "kubernetes_asyncio", "opentelemetry", "prometheus_client"}
 
-#: What a scheduler of a real cluster does not need until it is asked for something: a login by a plugin, traces, an API
-#: of its own, another command.
+#: What a scheduler of a real cluster does not need until it is asked for something: an explanation, a login by a
+#: plugin, traces, an API of its own, another command.
 NOT_FOR_RUN = {
+    "kframework.capacity.live_fit",
+    "kframework.explain.explainer",
     "kframework.fake_api.server",
     "kframework.cli.simulate",
     "kframework.in_memory.cluster",

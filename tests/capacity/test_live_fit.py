@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
-import aiohttp
-import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from kframework import Simulation
 from kframework.capacity.fit_result import FitResult
-from kframework.capacity.live_fit import MAX_PODS, FitRequest, fit_route, fit_steps
+from kframework.capacity.live_fit import FitRequest, fit_steps
 from kframework.capacity.workload import expand
 from kframework.core.pod_engine import PodEngine
 from kframework.objects import (
@@ -29,12 +26,9 @@ from kframework.objects import (
     StatefulSetSpec,
 )
 from kframework.objects.workloads import WorkloadPodTemplate
-from kframework.process.http.endpoints import Listener, serve
 from kframework.scheduler.cooperative import run_to_end
-from kframework.scheduler.scheduler import Scheduler
 from kframework.testing import make_node, make_pod
 from tests.capacity.test_fit import CLASSES, clusters, copied, workloads
-from tests.support.devices import with_claim
 from tests.support.storage import label_affinity, storage_class, volume
 
 
@@ -130,34 +124,3 @@ def submit(simulation: Simulation, pods: Sequence[Pod]) -> list[str]:
         simulation.create(replace(pod, status=status, metadata=metadata))
         simulation.run()
     return [simulation.cluster.read(Pod, pod.metadata.name).spec.node_name for pod in pods]
-
-
-async def post(scheduler: Scheduler, *bodies: bytes) -> list[tuple[int, dict[str, object]]]:
-    """Post questions one after the other; return the statuses and answers."""
-    answers: list[tuple[int, dict[str, object]]] = []
-    async with serve([fit_route(scheduler)], Listener(port=0)) as url, aiohttp.ClientSession() as session:
-        for body in bodies:
-            async with session.post(f"{url}/fit", data=body) as response:
-                answers.append((response.status, await response.json()))
-    return answers
-
-
-def question(*pods: Pod) -> bytes:
-    return msgspec.json.encode(FitRequest((), pods))
-
-
-def test_the_port_answers_and_says_what_it_refuses() -> None:
-    with Simulation([make_node("a", cpu=4)]) as simulation:
-        simulation.run()
-        bodies = (
-            question(make_pod("p")),
-            b'{"pods": 3}',
-            question(*(make_pod(f"p{n}") for n in range(MAX_PODS + 1))),
-            question(make_pod("p", scheduler_name="other")),
-            question(with_claim(make_pod("p"), template="t")),
-        )
-        (status, answer), *refusals = asyncio.run(post(simulation.scheduler, *bodies))
-    assert status == 200 and answer["pods"] == [{"pod": "default/p", "node": "a", "message": ""}]
-    words = ("pods: expected a list", "500 pods at most", "for another scheduler", "no ResourceClaimTemplate")
-    for (status, answer), word in zip(refusals, words, strict=True):
-        assert status == 400 and word in str(answer["error"])

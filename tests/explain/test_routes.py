@@ -18,7 +18,7 @@ from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.profiles import load_plugins
 from kframework.core.runtime.registry import Registry
 from kframework.errors import ClusterError
-from kframework.explain import routes
+from kframework.explain import explainer
 from kframework.explain.explainer import explain_steps
 from kframework.explain.explanation import Explanation
 from kframework.explain.routes import explain_routes
@@ -161,7 +161,7 @@ async def test_explanations_are_computed_one_at_a_time(monkeypatch: pytest.Monke
         in_progress.append(-1)
         return found
 
-    monkeypatch.setattr(routes, "explain_steps", noted)
+    monkeypatch.setattr(explainer, "explain_steps", noted)
     async with running(*OBJECTS) as run:
         await asyncio.gather(*(run.explained("default/second") for _ in range(3)))
     assert in_progress == [1, -1] * 3

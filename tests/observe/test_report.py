@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain import explainer
-from kframework.explain.explainer import PodEngineView
+from kframework.explain import view
+from kframework.explain.view import PodEngineView
 from kframework.objects import ApiObject
 from kframework.observe import report
 from kframework.simulation.simulation import Simulation
@@ -80,8 +80,8 @@ def test_report_explains_one_pod_per_message_first(monkeypatch: pytest.MonkeyPat
 
 
 def test_report_explains_fewer_pods_with_many_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(explainer, "_MAX_EVALUATIONS", 3)
-    monkeypatch.setattr(explainer, "_MIN_EXPLANATIONS", 1)
+    monkeypatch.setattr(view, "_MAX_EVALUATIONS", 3)
+    monkeypatch.setattr(view, "_MIN_EXPLANATIONS", 1)
     scene = Scene(make_node("n"), make_node("m"), *(make_pod(name, cpu=99) for name in "abcd")).settle()
     assert (
         len(data_of(report.report(PodEngineView(scene.engine, scene.history), title="t"))["explanations"]["pod"]) == 1

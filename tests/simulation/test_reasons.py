@@ -10,8 +10,8 @@ import pytest
 from kframework import Plugin, Wait, unschedulable
 from kframework.cli.options import Output
 from kframework.cli.outcomes import print_outcomes
-from kframework.explain.explainer import PodEngineView
 from kframework.explain.explanation import LateFailure
+from kframework.explain.view import PodEngineView
 from kframework.framework.source import WhenStale
 from kframework.observe.web.pods import list_queues
 from kframework.simulation.simulation import Simulation

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 from typing import cast
 
 from kframework.errors import ClusterError
-from kframework.explain.explainer import PodEngineView
 from kframework.explain.routes import explain_routes
+from kframework.explain.view import PodEngineView
 from kframework.observe.web.routes import web_routes
 from kframework.process.http.endpoints import Listener, serve
 from kframework.scheduler.scheduler import Scheduler

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from kframework.clock import VIRTUAL_EPOCH
-from kframework.explain.explainer import PodEngineView
+from kframework.explain.view import PodEngineView
 from kframework.objects import ObjectMeta, Pod, PodCondition, PodStatus
 from kframework.observe.web.pods import MAX_MATCHES, HeldCount, PodMatch, Queues, find_pods, list_queues
 from kframework.observe.web.view import PodView

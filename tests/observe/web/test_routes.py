@@ -9,7 +9,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from kframework.explain.explainer import PodEngineView
+from kframework.explain.view import PodEngineView
 from kframework.observe.web.nodes import describe_node, list_nodes
 from kframework.observe.web.pods import list_queues
 from kframework.observe.web.profiles import profile_views

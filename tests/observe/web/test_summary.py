@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.core.cycle.records import Result
-from kframework.explain.explainer import PodEngineView
+from kframework.explain.view import PodEngineView
 from kframework.observe.history import Reload
 from kframework.observe.web.summary import (
     INTERVALS,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from kframework.explain import explainer
-from kframework.explain.explainer import PodEngineView
+from kframework.explain import view
 from kframework.explain.explanation import Explanation
+from kframework.explain.view import PodEngineView
 from kframework.observe.web.sections import DetailView
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
@@ -30,6 +30,6 @@ def test_report_explains_the_first_pods_only(monkeypatch: pytest.MonkeyPatch) ->
     found = shown().explanations("pod", names)
     assert list(found) == names
     assert all(isinstance(each, Explanation) and each.pod == name for name, each in found.items())
-    monkeypatch.setattr(explainer, "_MIN_EXPLANATIONS", 1)
-    monkeypatch.setattr(explainer, "_MAX_EVALUATIONS", 4)
+    monkeypatch.setattr(view, "_MIN_EXPLANATIONS", 1)
+    monkeypatch.setattr(view, "_MAX_EVALUATIONS", 4)
     assert list(shown().explanations("pod", names)) == names[:2]
