@@ -1,7 +1,8 @@
 """Request the lists of nodes and pods before their reader is there.
 
 A scheduler imports most of its modules after it has connected. Meanwhile the API server prepares the first pages, and
-the loop requests the next ones, so that all of a small cluster is here when the reflectors ask for it.
+the loop requests the next ones, so that all of a small cluster is here when the reflectors request it. If plugins take
+minutes to start, tokens of later pages have expired, and a reflector lists again as after any other 410.
 """
 
 from __future__ import annotations
