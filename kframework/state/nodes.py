@@ -351,9 +351,12 @@ class NodeTable:
         if before is not after:
             before.add(row, -1)
             after.add(row, 1)
-            if self._counts_of(before) != self._counts_of(after):  # a zone that the binding adds seldom matters
-                self._count_labels(before, row, -1)
-                self._count_labels(after, row, 1)
+            counted, counts = self._counts_of(before), self._counts_of(after)
+            if counted != counts:  # a zone that the binding adds seldom matters
+                for count, weight in counted.items():
+                    count.add(row, -weight)
+                for count, weight in counts.items():
+                    count.add(row, weight)
 
     def _count(self, pod: PodInfo, row: int, sign: int) -> None:
         requesteds = self.requesteds
@@ -371,13 +374,11 @@ class NodeTable:
         if pod.template.has_terms:
             self.term_changes += 1
             self.existing_terms.owners(pod).add(row, sign)
-        pod.label_class.add(row, sign)
-        self._count_labels(pod.label_class, row, sign)
-        self.pod_log.append(row)
-
-    def _count_labels(self, pods: LabelClass, row: int, sign: int) -> None:
-        for count, weight in self._counts_of(pods).items():
+        labels = pod.label_class
+        labels.add(row, sign)
+        for count, weight in (labels.counts or self._counts_of(labels)).items():
             count.add(row, sign * weight)
+        self.pod_log.append(row)
 
     def _counts_of(self, pods: LabelClass) -> dict[PodCount, int]:
         counts = pods.counts
