@@ -115,10 +115,7 @@ if TYPE_CHECKING:  # isort: off
         NodeInfo as NodeInfo,
         NodeTable as NodeTable,
     )
-    from kframework.state.pods import (
-        PendingPod as PendingPod,
-        PodInfo as PodInfo,
-    )
+    from kframework.state.pods import PendingPod as PendingPod, PodInfo as PodInfo
     from kframework.state.statement import Statement as Statement
     from kframework.testing.api_server import FakeApi as FakeApi
 else:

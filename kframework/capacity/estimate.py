@@ -19,7 +19,8 @@ from kframework.objects import Node
 from kframework.objects.node_selectors import required_node_affinity
 from kframework.objects.requests import allocatable
 from kframework.objects.taints import first_untolerated
-from kframework.state.pods import PodInfo, PodTemplate, Requests
+from kframework.state.pod_templates import PodTemplate, Requests
+from kframework.state.pods import PodInfo
 
 #: The number of plans that are compared.
 _MIXES = 64

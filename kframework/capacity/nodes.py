@@ -26,7 +26,8 @@ from kframework.framework.plugin import Plugin
 from kframework.objects import ApiObject, Node, Pod
 from kframework.objects.kinds import reference
 from kframework.simulation.simulation import Simulation
-from kframework.state.pods import PendingPod, PodTemplate
+from kframework.state.pod_templates import PodTemplate
+from kframework.state.pods import PendingPod
 from kframework.values.answer import Answer
 
 #: The annotation of a node with its price, in any unit.

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 from kframework.core.pod_engine import PodEngine
 from kframework.errors import nearest_name
 from kframework.objects import NodeSelector, ObjectMeta, Pod, PodSpec, PodStatus
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, PodInfo
 
 #: The number of pods examined before other tasks run.
 _PODS_PER_SLICE = 5_000

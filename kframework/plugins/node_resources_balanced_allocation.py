@@ -21,7 +21,8 @@ from kframework.plugins.dynamic_resources.extended_resources import BackedResour
 from kframework.plugins.shared_args import CPU_AND_MEMORY, Resources
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod, Requests
+from kframework.state.pod_templates import Requests
+from kframework.state.pods import PendingPod
 from kframework.values.feature_gates import FeatureGates
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Skip, Status

@@ -19,7 +19,8 @@ from kframework.state.log import Log
 from kframework.state.nodes import NodeTable
 from kframework.state.objects import ObjectStore
 from kframework.state.pod_groups import PodGroups
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.statement import Statement
 from kframework.state.undo_log import UndoLog
 from kframework.state.waiting import WaitingPods

@@ -43,7 +43,8 @@ from kframework.objects import (
 from kframework.objects.read_only import read_only
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 
 _EFFECT = "NoSchedule|PreferNoSchedule|NoExecute"

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from kframework.capacity.estimate import estimate_nodes
 from kframework.objects import Node, Pod
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from kframework.core.cycle.results import Reservation
 from kframework.core.runtime.timing import AttemptTrace
 from kframework.framework.cycle_state import CycleState
-from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import profile

@@ -23,7 +23,7 @@ from kframework import (
 from kframework.clock import VIRTUAL_EPOCH
 from kframework.framework.plugin import Watch
 from kframework.objects import Namespace, Node, ObjectMeta, Pod
-from kframework.state.pods import TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
 from kframework.testing import make_node, make_pod
 from kframework.testing.scenario import Scenario, ScenarioResult, create, delete, patch
 from tests.extension_points.scripted import held, plugin, run, scenario

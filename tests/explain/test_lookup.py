@@ -12,7 +12,8 @@ from kframework.core.pod_engine import PodEngine
 from kframework.explain.lookup import find_pod, not_found_message, unassign
 from kframework.objects import Affinity, PersistentVolumeClaimSource, Pod, Volume
 from kframework.scheduler.cooperative import run_to_end
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import make_node, make_pod
 from tests.explain.scene import Scene
 

@@ -35,7 +35,8 @@ from kframework.objects import (
     kind_of,
 )
 from kframework.state.nodes import is_heartbeat
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from tests.support.declared_kinds import Team
 from tests.support.objects import node, pod, taint
 

@@ -14,7 +14,8 @@ import pytest
 
 from kframework import Source, SourceChange
 from kframework.framework.source import KeyedBy, SourceSettings
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_pod
 
 WEB = PendingPod(make_pod("web"), TemplateInterner())

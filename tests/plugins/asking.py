@@ -13,7 +13,8 @@ from kframework.framework.hookspecs import PreFilterPlugin, PreScorePlugin
 from kframework.objects import Node, Pod
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import make_node
 from kframework.values.scores import Rows, Scores
 

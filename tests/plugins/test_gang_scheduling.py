@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from kframework.framework.answers import GroupProgress
 from kframework.objects import GenericPodGroup, PodGroup
 from kframework.plugins.gang_scheduling import GangScheduling
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_pod, stub_handle
 from kframework.values.feature_gates import DEFAULT_GATES, FeatureGates
 from kframework.values.status import Code, Status

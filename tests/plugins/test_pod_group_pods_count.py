@@ -6,7 +6,8 @@ import numpy as np
 
 from kframework.framework.answers import GroupPlacement, PlacedGroup
 from kframework.plugins.pod_group_pods_count import PodGroupPodsCount
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import stub_handle
 from kframework.values.status import Code, Status
 from tests.support.groups import gang, members

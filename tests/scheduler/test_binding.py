@@ -20,7 +20,8 @@ from kframework.plugins.default_binder import DefaultBinder
 from kframework.plugins.volume_binding import VolumeBinding
 from kframework.scheduler.binding import BindingCycle
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
-from kframework.state.pods import QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import QueuedPod
 from kframework.state.waiting import ReservedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, profile

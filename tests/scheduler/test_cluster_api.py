@@ -21,7 +21,8 @@ from kframework.objects import ApiObject, Namespace, ObjectMeta, Pod, PodConditi
 from kframework.scheduler.cluster_api import MAX_DENIED_READS, ClusterApi
 from kframework.scheduler.outbox import JITTER, RETRY_DELAYS, Outbox
 from kframework.scheduler.scheduler import Scheduler
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from kframework.values.feature_gates import MINORS, FeatureGates
 

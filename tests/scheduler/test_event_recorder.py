@@ -15,7 +15,8 @@ from kframework.clock import LoopClock, run_virtual
 from kframework.core.host import PodEvent
 from kframework.objects import Event
 from kframework.scheduler.event_recorder import REFRESH_INTERVAL, SERIES_GAP, EventRecorder
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 from tests.extension_points.scripted import plugin, run, scenario
 

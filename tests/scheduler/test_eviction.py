@@ -21,7 +21,8 @@ from kframework.objects import ApiObject, Pod
 from kframework.scheduler.eviction import RETRY_DELAY, Disruptor, EvictionTask
 from kframework.scheduler.outbox import Outbox
 from kframework.state.inbox import LastVictimReached, Message, PreemptionEnded
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.state.waiting import ReservedPod, WaitingPods
 from kframework.testing import make_pod
 

@@ -33,7 +33,8 @@ from kframework.scheduler.scheduler import CONFIRM_TIMEOUT, DRAIN_TIMEOUT, EVENT
 from kframework.scheduler.timeouts import CANCEL_GRACE
 from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Message, Upserted
-from kframework.state.pods import QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import QueuedPod
 from kframework.state.statement import Statement
 from kframework.state.waiting import ReservedPod
 from kframework.testing import create, make_node, make_pod

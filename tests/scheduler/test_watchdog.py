@@ -18,7 +18,7 @@ from kframework.clock import run_virtual
 from kframework.core.runtime.profile import Profile
 from kframework.scheduler.watchdog import BLOCK_LIMIT, LOG_INTERVAL, Watchdog, find_position
 from kframework.state.nodes import NodeInfo
-from kframework.state.pods import TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
 from kframework.testing import make_pod
 from tests.extension_points.scripted import profile
 

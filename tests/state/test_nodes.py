@@ -11,7 +11,8 @@ from kframework.errors import StaleNodeError
 from kframework.objects import ContainerImage, Node, NodeCondition, NodeStatus
 from kframework.state.cluster import ClusterState
 from kframework.state.nodes import NodeInfo, NodeTable, is_heartbeat
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 from tests.support.objects import node, pod, taint
 

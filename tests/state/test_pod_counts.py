@@ -8,7 +8,8 @@ import pytest
 from kframework.objects.label_selectors import EVERYTHING, exact_selector
 from kframework.state.columns import Column
 from kframework.state.pod_counts import AllOf, LabelClass, PodCount, Selection, WeightedSelections
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.state.topology import Topology
 from tests.support.objects import pod, selection
 

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.state.waiting import ReservedPod, WaitingPods
 from kframework.values.status import Code, Status
 from tests.support.objects import pod

@@ -11,7 +11,8 @@ from kframework.framework.events import node_updates, pod_updates
 from kframework.objects import ApiObject, Node, ObjectMeta, Pod, PriorityClass, Service
 from kframework.objects.kinds import reference
 from kframework.state.inbox import Deleted, Upserted
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from kframework.testing.clusters import with_values
 from kframework.testing.random_events import GATE, RandomEvents

@@ -21,7 +21,8 @@ from kframework_batch.tiers import EnabledPlugin, Tiers
 
 from kframework.errors import PluginError
 from kframework.objects import ObjectMeta
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_pod
 from kframework.values.status import Code, Status, unresolvable, unschedulable
 

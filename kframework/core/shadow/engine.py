@@ -22,7 +22,8 @@ from kframework.core.shadow.read_only import ReadOnlyRegistry
 from kframework.errors import PluginError
 from kframework.framework.suspendable import Suspendable
 from kframework.state.inbox import AnswersInvalidated, Message
-from kframework.state.pods import PendingPod, PodKind, QueuedPod
+from kframework.state.pod_templates import PodKind
+from kframework.state.pods import PendingPod, QueuedPod
 
 
 class ShadowEngine(DryEngine):

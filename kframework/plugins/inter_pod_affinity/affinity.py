@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 from kframework.state.existing_terms import AffinityTerm, MatchingTerms, PodTerms, terms_of
 from kframework.state.nodes import NodeTable
 from kframework.state.pod_counts import AllOf, LabelClass, Selection, WeightedSelections
-from kframework.state.pods import PodInfo, PodTemplate
+from kframework.state.pod_templates import PodTemplate
+from kframework.state.pods import PodInfo
 from kframework.state.selection import Namespaces
 
 NO_LABELS: Mapping[str, str] = {}

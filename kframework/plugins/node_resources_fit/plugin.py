@@ -24,7 +24,8 @@ from kframework.plugins.node_resources_fit.suggestions import make_room, request
 from kframework.plugins.shared_args import interpolate_scores
 from kframework.state.columns import Column
 from kframework.state.nodes import NodeInfo, NodeTable
-from kframework.state.pods import PendingPod, PodInfo, PodTemplate
+from kframework.state.pod_templates import PodTemplate
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.values.scores import MAX_SCORE, Rows, Scores
 from kframework.values.status import Status, unresolvable, unschedulable
 

@@ -14,7 +14,8 @@ import pytest
 from kframework.cli.logs import json_line, klog_line, plain_text
 from kframework.clock import run_virtual
 from kframework.core.runtime.timing import AttemptTrace, current_attempt
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 from kframework.verbosity import V2
 

@@ -10,7 +10,8 @@ from kframework.core.queue.pod_updates import pod_update_events
 from kframework.core.queue.pool import PluginKey
 from kframework.core.queue.scheduling_queue import SchedulingQueue
 from kframework.framework.events import ActionType, ClusterEvent, EventResource, ObservedEvent
-from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing import make_pod
 from kframework.values.feature_gates import LATEST_MINOR, FeatureGates
 from kframework.values.status import Code, Status

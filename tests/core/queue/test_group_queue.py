@@ -9,7 +9,8 @@ from kframework.core.queue.group_queue import GroupQueue
 from kframework.core.queue.queued_group import GATES_PER_TURN, QueuedGroup
 from kframework.objects import GenericPodGroup
 from kframework.state.group_trees import GroupTrees, entity_key
-from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.values.status import Code, Status
 from tests.core.queue.rig import NODE_ADD, START, Rig
 from tests.support.groups import below, gang, members, tree

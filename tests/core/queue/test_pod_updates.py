@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from kframework.core.queue.pod_updates import pod_update_events, seen_by
 from kframework.framework.events import ActionType, EventResource, ObservedEvent
 from kframework.objects import Pod, PodCondition
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_pod
 
 POD = make_pod(labels={"app": "web"})

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kframework.core.queue.queued_group import QueuedGroup
-from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, QueuedPod
 from tests.support.groups import gang, members
 
 

@@ -43,7 +43,8 @@ from kframework.plugins.pod_topology_spread.plugin import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.pod_counts import Selection
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import check_plugin, check_wake_ups, make_node, make_pod
 from tests.plugins.asking import filter_rows
 from tests.plugins.slow_spread import SlowSpread

@@ -18,7 +18,8 @@ from kframework.plugins.pod_topology_spread.spread_constraints import (
 )
 from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_pod
 from tests.support.selectors import owner, replica_set, replication_controller, service, stateful_set
 

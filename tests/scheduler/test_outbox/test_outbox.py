@@ -23,7 +23,8 @@ from kframework.objects import ApiObject, Event, Pod, PodCondition
 from kframework.scheduler import outbox
 from kframework.scheduler.event_recorder import EventRecorder
 from kframework.scheduler.outbox import DENIED_EVENT_TRIES, EVENT_TRIES, MAX_CONCURRENT, Outbox, WriteResult
-from kframework.state.pods import PendingPod, PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, PodInfo
 from kframework.testing import make_pod
 
 FALSE = PodCondition(type="PodScheduled", status="False", reason="Unschedulable", message="no room")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kframework.state.cluster import Nominator
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from tests.support.objects import pod
 
 

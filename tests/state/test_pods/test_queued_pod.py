@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, QueuedPod
 from tests.support.objects import pod
 
 

@@ -12,7 +12,8 @@ from kframework.objects import (
     VolumeAttachment,
 )
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.state.volumes.volume_ids import ObjectKey, VolumeId, VolumeIds, claim_names, limited_volumes
 from kframework.values.status import Code
 from tests.support.volumes_in_use import attachment, claim, csi_volume, ephemeral, put, storage_class, using

@@ -21,7 +21,8 @@ from kframework_batch.testing import Stage, make_gang
 
 from kframework.errors import ConfigError
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 
 GPU, OTHER = "nvidia.com/gpu", "example.com/other"

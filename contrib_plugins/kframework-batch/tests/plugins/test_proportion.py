@@ -18,7 +18,8 @@ from kframework_batch.session import Session
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 
 PENDING, RUNNING = TaskStatus.PENDING, TaskStatus.RUNNING

@@ -12,7 +12,8 @@ from kframework_batch.membership import SubGroups, compile_subgroups
 from kframework_batch.objects import NetworkTopology, SubGroupPolicy
 from kframework_batch.task_status import READY, TaskStatus
 
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 
 P, A, L, N, B, R, X, S, F, U = TaskStatus

@@ -10,7 +10,8 @@ from kframework_batch.task_status import TaskStatus
 from msgspec.structs import replace
 
 from kframework.objects import ActualResources, ContainerStatus, Pod
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 
 

@@ -33,7 +33,8 @@ from kframework_batch.task_status import ALLOCATED, COMPLETED, SCHEDULED, TaskSt
 from msgspec.structs import replace
 
 from kframework.objects import ObjectMeta
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 
 P, A, L, N, B, R, X, S, F, U = TaskStatus

@@ -10,7 +10,8 @@ from kframework_batch.queue import elastic_resources, inqueue_resources, min_res
 from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 
 RUNNING, PENDING, SUCCEEDED = TaskStatus.RUNNING, TaskStatus.PENDING, TaskStatus.SUCCEEDED

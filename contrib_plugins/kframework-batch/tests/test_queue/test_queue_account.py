@@ -13,7 +13,8 @@ from kframework_batch.resource import Resource
 from kframework_batch.task_status import TaskStatus
 from kframework_batch.testing import make_queue
 
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 
 amounts = st.dictionaries(st.sampled_from("cg"), st.integers(0, 6)).map(Resource)

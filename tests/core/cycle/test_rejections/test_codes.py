@@ -26,7 +26,8 @@ from kframework.core.cycle.rejections import (
 from kframework.framework.cycle_state import CycleState
 from kframework.framework.plugin import Plugin, hookimpl
 from kframework.state.nodes import NodeTable
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_pod
 from kframework.values.scores import Rows, Scores
 from kframework.values.status import Status, error, unresolvable, unschedulable

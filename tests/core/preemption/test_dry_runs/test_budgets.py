@@ -13,7 +13,8 @@ from kframework.objects import LabelSelector, LabelSelectorRequirement, PodDisru
 from kframework.objects.label_selectors import label_selector
 from kframework.state.cluster import ClusterState
 from kframework.state.objects import ObjectStore
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_node, make_pod
 from tests.core.preemption.test_evaluator.stopped import WEB, budget, told, unfit
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kframework.core.preemption.evaluator import ChosenVictims, OngoingPreemptions
-from kframework.state.pods import PodInfo, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PodInfo
 from kframework.testing import make_pod
 
 VICTIM = make_pod("victim", node_name="a")

@@ -25,7 +25,8 @@ from kframework.core.runtime.profile import Profile
 from kframework.core.runtime.steps import FilterStep, ScoreStep
 from kframework.framework.cycle_state import StateKeyError
 from kframework.framework.events import DEFAULT_EVENTS
-from kframework.state.pods import PendingPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod
 from kframework.testing import make_node, make_pod
 from tests.extension_points.scripted import plugin, profile
 from tests.support.searches import SearchFixture, build_profile

@@ -15,7 +15,8 @@ from kframework.core.runtime.registry import Offer, Registry
 from kframework.framework.events import ClusterEvent, EventResource, Hint, ObservedEvent, QueueingHint
 from kframework.plugins.node_resources_fit.args import NodeResourcesFitArgs
 from kframework.state.cluster import ClusterState
-from kframework.state.pods import PendingPod, QueuedPod, TemplateInterner
+from kframework.state.pod_templates import TemplateInterner
+from kframework.state.pods import PendingPod, QueuedPod
 from kframework.testing import make_pod
 from tests.extension_points.scripted import alone, plugin, profile
 
