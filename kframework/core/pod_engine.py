@@ -96,7 +96,7 @@ class PodEngine(PodOutcomes):
         profiles: ProfilesFactory,
         *,
         seed: int = 0,
-        backoff: Backoff | None = None,
+        backoff: Backoff = Backoff(),  # noqa: B008  # it is frozen
         max_unschedulable: float = 300.0,
         layer_memory: int = 256 << 20,
         preempt_other_schedulers_pods: bool = True,
@@ -113,7 +113,8 @@ class PodEngine(PodOutcomes):
         self.configuration_number: int = 1
         #: Traces the hooks of timed attempts; None if there is no tracer.
         self.hook_tracer: HookTracer | None = None
-        self._timed_at, self.run_length = -math.inf, run_length
+        self._timed_at = -math.inf
+        self.run_length: int = run_length
         self.extenders: ExtenderClient | None = extenders or None
         self._verifying = bool(os.environ.get("KFRAMEWORK_VERIFY")) if verifying is None else verifying
         self.ties: Random = self.seeds.generator("ties")
@@ -132,7 +133,6 @@ class PodEngine(PodOutcomes):
         self._counts_evictions = True
         # From here on plugins access the attributes above through their handles.
         self.profiles: Profiles = profiles(self)
-        backoff = backoff or Backoff()
         self.queue: SchedulingQueue = new_queue(cluster, self.profiles, clock.now, backoff, max_unschedulable)
         self.sources: Sources = Sources(self.profiles)
         self.handlers: EventHandlers = EventHandlers(cluster, self.queue, self.profiles)
