@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Sequence
 from functools import partial
@@ -20,17 +19,9 @@ from kframework.client.transport import WriteFence
 from kframework.clock import Clock
 from kframework.config.configuration import Configuration
 from kframework.config.models import ExtenderSettings
-from kframework.core.cycle.records import (
-    AccountObserver,
-    Binding,
-    Decision,
-    GroupDecision,
-    GroupObserver,
-    HookTracer,
-    Observer,
-)
+from kframework.core.cycle.records import Binding, Decision, GroupDecision, Observer
 from kframework.core.cycle.results import Eviction, Reservation
-from kframework.core.cycle.run import Run, RunBinding, RunObserver
+from kframework.core.cycle.run import Run, RunBinding
 from kframework.core.engine import Engine
 from kframework.core.host import Host, PodEvent
 from kframework.core.plugin_handle import ProfilesFactory, profiles_factory
@@ -50,6 +41,7 @@ from kframework.scheduler.eviction import Disruptor, EvictionTask, GangEviction
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extender_http import HttpExtenderTransport
 from kframework.scheduler.extenders import Extenders
+from kframework.scheduler.observers import NotifiedObservers
 from kframework.scheduler.outbox import Outbox
 from kframework.scheduler.running_plugins import RunningPlugins
 from kframework.scheduler.shadows import RunningShadows
@@ -57,8 +49,6 @@ from kframework.scheduler.timeouts import guard_cancellation
 from kframework.state.inbox import Deleted, Message
 from kframework.state.pods import PodInfo
 from kframework.values.status import Code, Status
-
-_log = logging.getLogger(__name__)
 
 #: How long the loop works before other tasks run, in seconds.
 LOOP_SLICE = 0.002
@@ -118,16 +108,11 @@ class Scheduler(Host, Generic[E]):
         registry = registry or Registry.from_installed()
         compiled = profiles_factory(configuration, registry, self)
         self.engine: E = engine(configuration, clock, self, self.extenders, compiled)
-        self._observers = tuple(observers)
-        #: Each observer, and itself again if it accepts whole runs: that check takes a microsecond.
-        self._run_observers: tuple[tuple[Observer, RunObserver | None], ...] = tuple(
-            (each, each if isinstance(each, RunObserver) else None) for each in self._observers
-        )
-        self._group_observers = tuple(each for each in self._observers if isinstance(each, GroupObserver))
+        self._observers = NotifiedObservers(observers)
         self._run_binder: RunBinder | None = cluster if isinstance(cluster, RunBinder) else None
         self.engine.timed_share = timed_share
         if isinstance(self.engine, PodEngine):
-            self.engine.hook_tracer = next((each for each in self._observers if isinstance(each, HookTracer)), None)
+            self.engine.hook_tracer = self._observers.hook_tracer
         self.profiles: Profiles = self.engine.profiles
         #: The kinds that are followed.
         self.kinds: list[type[ApiObject]] = list(
@@ -353,12 +338,7 @@ class Scheduler(Host, Generic[E]):
         return self._run_binder is not None and self._run_binder.can_bind_runs and not len(self.extenders)
 
     def bind_run(self, run: Run) -> None:
-        for observer, of_runs in self._run_observers:
-            if of_runs is not None:
-                _notify(observer, of_runs.on_run, run)
-            else:
-                for decision in run:
-                    _notify(observer, observer.on_decision, decision)
+        self._observers.report_run(run)
         self._reserved.append(run)
 
     def _begin_bindings(self) -> bool:
@@ -385,12 +365,7 @@ class Scheduler(Host, Generic[E]):
         errors = {index: Status(Code.ERROR, (str(error),)) for index, error in refused.items()}
         bound = RunBinding(run, self.clock.now(), started, perf_counter_ns() - started, errors)
         self.engine.offer(bound)
-        for observer, of_runs in self._run_observers:
-            if of_runs is not None:
-                _notify(observer, of_runs.on_run_binding, bound)
-            else:
-                for binding in bound:
-                    _notify(observer, observer.on_binding, binding)
+        self._observers.report_run_binding(bound)
 
     def _begin_binding(self, reservation: Reservation) -> None:
         """Run a binding cycle until it must wait, and the rest of it in a task."""
@@ -406,16 +381,12 @@ class Scheduler(Host, Generic[E]):
         try:
             question = next(steps)
         except StopIteration as end:
-            self._report_binding(end.value)
+            self._observers.report_binding(end.value)
         else:
             self._start_work(self._continue_binding(steps, question))
 
     async def _continue_binding(self, steps: Suspendable[Binding], question: Awaitable[object] | None) -> None:
-        self._report_binding(await run_async(steps, question))
-
-    def _report_binding(self, binding: Binding) -> None:
-        for observer in self._observers:
-            _notify(observer, observer.on_binding, binding)
+        self._observers.report_binding(await run_async(steps, question))
 
     def _start_work(self, work: Awaitable[None]) -> None:
         assert self._workers is not None
@@ -468,17 +439,13 @@ class Scheduler(Host, Generic[E]):
         self._start_work(GangEviction(pods, note, Disruptor(self.cluster, self.outbox), self.record).run())
 
     def report_decision(self, decision: Decision) -> None:
-        for observer in self._observers:
-            _notify(observer, observer.on_decision, decision)
+        self._observers.report_decision(decision)
 
     def report_group_decision(self, decision: GroupDecision) -> None:
-        for observer in self._group_observers:
-            _notify(observer, observer.on_group_decision, decision)
+        self._observers.report_group_decision(decision)
 
     def report_account(self, account: msgspec.Struct) -> None:
-        for observer in self._observers:
-            if isinstance(observer, AccountObserver):
-                _notify(observer, observer.on_account, account)
+        self._observers.report_account(account)
 
     def write(self, key: str, call: Callable[[], Awaitable[object]], refused: Callable[[ClusterError], None]) -> None:
         self.outbox.write(key, call, refused)
@@ -490,11 +457,3 @@ class Scheduler(Host, Generic[E]):
 
     async def shield(self, work: Awaitable[T]) -> T:
         return await self._background.shield(work)
-
-
-def _notify(observer: Observer, notify: Callable[[T], None], subject: T) -> None:
-    """Notify an observer; its exceptions affect neither the scheduler nor other observers."""
-    try:
-        notify(subject)
-    except Exception:
-        _log.exception("observer %s failed", type(observer).__name__)

@@ -14,7 +14,6 @@ import pytest
 from kframework import ClusterError, CycleState, PendingPod, Plugin, Wait, error, hookimpl, unschedulable
 from kframework.clock import VIRTUAL_EPOCH, LoopClock, run_virtual
 from kframework.config.load import default_configuration, parse
-from kframework.core.cycle.records import Binding, Decision
 from kframework.core.cycle.results import Reservation
 from kframework.core.pod_engine import PodEngine
 from kframework.core.runtime.registry import Registry
@@ -24,14 +23,12 @@ from kframework.framework.plugin import Watch
 from kframework.in_memory.cluster import Fault, MemoryCluster
 from kframework.in_memory.kind_store import Change
 from kframework.objects import ApiObject, Event, Namespace, Node, Pod, PodCondition
-from kframework.observe.history import History
 from kframework.scheduler import cluster_api
 from kframework.scheduler.cooperative import wait_until_idle
 from kframework.scheduler.extender import Extender
 from kframework.scheduler.extenders import Extenders
 from kframework.scheduler.scheduler import CONFIRM_TIMEOUT, DRAIN_TIMEOUT, EVENT_TIMEOUT, Scheduler
 from kframework.scheduler.timeouts import CANCEL_GRACE
-from kframework.simulation.simulation import Simulation
 from kframework.state.inbox import Message, Upserted
 from kframework.state.pod_templates import TemplateInterner
 from kframework.state.pods import QueuedPod
@@ -812,25 +809,3 @@ def test_pod_that_an_extender_bound_without_an_answer_is_bound(bound_to: str, co
         assert (status and status.code) == code
 
     run_virtual(main)
-
-
-class Fails:
-    """An observer that can do nothing."""
-
-    def on_decision(self, decision: Decision) -> None:
-        raise ValueError("not this attempt")
-
-    def on_binding(self, binding: Binding) -> None:
-        raise ValueError("not this binding")
-
-
-def test_failing_observer_does_not_affect_scheduling(caplog: pytest.LogCaptureFixture) -> None:
-    history = History()
-    simulation = Simulation([make_node("a"), make_pod()], observers=[Fails(), history]).run()
-    (decision,) = simulation.decisions
-    assert history.recent(1) == [decision]
-    assert history.binding_for(decision) is not None
-    assert [record.getMessage() for record in caplog.records if record.levelno == logging.ERROR] == [
-        "observer Fails failed",
-        "observer Fails failed",
-    ]
