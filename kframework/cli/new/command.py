@@ -104,6 +104,8 @@ def derive_names(distribution: str) -> Names:
     taken = ""
     if keyword.iskeyword(names.module):
         taken = f"{names.module!r} is a Python keyword"
+    elif distribution == "kframework-sdk":
+        taken = "it is the distribution of kframework"
     elif names.module in sys.stdlib_module_names | _MODULES:
         taken = f"a module {names.module!r} already exists"
     elif names.plugin in IN_TREE_PLUGINS:

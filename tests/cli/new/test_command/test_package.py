@@ -113,6 +113,7 @@ def test_names_of_a_package_follow_from_one() -> None:
         ),
         ("1st", "'1st' is not a valid name; use a-z, 0-9 and dashes, after a letter"),
         ("", "'' is not a valid name; use a-z, 0-9 and dashes, after a letter"),
+        ("kframework-sdk", "'kframework-sdk' cannot be used: it is the distribution of kframework; choose another"),
         ("class", "'class' cannot be used: 'class' is a Python keyword; choose another, such as 'my-class'"),
         ("json", "'json' cannot be used: a module 'json' already exists; choose another, such as 'my-json'"),
         ("kframework", "a module 'kframework' already exists"),
