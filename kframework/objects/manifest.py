@@ -247,12 +247,13 @@ def parse_documents(source: ManifestSource) -> Iterator[object]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else None
-        raise InputError(error.problem or "broken YAML", file=source.name, line=line) from error
+        raise InputError(f"is not YAML: {error.problem or error.context}", file=source.name, line=line) from error
     except yaml.reader.ReaderError as error:
         line = source.text.count("\n", 0, error.position) + 1
-        raise InputError(f"{error.reason}: U+{error.character:04X}", file=source.name, line=line) from error
+        problem = f"is not YAML: {error.reason}: U+{error.character:04X}"
+        raise InputError(problem, file=source.name, line=line) from error
     except yaml.YAMLError as error:
-        raise InputError(" ".join(str(error).split()), file=source.name) from error
+        raise InputError(f"is not YAML: {' '.join(str(error).split())}", file=source.name) from error
 
 
 def _json_document(text: str) -> dict[str, object]:

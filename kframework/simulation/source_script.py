@@ -15,6 +15,7 @@ from kframework.core.runtime.profiles import Profiles
 from kframework.errors import InputError
 from kframework.framework.source import Source
 from kframework.in_memory.cluster import MemoryCluster
+from kframework.objects.codec import describe_decode_error
 from kframework.objects.json_lines import read_lines
 from kframework.objects.yaml_documents import documents
 from kframework.simulation.running import Script
@@ -110,8 +111,9 @@ class SourceFile:
             (mapping,) = documents(line.decode())
             timed = msgspec.convert(mapping, TimedValues)
         except (ValueError, yaml.YAMLError) as error:
-            expected = '{"at": SECONDS, "values": {KEY: VALUE, ...}}, or "error": TEXT in place of values'
-            raise InputError(f"cannot be read: expected {expected}", file=self._file, line=number) from error
+            wanted = '{"at": SECONDS, "values": {KEY: VALUE, ...}}, or "error": TEXT in place of values'
+            problem = f"{_describe_problem(error)}; write {wanted}"
+            raise InputError(problem, file=self._file, line=number) from error
         earliest = self._lines[-1][1].at if self._lines else 0.0
         if not earliest <= timed.at < math.inf:
             message = f"at is {timed.at:g}: use seconds from 0 on, in ascending order"
@@ -142,6 +144,15 @@ class SourceFile:
                     source.validate(timed.values or {})
                 except ValueError as error:
                     raise InputError(str(error), file=self._file, line=number) from None
+
+
+def _describe_problem(error: Exception) -> str:
+    """Return why a line cannot be read."""
+    if isinstance(error, yaml.MarkedYAMLError):
+        return f"is not YAML: {error.problem or error.context}"
+    if isinstance(error, msgspec.ValidationError):
+        return describe_decode_error(error)
+    return "is not one mapping"
 
 
 def replace_source(script: SourceScript, profiles: Profiles) -> list[Source[object]]:

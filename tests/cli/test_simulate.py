@@ -197,7 +197,7 @@ def test_pods_of_another_scheduler_are_named(run: Command, file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: [b\n", "2: did not find expected ',' or ']'"),
+        ("a: [b\n", "2: is not YAML: did not find expected ',' or ']'"),
         ("kind: Pod\n", "1: apiVersion is missing"),
         (NODES.replace('"4"', '"-4"'), "6: Node node-a: status.capacity.cpu: '-4' is negative"),
         (

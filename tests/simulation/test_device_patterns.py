@@ -80,7 +80,7 @@ SHARED = "allowMultipleAllocations: true, capacity: {memory: {value: 1, requestP
         ("", ": expected one document of kind Devices (kframework.dev/v1), got 0"),
         (HEAD + "---\n" + HEAD, ": expected one document of kind Devices (kframework.dev/v1), got 2"),
         ("kind: Devices\n", ":1: expected apiVersion kframework.dev/v1 and kind Devices"),
-        (HEAD + "patterns: [", ":4: did not find expected node content"),
+        (HEAD + "patterns: [", ":4: is not YAML: did not find expected node content"),
         (pattern("driver: d\n  nods: a"), ":4: patterns[0]: Object contains unknown field `nods`"),
         (pattern("devices: [{name: a}]"), ":4: patterns[0]: Object missing required field `driver`"),
         (

@@ -239,7 +239,7 @@ CPU_4X = """
         ("apiVersion: v1\nkind: PodList\nitems: 5\n", 3, "items: expected a list"),
         ("apiVersion: v1\nkind: PodList\nitems: {a: b}\n", 3, "items: expected a list"),
         ('{"a":' * 100_000, 1, ""),  # nested too deeply for JSON and YAML
-        ("apiVersion: v1\nkind: \0\n", 2, "control characters are not allowed: U+0000"),
+        ("apiVersion: v1\nkind: \0\n", 2, "is not YAML: control characters are not allowed: U+0000"),
         (
             "apiVersion: v1\nkind: Node\nmetadata: {name: yes}\n",
             3,
