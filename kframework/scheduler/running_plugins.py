@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bdb import BdbQuit
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -14,8 +15,9 @@ from anyio.abc import TaskGroup
 from kframework.clock import Clock, Seeds
 from kframework.config.configuration import HookTimeouts
 from kframework.core.plugin_handle import release_plugins
+from kframework.core.runtime.hooks import source_location
 from kframework.core.runtime.profile import Profile
-from kframework.errors import PluginError
+from kframework.errors import PluginError, format_error
 from kframework.framework.plugin import Plugin
 from kframework.framework.source import Source
 from kframework.scheduler.background import log_failures
@@ -79,7 +81,7 @@ class RunningPlugins:
             await with_timeout(self.timeouts.start, plugin.start(), "hookTimeouts.start")
         except Exception as error:
             self._cancel(plugin)
-            raise profile.fault_error(plugin.name, "start", fault_text(error)) from error
+            raise profile.fault_error(plugin.name, "start", _located(plugin, error)) from error
         finally:
             _starting.reset(token)
             self.starting = None
@@ -169,3 +171,11 @@ class RunningPlugins:
                 if type(plugin).close is not Plugin.close:
                     tasks.start_soon(close, plugin, profile)
         return faults
+
+
+def _located(plugin: Plugin, error: Exception) -> Exception | str:
+    """Return what to report of an exception in `start`, with its file and line: there is no traceback at `-v 0`."""
+    text, location = fault_text(error), source_location(type(plugin), "start", error)
+    if isinstance(text, str | BdbQuit) or not location:
+        return text
+    return f"{format_error(error)} ({location})"

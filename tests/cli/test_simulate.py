@@ -394,8 +394,8 @@ class Odd(Plugin):
 @pytest.mark.parametrize(
     ("start", "fault"),
     [
-        ("raise ValueError('no licence')", "ValueError: no licence"),
-        ("import asyncio; await asyncio.Event().wait()", "timed out after 30 s (hookTimeouts.start)"),
+        ("raise ValueError('no licence')", r"ValueError: no licence \(/.*/odd_plugins.py:8\)"),
+        ("import asyncio; await asyncio.Event().wait()", r"timed out after 30 s \(hookTimeouts.start\)"),
     ],
 )
 def test_plugin_that_cannot_start_is_one_line(
@@ -405,7 +405,29 @@ def test_plugin_that_cannot_start_is_one_line(
     file.write_text(WITH_ODD)
     result = run("simulate", "-f", cluster, "--config", file)
     assert (result.code, result.out) == (1, "")
-    assert result.errors == [f"error: plugin 'Odd' (from odd_plugins 1.0), hook start: {fault}"]
+    (line,) = result.errors
+    assert re.fullmatch(rf"error: plugin 'Odd' \(from odd_plugins 1.0\), hook start: {fault}", line)
+
+
+def test_sys_exit_in_a_hook_is_one_line(run: Command, cluster: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "exits.py"
+    plugin.write_text(EXITING)
+    result = run("simulate", "-f", cluster, "--plugin", f"{plugin}:Exits")
+    remedy = "return a Status, or raise another exception, instead"
+    assert (result.code, result.out) == (1, "")
+    assert result.errors == [f"error: a plugin called sys.exit(3), at {plugin}:9; {remedy}"]
+
+
+EXITING = """import sys
+from kframework import Plugin, hookimpl
+
+class Exits(Plugin):
+    name = "Exits"
+
+    @hookimpl
+    def filter(self, state, pod, node):
+        sys.exit(3)
+"""
 
 
 def spans(text: str) -> list[str]:
