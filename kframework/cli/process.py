@@ -181,6 +181,11 @@ class ProcessOptions:
             **{name: seconds for name, seconds in times.items() if seconds is not None},
         )
 
+    def refuse_cluster(self) -> None:
+        """Reject options that name a cluster: an embedded fake API would be scheduled instead of it."""
+        if self.kubeconfig is not None or self.kube_context is not None or self.master is not None:
+            raise typer.BadParameter("not with --embedded", param_hint="'--kubeconfig', '--context', '--master'")
+
 
 @dataclass(frozen=True, kw_only=True)
 class EmbeddedOptions:

@@ -101,6 +101,8 @@ def command(
     """
     with handle_early_signals():
         embedded.refuse_alone(controllers)
+        if embedded.embedded:
+            process.refuse_cluster()
         client: dict[str, object] = {"qps": kube_api_qps, "burst": kube_api_burst}
         if config is not None and any(value is not None for value in client.values()):
             notify_user("notice", "--kube-api-qps and --kube-api-burst are ignored: the --config has clientConnection")
@@ -311,6 +313,8 @@ def run(
     """
     if not embedded and (filenames or devices or port or write_kubeconfig):
         raise ValueError("filenames, devices, port and write_kubeconfig go with embedded=True")
+    if embedded and not (kubeconfig is None and context is None and master is None):
+        raise ValueError("kubeconfig, context and master do not go with embedded=True")
     process = ProcessOptions(
         kubeconfig=kubeconfig,
         kube_context=context,

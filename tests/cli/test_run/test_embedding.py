@@ -61,5 +61,7 @@ def test_program_schedules_until_a_signal(cluster: Path, config: str) -> None:
 
 
 def test_options_of_the_embedded_api_require_it() -> None:
-    with pytest.raises(ValueError, match="go with embedded=True"):
+    with pytest.raises(ValueError, match="do not go with embedded=True"):
+        kframework.run(embedded=True, kubeconfig="production")
+    with pytest.raises(ValueError, match="write_kubeconfig go with embedded=True"):
         kframework.run(filenames=["cluster.yaml"])

@@ -256,3 +256,11 @@ def test_options_of_the_embedded_api_require_it(run: Command, cluster: Path) -> 
         result = run("run", *arguments)
         assert (result.code, result.out) == (2, "")
         assert result.errors[0].startswith(f"error: Invalid value for {said}: only with --embedded")
+
+
+@pytest.mark.parametrize("option", ["--kubeconfig", "--context", "--master"])
+def test_options_of_a_cluster_are_refused_with_embedded(run: Command, option: str) -> None:
+    result = run("run", "--embedded", option, "production", "--secure-port", 0)
+    together = "'--kubeconfig', '--context', '--master'"
+    assert (result.code, result.out) == (2, "")
+    assert result.errors[0] == f"error: Invalid value for {together}: not with --embedded"

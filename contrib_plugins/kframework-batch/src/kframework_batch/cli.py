@@ -267,6 +267,8 @@ def run(
     from kframework_batch.running import BatchObservers, controller_task, reload_task
 
     embedded.refuse_alone()
+    if embedded.embedded:
+        process.refuse_cluster()
     file = ConfigurationFile(config) if config is not None else None
     settings = _settings(load_program(None) if file is None else file.load(), scheduler_names, default_queue, period)
     configuration = with_overrides(
