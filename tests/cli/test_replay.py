@@ -51,7 +51,7 @@ def test_decision_that_differs_ends_with_code_1(run: Command, recorded: Path, tm
 
     done = run("replay", changed(recorded, tmp_path / "changed", elsewhere))
     assert done.code == 1
-    assert "attempt 1 at pod shop/web got node 'large', not 'small'" in done.errors[0]
+    assert "attempt 1 of pod shop/web got node 'large', not 'small'" in done.errors[0]
     assert done.out.splitlines()[1].split()[:5] == ["1", "shop/web", "small", "large", "node"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum, StrEnum
 
 import msgspec
 
@@ -79,9 +80,9 @@ class DecisionDiff(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
-        """The record and its subject, such as `attempt 3 at pod shop/web`."""
+        """The record and its subject, such as `attempt 3 of pod shop/web`."""
         title = f"{self.record} {self.name}"
-        return f"{title} at {self.subject_kind} {self.subject}" if self.subject else title
+        return f"{title} of {self.subject_kind} {self.subject}" if self.subject else title
 
     def __str__(self) -> str:
         recorded, replayed = self.recorded, self.replayed
@@ -89,7 +90,7 @@ class DecisionDiff(msgspec.Struct, frozen=True, kw_only=True):
             return f"{self.title}: {self.kind}"
         if recorded is not None and replayed is not None:
             first = (_first_difference(name, getattr(recorded, name), getattr(replayed, name)) for name in self.fields)
-            both = (f"{path} {now!r}, not {before!r}" for path, before, now in first)
+            both = (f"{path} {_plain(now)!r}, not {_plain(before)!r}" for path, before, now in first)
             return f"line {self.line}: {self.title} got {'; '.join(both)}"
         return f"line {self.line}: {self.title} is in the {'recording' if recorded is not None else 'replay'} only"
 
@@ -169,3 +170,10 @@ def _first_difference(path: str, before: object, now: object) -> tuple[str, obje
     else:
         return path, before, now
     return next((_first_difference(*pair) for pair in pairs if pair[1] != pair[2]), (path, before, now))
+
+
+def _plain(value: object) -> object:
+    """Return a member of an enumeration as its word, and any other value unchanged."""
+    if isinstance(value, StrEnum):
+        return str(value)
+    return value.name if isinstance(value, Enum) else value

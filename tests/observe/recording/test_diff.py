@@ -9,6 +9,7 @@ import pytest
 
 from kframework.core.cycle.records import Decision, Result
 from kframework.observe.recording.diff import DecisionDiff, ReplayResult
+from kframework.values.status import Code
 
 
 def decision(**fields: Any) -> Decision:
@@ -53,7 +54,16 @@ def test_difference_of_an_attempt_has_texts_of_both_decisions(
     assert (diff.recorded_text, diff.replayed_text) == texts
     assert diff.message == message
     assert (diff.name, diff.subject, diff.at) == (3, "shop/web", 7.0)
-    assert str(diff) == f"attempt 3 at pod shop/web: {kind}"
+    assert str(diff) == f"attempt 3 of pod shop/web: {kind}"
+
+
+def test_first_difference_names_members_of_enumerations_by_their_words() -> None:
+    unschedulable = decision(result=Result.UNSCHEDULABLE, code=Code.UNSCHEDULABLE)
+    diff = DecisionDiff.from_attempt("result", decision(), unschedulable, line=5, fields=("result", "code"))
+    assert str(diff) == (
+        "line 5: attempt 3 of pod shop/web got result 'unschedulable', not 'scheduled'; "
+        "code 'UNSCHEDULABLE', not 'SUCCESS'"
+    )
 
 
 class Brew(msgspec.Struct):
