@@ -31,7 +31,11 @@ def _headline(result: FitResult) -> str:
     if not result.pods:
         return f"{names}: there are no pods to schedule."
     placed = sum(each.node != "" for each in result.pods)
-    verb = "fits" if result.fits else "does not fit"
+    several = len(result.workload) > 1
+    if result.fits:
+        verb = "fit" if several else "fits"
+    else:
+        verb = "do not fit" if several else "does not fit"
     return f"{names} {verb}: {placed} of {format_count(len(result.pods), 'pod')} found a node."
 
 

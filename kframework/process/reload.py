@@ -109,7 +109,7 @@ class Reloader:
     def _report(self, origin: str, reload: Reload) -> None:
         scheduler = self._scheduler
         if reload.problem:
-            text = f"refused {origin}, and go on with configuration {reload.number}: {reload.problem}"
+            text = f"refused {origin}, continuing with configuration {reload.number}: {reload.problem}"
             _log.error("%s", text)
         else:
             text = f"took configuration {reload.number} from {origin}: {reload.changes}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kframework.capacity.fit_result import Copies, DisplacedPod, FitResult, Obstacle, PodPlace
 from kframework.capacity.text import format_fit
 from kframework.explain.remedies.remedies import Remedy
@@ -39,6 +41,13 @@ def test_obstacle_ends_with_what_would_help() -> None:
     assert format_fit(result).endswith(
         "WHY NOT default/p:\n  0/1 nodes are available.\nWHAT WOULD HELP, each by itself:\n  - free 1 cpu on a\n"
     )
+
+
+@pytest.mark.parametrize(("fits", "verb"), [(True, "fit"), (False, "do not fit")])
+def test_headline_of_several_objects_is_plural(fits: bool, verb: str) -> None:
+    place = PodPlace("default/p", "a" if fits else "")
+    result = FitResult(workload=("pod/p", "pod/q"), fits=fits, pods=(place,))
+    assert format_fit(result).startswith(f"pod/p, pod/q {verb}: ")
 
 
 def test_copies_that_all_fit_need_no_reason() -> None:

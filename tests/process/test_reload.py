@@ -89,7 +89,7 @@ def test_bad_file_changes_nothing_and_is_told_each_time(path: Path, caplog: pyte
     with caplog.at_level(logging.ERROR):
         reloading(path, work)
     lines = [record.getMessage() for record in caplog.records]
-    assert lines and all(line.startswith(f"refused {path}, and go on with configuration 1: ") for line in lines)
+    assert lines and all(line.startswith(f"refused {path}, continuing with configuration 1: ") for line in lines)
 
 
 def test_unexpected_error_does_not_end_the_scheduler(path: Path) -> None:
