@@ -96,7 +96,7 @@ Objects = Annotated[
         metavar="FILE",
         default_factory=list,
         show_default=False,
-        help="Initial cluster file, folder of such files, or - for stdin; repeatable.",
+        help="Cluster file, folder of such files, or - for stdin; repeatable.",
     ),
 ]
 
