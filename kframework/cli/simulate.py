@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from kframework.simulation.records import PodOutcome
     from kframework.simulation.replicas import Replicas
     from kframework.simulation.simulation import Simulation
+    from kframework.simulation.source_script import SourceFile
 
 #: The approximate number of attempts with timed plugins for a report.
 _TIMED_ATTEMPTS = 5_000
@@ -128,7 +129,7 @@ class ReplicaOptions:
         typer.Option(
             metavar="TIME",
             parser=parse_positive_duration,
-            help="The virtual time until a scheduler hears of a change (50ms); without it, none.",
+            help="The virtual time until a scheduler receives a change (50ms); without it, none.",
         ),
     ] = None
 
@@ -265,6 +266,7 @@ def command(
         result = simulation.result
         if page is not None:
             page.write(simulation.report(f"Simulation of {', '.join(filenames)}"))
+    _report_silent_sources(simulation, sources)
     report_notices(result, [profile.scheduler_name for profile in configuration.profiles])
     if drainer is not None and output is None:
         now = {outcome.pod: outcome for outcome in result.outcomes}
@@ -279,6 +281,19 @@ def command(
     summarise(result)
     is_pending = any(outcome.node is None for outcome in result.outcomes)
     raise typer.Exit(code or int(fail_on_pending and is_pending))
+
+
+def _report_silent_sources(simulation: Simulation, files: Sequence[SourceFile]) -> None:
+    """Report how to play the values of sources that could not be fetched, as in a simulation without their service."""
+    played = {(each.script.plugin, each.script.name) for each in files}
+    silent = {
+        (source.plugin, source.name)
+        for source in simulation.scheduler.profiles.sources()
+        if source.updated_at is None and source.error
+    }
+    for plugin, name in sorted(silent - played):
+        remedy = f"play its values from a file with --source {plugin}/{name}=FILE"
+        notify_user("notice", f"source {plugin}/{name} has delivered no values; {remedy}")
 
 
 def _watch(

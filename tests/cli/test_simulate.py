@@ -538,6 +538,18 @@ class Load(Plugin):
 """
 
 
+def test_source_that_cannot_be_fetched_has_a_remedy(run: Command, cluster: Path, file: Path, tmp_path: Path) -> None:
+    plugin = tmp_path / "load.py"
+    plugin.write_text(LOAD)
+    options = ("simulate", "-f", cluster, "--plugin", f"{plugin}:Load")
+    remedy = "play its values from a file with --source Load/load=FILE"
+    notice = f"notice: source Load/load has delivered no values; {remedy}"
+    assert run(*options).errors.count(notice) == 1
+
+    file.write_text('{at: 0, error: "no route"}\n')
+    assert notice not in run(*options, "--source", f"Load/load={file}").errors
+
+
 def test_values_of_a_source_are_played_from_a_file(run: Command, cluster: Path, file: Path, tmp_path: Path) -> None:
     plugin = tmp_path / "load.py"
     plugin.write_text(LOAD)
