@@ -31,8 +31,8 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 
 
 #: The exceptions of a hook that awaits nothing. A CancelledError is then the plugin's own: `result()` of a cancelled
-#: future raises it, and if passed on it would silently end the scheduler.
-FAULTS: tuple[type[BaseException], ...] = (Exception, CancelledError)
+#: future raises it, and if passed on it would silently end the scheduler. So would a library's `sys.exit()`.
+FAULTS: tuple[type[BaseException], ...] = (Exception, CancelledError, SystemExit)
 
 
 def format_error(error: BaseException) -> str:

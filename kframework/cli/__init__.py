@@ -11,7 +11,6 @@ import logging
 import os
 import re
 import sys
-import traceback
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -109,19 +108,10 @@ def _run(arguments: Sequence[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _ERROR
     except Exception as error:
-        return _report(error)
-    except BaseExceptionGroup as error:
-        exits = error.subgroup(SystemExit)
-        if exits is None:
-            raise
-        return _report(exits)
-
-
-def _report(error: BaseException) -> int:
-    _log.debug("traceback of the error", exc_info=error)
-    for line in _error_lines(error):
-        notify_user("error", line)
-    return _ERROR
+        _log.debug("traceback of the error", exc_info=error)
+        for line in _error_lines(error):
+            notify_user("error", line)
+        return _ERROR
 
 
 def _program_name() -> str:
@@ -150,14 +140,5 @@ def _error_lines(error: BaseException) -> Iterator[str]:
         yield f"{error.filename}: {error.strerror}"
     elif isinstance(error, OSError) and error.errno in _DISK_FULL:
         yield f"cannot write the output: {error.strerror}; free some space"
-    elif isinstance(error, SystemExit):
-        line = _innermost_line(error)
-        yield f"a plugin called sys.exit({error.code!r}){line}; return a Status, or raise another exception, instead"
     else:
         yield f"unexpected {format_error(error)} (-v 4 shows the traceback)"
-
-
-def _innermost_line(error: BaseException) -> str:
-    """Return where an exception was raised, as `, at FILE:LINE`; "" if that is not known."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return f", at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""

@@ -28,7 +28,13 @@ from kframework.core.runtime.timing import AttemptTrace
 from kframework.errors import FAULTS, safe_repr
 from kframework.framework.handle import COMPLETED
 from kframework.framework.suspendable import Suspendable, run_async, wait_for, wrap_waiting
-from kframework.scheduler.timeouts import AWAITED_CANCELLED_TASK, fault_text, guard_cancellation, with_timeout
+from kframework.scheduler.timeouts import (
+    AWAITED_CANCELLED_TASK,
+    CALLED_EXIT,
+    fault_text,
+    guard_cancellation,
+    with_timeout,
+)
 from kframework.state.inbox import BindingEnded, BindingStarted, Message
 from kframework.state.pods import PendingPod
 from kframework.values.status import Code, Status
@@ -289,6 +295,8 @@ class BindingCycle:
             answer = step.call(*self._arguments)
         except asyncio.CancelledError as error:
             raise RuntimeError(AWAITED_CANCELLED_TASK) from error
+        except SystemExit as error:
+            raise RuntimeError(CALLED_EXIT) from error
         if answer is None or answer is COMPLETED:
             return None
         if not inspect.isawaitable(answer):

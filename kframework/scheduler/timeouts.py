@@ -15,8 +15,9 @@ T = TypeVar("T")
 #: How long a cancelled coroutine may clean up before it is closed by force, in seconds.
 CANCEL_GRACE = 1.0
 
-#: The error of a plugin that awaits cancelled work.
+#: The errors of a plugin that awaits cancelled work, and of one that would end the process.
 AWAITED_CANCELLED_TASK: Final = "it awaited a cancelled task"
+CALLED_EXIT: Final = "it called sys.exit"
 
 
 class HookTimeout(Exception):
@@ -54,7 +55,7 @@ async def with_timeout(seconds: float | None, work: Awaitable[T], option: str) -
     loop = asyncio.get_running_loop()
     limit = _Limit(loop.time())
     token = _LIMIT.set(limit)
-    task = asyncio.ensure_future(work)
+    task = asyncio.create_task(_contain_exit(work))
     _LIMIT.reset(token)
     # Retrieve the exception, so that asyncio does not log it as unretrieved.
     task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
@@ -73,6 +74,14 @@ async def with_timeout(seconds: float | None, work: Awaitable[T], option: str) -
         await _cancel(task)
         raise HookTimeout(seconds or 0.0, option)
     return await guard_cancellation(task)
+
+
+async def _contain_exit(work: Awaitable[T]) -> T:
+    """Await a plugin's work; a SystemExit, which would end the loop, becomes RuntimeError."""
+    try:
+        return await work
+    except SystemExit as error:
+        raise RuntimeError(CALLED_EXIT) from error
 
 
 def without_timeout() -> AbstractContextManager[None]:
@@ -108,7 +117,7 @@ class _Limit(AbstractContextManager[None]):
 _LIMIT: ContextVar[_Limit] = ContextVar("kframework limit", default=_Limit())  # noqa: B039  # this default is never awaited
 
 
-async def _cancel(task: asyncio.Future[T]) -> None:
+async def _cancel(task: asyncio.Task[T]) -> None:
     """Cancel a task, and close it by force if it swallows its cancellation.
 
     The GeneratorExit that closes a coroutine is no Exception and acts at once; when resumed, the task finds it closed.
@@ -118,7 +127,7 @@ async def _cancel(task: asyncio.Future[T]) -> None:
         with anyio.CancelScope(shield=True):
             await asyncio.wait((task,), timeout=CANCEL_GRACE)
     finally:
-        if not task.done() and isinstance(task, asyncio.Task):
+        if not task.done():
             with suppress(Exception):
                 task.get_coro().close()
             task.cancel()

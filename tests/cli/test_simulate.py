@@ -409,27 +409,6 @@ def test_plugin_that_cannot_start_is_one_line(
     assert re.fullmatch(rf"error: plugin 'Odd' \(from odd_plugins 1.0\), hook start: {fault}", line)
 
 
-def test_sys_exit_in_a_hook_is_one_line(run: Command, cluster: Path, tmp_path: Path) -> None:
-    plugin = tmp_path / "exits.py"
-    plugin.write_text(EXITING)
-    result = run("simulate", "-f", cluster, "--plugin", f"{plugin}:Exits")
-    remedy = "return a Status, or raise another exception, instead"
-    assert (result.code, result.out) == (1, "")
-    assert result.errors == [f"error: a plugin called sys.exit(3), at {plugin}:9; {remedy}"]
-
-
-EXITING = """import sys
-from kframework import Plugin, hookimpl
-
-class Exits(Plugin):
-    name = "Exits"
-
-    @hookimpl
-    def filter(self, state, pod, node):
-        sys.exit(3)
-"""
-
-
 def spans(text: str) -> list[str]:
     lines = [json.loads(line) for line in text.splitlines() if line.startswith("{")]
     return [line["resourceSpans"][0]["scopeSpans"][0]["spans"][0]["name"] for line in lines]

@@ -189,10 +189,13 @@ def test_failure_is_reported_with_how_far_it_came(failing: type[Plugin], started
     assert cycle.binding.message == message
 
 
+@pytest.mark.parametrize("raised", [asyncio.CancelledError(), SystemExit(3)])
 @pytest.mark.parametrize("hook", ["pre_bind_pre_flight", "pre_bind", "bind", "post_bind"])
-def test_word_to_cancel_is_the_plugins_own_where_it_awaits_nothing(hook: str, caplog: pytest.LogCaptureFixture) -> None:
-    """`result()` of a future that was cancelled raises it."""
-    hooks: dict[str, Any] = {"pre_bind": None, hook: asyncio.CancelledError()}
+def test_exception_that_would_end_the_scheduler_is_the_plugins_own(
+    hook: str, raised: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    """`result()` of a future that was cancelled raises CancelledError."""
+    hooks: dict[str, Any] = {"pre_bind": None, hook: raised}
     cycle = Cycle(plugin("A", **hooks))
     assert cycle.binding.code == (Code.SUCCESS if hook == "post_bind" else Code.ERROR)
     assert f"plugin 'A' (from acme 1.0), hook {hook}: " in caplog.text

@@ -73,6 +73,11 @@ async def broken(journal: list[str]) -> None:
     raise ValueError("broken")
 
 
+async def exits(journal: list[str]) -> None:
+    await asyncio.sleep(1.0)
+    raise SystemExit(3)
+
+
 async def awaits_what_was_cancelled(journal: list[str]) -> None:
     gone = asyncio.get_running_loop().create_future()
     gone.cancel()
@@ -85,6 +90,7 @@ async def awaits_what_was_cancelled(journal: list[str]) -> None:
         (quick, "done", 0.0, []),
         (broken, "ValueError: broken", 0.0, []),
         (awaits_what_was_cancelled, "RuntimeError: it awaited a cancelled task", 0.0, []),
+        (exits, "RuntimeError: it called sys.exit", 1.0, []),
         (slow, LATE, 10.0, ["cleaned up"]),
         (late, LATE, 10.0 + CANCEL_GRACE / 2, ["answered late"]),
         (deaf, LATE, 10.0 + CANCEL_GRACE, ["swallowed"]),

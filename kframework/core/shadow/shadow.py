@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from asyncio import CancelledError
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
 
@@ -25,7 +24,7 @@ from kframework.core.shadow.difference import (
 from kframework.core.shadow.engine import ShadowEngine
 from kframework.core.shadow.isolation import ShadowHost
 from kframework.core.shadow.read_only import GUARD
-from kframework.errors import format_error
+from kframework.errors import FAULTS, format_error
 from kframework.objects import GenericPodGroup
 from kframework.state.pods import QueuedPod
 
@@ -119,7 +118,7 @@ class Shadow:
                 self._decide_pod(noted)
             elif isinstance(noted, GroupAttempt):
                 self._decide_group(noted)
-        except (Exception, CancelledError, SystemExit) as error:
+        except FAULTS as error:
             self.engine.end_run()
             self.counts[FAILED] += noted.pods
             self._log_fault(format_error(error))

@@ -88,11 +88,13 @@ def test_exception_becomes_an_error_that_names_the_plugin(hook: str, caplog: pyt
     assert record.exc_info is not None, "the traceback goes to the log"
 
 
+@pytest.mark.parametrize(
+    ("raised", "text"), [(asyncio.CancelledError(), "CancelledError"), (SystemExit(3), "SystemExit: 3")]
+)
 @pytest.mark.parametrize("hook", ASKED)
-def test_cancelled_error_of_a_hook_is_a_plugin_fault(hook: str) -> None:
+def test_exception_that_would_end_the_scheduler_is_a_plugin_fault(hook: str, raised: BaseException, text: str) -> None:
     """`result()` of a cancelled future raises CancelledError, though the hook itself was not cancelled."""
-    status = asked(hook, asyncio.CancelledError())
-    assert status == Status(Code.ERROR, (f"plugin 'A' (from acme 1.0), hook {hook}: CancelledError",), "A")
+    assert asked(hook, raised) == Status(Code.ERROR, (f"plugin 'A' (from acme 1.0), hook {hook}: {text}",), "A")
 
 
 @pytest.mark.parametrize("hook", ASKED)
