@@ -79,19 +79,15 @@ def with_read_only(recorded: RecordedScheduler) -> RecordedScheduler:
 @contextmanager
 def recording(options: RecordOptions) -> Iterator[RecordedScheduler]:
     """Record the pod engine while inside, if a file is given."""
+    from kframework.core.pod_engine import PodEngine
+
     with open_recorder(options) as recorder:
-        yield recorded_scheduler(recorder)
+        if recorder is None:
+            yield RecordedScheduler(PodEngine.from_configuration, [])
+        else:
+            from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 
-
-def recorded_scheduler(recorder: Recorder | None) -> RecordedScheduler:
-    """Return the arguments of a scheduler of single pods, recorded if there is a recorder."""
-    if recorder is None:
-        from kframework.core.pod_engine import PodEngine
-
-        return RecordedScheduler(PodEngine.from_configuration, [])
-    from kframework.observe.recording.pod_engine import recording_pod_engine_factory
-
-    return RecordedScheduler(recording_pod_engine_factory(recorder), [recorder])
+            yield RecordedScheduler(recording_pod_engine_factory(recorder), [recorder])
 
 
 @contextmanager

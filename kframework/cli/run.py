@@ -7,9 +7,7 @@ import logging
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
-from importlib import import_module
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -30,9 +28,9 @@ from kframework.cli.options import (
     parse_duration,
 )
 from kframework.cli.process import EmbeddedOptions, ProcessOptions, create_event_printer, create_server
-from kframework.cli.recording import RecordedScheduler, RecordOptions, open_recorder, recorded_scheduler, with_read_only
+from kframework.cli.recording import RecordedScheduler, RecordOptions, recording, with_read_only
 from kframework.cli.tracing import trace_as_configured
-from kframework.errors import PluginError, exit_on_debugger_quit
+from kframework.errors import exit_on_debugger_quit
 from kframework.scheduler.gc_policy import gc_paused
 from kframework.simulation.inputs import load_simulation_configuration
 from kframework.verbosity import NOTICE, notify_user
@@ -40,15 +38,10 @@ from kframework.verbosity import NOTICE, notify_user
 if TYPE_CHECKING:
     from kframework.config.configuration import Configuration
     from kframework.core.runtime.programmatic import ConfigurationSource
-    from kframework.core.runtime.registry import Registry
     from kframework.framework.plugin import Plugin
-    from kframework.observe.metrics.requests import RequestMetrics
     from kframework.observe.tracing.spans import Tracing
-    from kframework.process.followed_files import FollowedConfiguration
-    from kframework.process.http.endpoints import Listener
     from kframework.process.observers import PodObservers
-    from kframework.process.process import Process
-    from kframework.process.servers import Server
+    from kframework.process.reload import FollowedConfiguration
 
 
 _log = logging.getLogger(__name__)
@@ -150,7 +143,8 @@ def follow(
     dev: bool,
 ) -> FollowedConfiguration:
     """Begin to follow the configuration if it is a file, and the plugins' code under development."""
-    from kframework.process.followed_files import FollowedCode, FollowedConfiguration, FollowedFile
+    from kframework.process.followed_files import FollowedCode, FollowedFile
+    from kframework.process.reload import FollowedConfiguration
 
     is_file = isinstance(config, str | Path) and str(config) != "-"
     file = FollowedFile(Path(str(config))) if is_file else None
@@ -206,80 +200,40 @@ def schedule(
     """Schedule until a signal, and reload the configuration when a file that is followed changes."""
     from kframework.clock import SystemClock
     from kframework.core.runtime.registry import Registry
-    from kframework.observe.metrics.requests import RequestMetrics
+    from kframework.process.process import Process
 
-    clock, requests, registry = SystemClock(), RequestMetrics(), Registry.with_plugins(*plugins)
-    listener = process.listener()
+    clock = SystemClock()
     with (
         exit_on_debugger_quit(),
         deduplicated_logs(verbosity),
         trace_as_configured(configuration) as tracing,
-        open_recorder(record_options) as recorder,
+        recording(record_options) as recorded,
     ):
-        server = create_server(process, embedded, configuration, clock, requests, "kframework rbac", controllers)
-
-        def create() -> Process:
-            from kframework.process.process import Process
-
-            recorded = recorded_scheduler(recorder)
-            return Process(
-                configuration,
-                server,
-                clock,
-                listener=listener,
-                report=create_event_printer() if process.dry_run else None,
-                observers=_observers(tracing, with_read_only(recorded) if dev else recorded, requests),
-                registry=registry,
-                followed=followed,
-                log=lambda line: _log.log(NOTICE, line),
-            )
-
-        asyncio.run(_run_connected(server, listener, partial(_import_scheduler, configuration, registry), create))
+        observers = _observers(tracing, with_read_only(recorded) if dev else recorded)
+        running = Process(
+            configuration,
+            create_server(
+                process, embedded, configuration, clock, observers.metrics.requests, "kframework rbac", controllers
+            ),
+            clock,
+            listener=process.listener(),
+            report=create_event_printer() if process.dry_run else None,
+            observers=observers,
+            registry=Registry.with_plugins(*plugins),
+            followed=followed,
+            log=lambda line: _log.log(NOTICE, line),
+        )
+        asyncio.run(running.run())
 
 
-async def _run_connected(
-    server: Server, listener: Listener | None, import_all: Callable[[], None], create: Callable[[], Process]
-) -> None:
-    """Connect, import what schedules while the API server prepares its first lists, and run the process."""
-    from kframework.process.servers import RealServer
-
-    if listener is not None:
-        listener.check()  # before the server prints anything
-    async with server.connect() if isinstance(server, RealServer) else nullcontext():
-        with gc_paused():
-            await asyncio.to_thread(import_all)
-            running = create()
-        await running.run()
-
-
-def _import_scheduler(configuration: Configuration, registry: Registry) -> None:
-    """Import the modules that a scheduler consists of beside its connection: 250, which takes 230 ms.
-
-    Plugins of other distributions are imported where they are created, as they may expect the main thread.
-    """
-    from kframework.config.default_plugins import IN_TREE_PLUGINS
-
-    for module in ("kframework.process.process", "kframework.observe.journal", "aiohttp.web"):
-        import_module(module)
-    for profile in configuration.with_all_profiles.profiles:
-        for name in IN_TREE_PLUGINS.intersection(profile.plugins.enabled_names()):
-            with suppress(PluginError):  # reported where the plugin is created
-                registry.load(name)
-
-
-def _observers(tracing: Tracing | None, recorded: RecordedScheduler, requests: RequestMetrics) -> PodObservers:
+def _observers(tracing: Tracing | None, recorded: RecordedScheduler) -> PodObservers:
     from kframework.observe.journal import Journal
     from kframework.process.observers import PodObservers
 
     if tracing is None:
-        return PodObservers(Journal(), *recorded.observers, engine=recorded.engine, requests=requests)
+        return PodObservers(Journal(), *recorded.observers, engine=recorded.engine)
     journal = Journal(tracing.trace_id)
-    return PodObservers(
-        *(tracing, journal, *recorded.observers),
-        engine=recorded.engine,
-        timed_share=tracing.share,
-        requests=requests,
-    )
+    return PodObservers(tracing, journal, *recorded.observers, engine=recorded.engine, timed_share=tracing.share)
 
 
 def run(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from random import Random
-from typing import TYPE_CHECKING
 
 import anyio
 import msgspec
@@ -17,6 +16,7 @@ from msgspec.structs import replace
 
 from kframework.client import api_errors
 from kframework.client.cluster import NO_LABELS, Cluster
+from kframework.client.event_record import EventRecord
 from kframework.client.reflector import MAX_WATCH_SECONDS, MIN_WATCH_SECONDS, WATCH_IDLE_TIMEOUT, Reflector
 from kframework.client.rest import ANSWER_TIMEOUT, object_path, response_error, send_with_retries
 from kframework.client.transitions import is_equivalent
@@ -28,12 +28,6 @@ from kframework.objects import ApiObject, Event, Kind, Node, Pod, PodCondition, 
 from kframework.objects.codec import encode
 from kframework.objects.kinds import T
 from kframework.state.inbox import Message, Synced
-
-if TYPE_CHECKING:
-    from kframework.client.event_record import EventRecord
-
-#: The number of objects in a page of a list.
-PAGE = 500
 
 _MERGE_PATCH = "application/merge-patch+json"
 _STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
@@ -50,7 +44,7 @@ class KubeCluster(Cluster):
     `random` spreads the watches and retries of several clients over time.
     """
 
-    def __init__(self, transport: Transport, clock: Clock, *, random: Random, page: int = PAGE) -> None:
+    def __init__(self, transport: Transport, clock: Clock, *, random: Random, page: int = 500) -> None:
         self._transport = transport
         self._clock = clock
         self._random = random

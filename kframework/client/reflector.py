@@ -70,7 +70,7 @@ class _KnownObject(msgspec.Struct, gc=False):
 
 
 #: The query for pods that have not ended.
-UNENDED_PODS = (("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed"),)
+_UNENDED_PODS = (("fieldSelector", "status.phase!=Succeeded,status.phase!=Failed"),)
 
 
 class Reflector(Generic[T]):
@@ -99,7 +99,7 @@ class Reflector(Generic[T]):
         self._random = random
         self._limit = page
         self._path = object_path(kind)
-        self._selection = UNENDED_PODS if kind.struct is Pod and not ended_pods else ()
+        self._selection = _UNENDED_PODS if kind.struct is Pod and not ended_pods else ()
         #: The version up to which everything is reported; "" if the kind must be listed.
         self._version = ""
         self._known: dict[tuple[str, str], _KnownObject] = {}

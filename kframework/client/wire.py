@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import force_setattr
 
 from kframework.client.rest import object_path, parse_status, send_with_retries
 from kframework.client.transport import Request, Transport
@@ -56,10 +56,6 @@ class _List(msgspec.Struct, Generic[Item]):
     items: list[Item] | None = None
 
 
-class _PageHead(msgspec.Struct):
-    metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
-
-
 class _PodParts(msgspec.Struct):
     metadata: ObjectMeta = ObjectMeta()
     spec: msgspec.Raw = msgspec.Raw(b"{}")
@@ -78,34 +74,20 @@ async def list_pages(
 
     Status 410 invalidates the pages before it: the server has expired their version.
     """
-    reader = PageReader(kind)
-    request: Request | None = list_request(kind, limit, namespace=namespace, selection=selection)
-    while request is not None:
-        page = reader.read(await send_with_retries(transport, request))
+    path, continue_token, reader = object_path(kind, namespace), "", PageReader(kind)
+    while True:
+        query = selection
+        if limit:
+            query = (*query, ("limit", str(limit)))
+        if continue_token:
+            query = (*query, ("continue", continue_token))
+        page = reader.read(
+            await send_with_retries(transport, Request(method="GET", path=path, query=query, timeout=LIST_TIMEOUT))
+        )
         yield page
-        request = next_page(request, page.continue_token)
-
-
-def list_request(kind: Kind[T], limit: int, *, namespace: str = "", selection: Query = ()) -> Request:
-    """Return the request for the first page of a list."""
-    query = (*selection, ("limit", str(limit))) if limit else selection
-    return Request(method="GET", path=object_path(kind, namespace), query=query, timeout=LIST_TIMEOUT)
-
-
-def next_page(request: Request, continue_token: str) -> Request | None:
-    """Return the request for the page after that of `request`, None after the last one."""
-    if not continue_token:
-        return None
-    query = tuple(parameter for parameter in request.query if parameter[0] != "continue")
-    return replace(request, query=(*query, ("continue", continue_token)))
-
-
-def read_continue_token(body: bytes) -> str:
-    """Return the token of the next page without decoding the objects of this one; "" if it is no page."""
-    try:
-        return _PAGE_HEADS.decode(body).metadata.continue_
-    except (ValueError, RecursionError):
-        return ""
+        continue_token = page.continue_token
+        if not continue_token:
+            return
 
 
 class PageReader(Generic[T]):
@@ -205,7 +187,6 @@ def _decode_error(error: Exception) -> ClusterError:
 
 
 _RAW_PAGES: msgspec.json.Decoder[_List[msgspec.Raw]] = msgspec.json.Decoder(_List[msgspec.Raw])
-_PAGE_HEADS: msgspec.json.Decoder[_PageHead] = msgspec.json.Decoder(_PageHead)
 _RAW_EVENTS: msgspec.json.Decoder[_WatchEvent[msgspec.Raw]] = msgspec.json.Decoder(_WatchEvent[msgspec.Raw])
 
 

@@ -7,16 +7,11 @@ import importlib
 import sys
 import sysconfig
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Generic, TypeVar
-
-if TYPE_CHECKING:
-    from kframework.config.configuration import Configuration
-    from kframework.framework.plugin import Plugin
+from typing import Generic, TypeVar
 
 C = TypeVar("C")
 
@@ -136,19 +131,6 @@ class FollowedCode(Followed[_Stamps]):
             for name, module in sys.modules.items()
             if name.partition(".")[0] in packages or ((file := _source(module)) is not None and file.parent in folders)
         }
-
-
-@dataclass(frozen=True)
-class FollowedConfiguration:
-    """What a process follows of its configuration, and how it is loaded; both raise KFrameworkError.
-
-    `plugins` imports the classes that are named on the command line, which `load` makes a part of the configuration.
-    """
-
-    load: Callable[[Sequence[type[Plugin]]], Configuration]
-    plugins: Callable[[], Sequence[type[Plugin]]]
-    file: FollowedFile | None = None
-    code: FollowedCode | None = None
 
 
 def _source(module: ModuleType) -> Path | None:

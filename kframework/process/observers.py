@@ -21,7 +21,6 @@ from kframework.observe.metrics import families
 from kframework.observe.metrics.attempts import TIMED_SHARE
 from kframework.observe.metrics.endpoints import metrics_routes
 from kframework.observe.metrics.metrics import Metrics
-from kframework.observe.metrics.requests import RequestMetrics
 from kframework.observe.metrics.series import ScrapedSeries, Series
 from kframework.observe.web.routes import web_routes
 from kframework.observe.web.view import EngineView
@@ -95,7 +94,7 @@ class Observers(Generic[E]):
     """The observers of a scheduler: its public metrics, its history for a page, and others.
 
     `engine` creates the scheduler's engine, and `shown` the page's view of it; in `timed_share` of the attempts plugins
-    are timed, at least in as many as the metrics need. `requests` are counted by the server's client.
+    are timed, at least in as many as the metrics need.
     """
 
     def __init__(
@@ -104,9 +103,8 @@ class Observers(Generic[E]):
         engine: EngineFactory[E],
         shown: EngineViewFactory[E] = EngineView,
         timed_share: float = TIMED_SHARE,
-        requests: RequestMetrics | None = None,
     ) -> None:
-        self.metrics: Metrics = Metrics(requests)
+        self.metrics: Metrics = Metrics()
         self.history: History = History()
         self.all: tuple[Observer, ...] = (*others, self.history, self.metrics.attempts)
         self.engine: EngineFactory[E] = engine
@@ -145,10 +143,9 @@ class PodObservers(Observers[PodEngine]):
         *others: Observer,
         engine: EngineFactory[PodEngine] = PodEngine.from_configuration,
         timed_share: float = TIMED_SHARE,
-        requests: RequestMetrics | None = None,
     ) -> None:
         self._groups = IgnoredGroups()
-        super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share, requests=requests)
+        super().__init__(*others, engine=engine, shown=PodEngineView, timed_share=timed_share)
         self.all: tuple[Observer, ...] = (*self.all, self._groups)
 
     def attach(self, scheduler: Scheduler, log: Callable[[str], None]) -> None:

@@ -25,11 +25,10 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
 from kframework.objects import Event
 from kframework.observe.history import Reload
-from kframework.process.followed_files import FollowedConfiguration
 from kframework.process.http.endpoints import Listener, scheduler_routes, serve
 from kframework.process.lease import RELEASE_TIMEOUT, LeaderElection, new_identity
 from kframework.process.observers import Observers, PodObservers
-from kframework.process.reload import Reloader
+from kframework.process.reload import FollowedConfiguration, Reloader
 from kframework.process.servers import Server, dry_run_configuration
 from kframework.process.signals import handle_signals
 from kframework.scheduler.gc_policy import IdleCollector, gc_paused, reduced_gc

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 import anyio
 
@@ -14,12 +15,25 @@ from kframework.core.runtime.registry import Registry
 from kframework.errors import KFrameworkError
 from kframework.framework.plugin import Plugin
 from kframework.observe.history import Reload
-from kframework.process.followed_files import FollowedCode, FollowedConfiguration
+from kframework.process.followed_files import FollowedCode, FollowedFile
 from kframework.scheduler.scheduler import Scheduler
 from kframework.scheduler.succession import Succession
 from kframework.verbosity import NOTICE
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class FollowedConfiguration:
+    """What a process follows of its configuration, and how it is loaded; both raise KFrameworkError.
+
+    `plugins` imports the classes that are named on the command line, which `load` makes a part of the configuration.
+    """
+
+    load: Callable[[Sequence[type[Plugin]]], Configuration]
+    plugins: Callable[[], Sequence[type[Plugin]]]
+    file: FollowedFile | None = None
+    code: FollowedCode | None = None
 
 
 class Reloader:

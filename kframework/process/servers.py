@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from random import Random
@@ -13,10 +13,9 @@ from msgspec import structs
 
 from kframework._version import __version__
 from kframework.client.cluster import Cluster
-from kframework.client.early_lists import early_lists
 from kframework.client.flow_control import FlowControl
 from kframework.client.kube import ConnectionSettings, connect
-from kframework.client.kube_cluster import PAGE, KubeCluster
+from kframework.client.kube_cluster import KubeCluster
 from kframework.client.missing_rights import RIGHTS_COMMAND, MissingRights, RightsTransport
 from kframework.client.reachability import Reachability, ReachabilityTransport
 from kframework.client.transport import FencedTransport, Transport, WriteFence
@@ -70,10 +69,6 @@ class RealServer(Server):
     ) -> None:
         self._connection = connection
         self._client = configuration.settings.client_connection
-        election = configuration.settings.leader_election
-        #: Whether nothing may be listed before this scheduler leads.
-        self._delays_lists = election.leader_elect and configuration.settings.delay_cache_until_active
-        self._connected: Transport | None = None
         self._clock = clock
         self._requests = requests or RequestMetrics()
         self._on_connected = on_connected
@@ -84,34 +79,16 @@ class RealServer(Server):
         self.election_client: type[KubeCluster] = KubeCluster
 
     @asynccontextmanager
-    async def connect(self) -> AsyncIterator[None]:
-        """Open the connection of `schedule`, and request the first lists, before the scheduler is even imported."""
-        async with self._connect_scheduler() as transport, AsyncExitStack() as stack:
-            if not self._delays_lists:
-                transport = await stack.enter_async_context(early_lists(transport, PAGE))
-            self._connected = transport
-            try:
-                yield
-            finally:
-                self._connected = None
-
-    @asynccontextmanager
     async def schedule(self) -> AsyncIterator[Cluster]:
         """Open the scheduler's client, which is limited by `clientConnection`."""
-        async with AsyncExitStack() as stack:
-            transport = self._connected
-            if transport is None:
-                transport = await stack.enter_async_context(self._connect_scheduler())
-            yield KubeCluster(transport, self._clock, random=per_process_random(), page=PAGE)
-
-    @asynccontextmanager
-    async def _connect_scheduler(self) -> AsyncIterator[Transport]:
         async with self._transport("scheduler") as transport:
             self._on_connected(transport)
             metered = MeteredTransport(self._observe_reachability(transport), self._requests, transport.address)
             fenced = FencedTransport(metered, self.fence)
             waited = partial(self._requests.observe_wait, transport.address)
-            yield FlowControl(fenced, self._client, self._clock, waited)
+            yield KubeCluster(
+                FlowControl(fenced, self._client, self._clock, waited), self._clock, random=per_process_random()
+            )
 
     @asynccontextmanager
     async def elect(self) -> AsyncIterator[Cluster]:

@@ -60,23 +60,6 @@ except SystemExit as exit:
     assert not exit.code, exit.code
 """
 
-#: It ends when it requests its first lists: the rest is imported while the API server answers.
-CONNECT = """
-import os, sys
-from kframework.cli import main
-from kframework.process import servers
-
-def early_lists(transport, limit):
-    print("imported:", *sys.modules, file=sys.stderr, flush=True)
-    os._exit(0)
-
-servers.early_lists = early_lists
-main("run --master http://127.0.0.1:1 --leader-elect=false --secure-port PORT".split())
-"""
-
-#: What a scheduler needs only when it reads the first answers.
-NOT_FOR_CONNECT = NOT_FOR_RUN | {"kframework.scheduler.scheduler", "kframework.process.process", "aiohttp.web", "numpy"}
-
 SIMULATE = """
 from kframework.cli import main
 try:
@@ -126,21 +109,12 @@ def test_plugin_tests_import_no_module_of_a_process() -> None:
 
 
 def test_run_imports_only_modules_it_needs() -> None:
-    imported = imported_by(RUN.replace("PORT", str(free_port())))
-    assert {"kframework.scheduler.scheduler", "aiohttp.web"} <= imported
-    assert imported & NOT_FOR_RUN == set()
-
-
-def test_run_connects_before_it_imports_the_scheduler() -> None:
-    imported = imported_by(CONNECT.replace("PORT", str(free_port())))
-    assert "kframework.client.kube_transport" in imported
-    assert imported & NOT_FOR_CONNECT == set()
-
-
-def free_port() -> int:
     with socket() as free:
         free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
+        port = free.getsockname()[1]
+    imported = imported_by(RUN.replace("PORT", str(port)))
+    assert {"kframework.scheduler.scheduler", "aiohttp.web"} <= imported
+    assert imported & NOT_FOR_RUN == set()
 
 
 def test_simulation_imports_no_http_module(tmp_path: Path) -> None:

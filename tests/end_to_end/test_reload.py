@@ -20,9 +20,10 @@ from kframework.observe.recording.pod_engine import recording_pod_engine_factory
 from kframework.observe.recording.replay import replay
 from kframework.observe.recording.writer import Recorder
 from kframework.process import followed_files
-from kframework.process.followed_files import FollowedConfiguration, FollowedFile
+from kframework.process.followed_files import FollowedFile
 from kframework.process.observers import PodObservers
 from kframework.process.process import Process
+from kframework.process.reload import FollowedConfiguration
 from kframework.process.servers import RealServer
 from kframework.testing import make_node, make_pod
 from kframework.testing.api_server import FakeApi

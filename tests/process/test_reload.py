@@ -19,8 +19,8 @@ from kframework.core.runtime.profiles import ProfileChanges
 from kframework.core.runtime.registry import Registry
 from kframework.objects import Event
 from kframework.observe.history import Reload
-from kframework.process.followed_files import INTERVAL, FollowedCode, FollowedConfiguration, FollowedFile
-from kframework.process.reload import Reloader, describe
+from kframework.process.followed_files import INTERVAL, FollowedCode, FollowedFile
+from kframework.process.reload import FollowedConfiguration, Reloader, describe
 from tests.support.reloads import Stage, document, plugins, profile
 
 MISSING = 'there is no plugin "Missing"; install its package, or name its class with --plugin FILE.py:CLASS'

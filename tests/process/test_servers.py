@@ -44,13 +44,10 @@ from tests.observe.metrics.exposition import count_of, values
 from tests.support.bound_pods import StopAfterBindings
 from tests.support.rights import Authorizer, GuardedServer
 
-HEAD = """
+EXTENDED = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-"""
-
-EXTENDED = f"""{HEAD}
-extenders: [{{urlPrefix: "http://extender", filterVerb: filter, bindVerb: bind}}]
+extenders: [{urlPrefix: "http://extender", filterVerb: filter, bindVerb: bind}]
 """
 
 
@@ -141,38 +138,6 @@ def test_requests_of_a_scheduler_are_counted_as_those_to_its_server() -> None:
     assert values(counts.series, "rest_client_requests_total") == {("200", host, "GET"): 1}
     waits = count_of(counts.series, "rest_client_rate_limiter_duration_seconds")
     assert waits == {(host, "DELETE"): 1, (host, "GET"): 1}
-
-
-@pytest.mark.parametrize(
-    ("election", "early"),
-    [
-        ("leaderElection: {leaderElect: false}", 2),
-        ("leaderElection: {leaderElect: true}", 2),
-        ("leaderElection: {leaderElect: true}\ndelayCacheUntilActive: true", 0),
-    ],
-)
-def test_connection_lists_nodes_and_pods_early_unless_it_must_lead_first(election: str, early: int) -> None:
-    places, counts = list[Path](), RequestMetrics()
-    configuration, clock = parse(f"{HEAD}{election}\n"), SystemClock()
-
-    def count() -> float:
-        return sum(values(counts.series, "rest_client_requests_total").values())
-
-    async def main() -> None:
-        async with run_cluster(Manifest([make_node("a")]), clock, ServerOptions(), places.append):
-            real = RealServer(ConnectionSettings(kubeconfig=str(places[0])), configuration, clock, counts)
-            async with real.connect():
-                for _ in range(1000):
-                    if count() < early:
-                        await asyncio.sleep(0.01)
-                async with real.schedule() as scheduling:
-                    assert [node.metadata.name for node in await scheduling.list(Node)] == ["a"]
-            assert count() == (early or 1)
-            async with real.schedule() as scheduling:  # on a connection of its own
-                assert [node.metadata.name for node in await scheduling.list(Node)] == ["a"]
-            assert count() == (early or 1) + 1
-
-    asyncio.run(main())
 
 
 def test_writes_of_the_scheduler_pass_the_fence_but_not_those_of_its_election() -> None:

@@ -49,7 +49,7 @@ _GO_MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 class Metrics:
     """The metrics of one process: `attempts` observes its scheduler, the others are updated by their callers."""
 
-    def __init__(self, requests: RequestMetrics | None = None) -> None:
+    def __init__(self) -> None:
         self.attempts: AttemptMetrics = AttemptMetrics()
         self.devices: DeviceMetrics = DeviceMetrics()
         self.preemptions: PreemptionMetrics = PreemptionMetrics()
@@ -63,7 +63,7 @@ class Metrics:
             scale=NANOSECONDS,
         )
         self.informers: InformerMetrics = InformerMetrics()
-        self.requests: RequestMetrics = requests or RequestMetrics()
+        self.requests: RequestMetrics = RequestMetrics()
         self.health: HealthMetrics = HealthMetrics()
         self.reloads: ReloadMetrics = ReloadMetrics()
         #: Counted in the watchdog's thread; readers copy it at once.

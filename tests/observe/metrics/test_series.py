@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -141,7 +142,7 @@ def test_bucket_includes_a_value_equal_to_its_bound() -> None:
 @given(st.lists(st.integers(0, 3000)), st.lists(st.integers(0, 10**12)), st.sampled_from([1, 100]))
 def test_bucket_counts_match_a_simple_count(values: list[int], appended: list[int], times: int) -> None:
     """Values that wait count with the others, however many they are."""
-    distribution = Histogram((1, 500, 1000))
+    distribution = Histogram(np.array([1, 500, 1000]))
     for value in values * times:
         distribution.observe(value)
     distribution.pending.extend(appended)
@@ -153,7 +154,7 @@ def test_bucket_counts_match_a_simple_count(values: list[int], appended: list[in
 
 
 def test_pending_values_are_flushed_at_a_limit() -> None:
-    distribution = Histogram((1, 2))
+    distribution = Histogram(np.array([1, 2]))
     for value in range(10_000):
         distribution.observe(value)
     assert len(distribution.pending) < 1000
