@@ -21,6 +21,7 @@ profiles:
 """
 
 WHY = "ConnectError: All connection attempts failed"
+NO_VALUES = "notice: source {0} has delivered no values; play its values from a file with --source {0}=FILE"
 FAULT = f"plugin 'Quota' (from kframework-quota 0.1.0), hook pre_bind: {WHY}"
 
 
@@ -34,6 +35,7 @@ FAULT = f"plugin 'Quota' (from kframework-quota 0.1.0), hook pre_bind: {WHY}"
                 f"warning: source 'free' of plugin Quota (profile default-scheduler) failed: {WHY}",
                 f'error: {FAULT} location="{ROOT}/examples/quota/quota/quota.py:93"',
                 f"error: plugin 'Quota': coroutine Quota.give_back failed: {WHY}",
+                NO_VALUES.format("Quota/free"),
                 f"warning: gave up on default/small, default/medium: {FAULT}",
                 "0 of 3 pods bound, 3 pending; 1321 scheduling cycles in 1h0m0s of virtual time",
                 "error: plugin 'Quota', hook pre_bind: failed 659 more times (-v 4 shows each)",
@@ -44,6 +46,7 @@ FAULT = f"plugin 'Quota' (from kframework-quota 0.1.0), hook pre_bind: {WHY}"
             "MeasuredLoad",
             [
                 f"warning: source 'load' of plugin MeasuredLoad (profile default-scheduler) failed: {WHY}",
+                NO_VALUES.format("MeasuredLoad/load"),
                 "2 of 3 pods bound, 1 pending; 3 scheduling cycles in 0s of virtual time",
             ],
         ),
