@@ -27,7 +27,7 @@ def fit_route(scheduler: Scheduler) -> web.RouteDef:
     engine, one_at_a_time = scheduler.engine, asyncio.Lock()
 
     async def handle(request: web.Request) -> web.Response:
-        from kframework.capacity.live_fit import FitRequest, fit_steps  # a scheduler starts without it, as /explain
+        from kframework.capacity.live_fit import FitRequest, fit_steps  # 20 modules with those of /explain, 12 ms
 
         body = bytearray()
         async for chunk in request.content.iter_any():

@@ -194,7 +194,7 @@ class ClaimController(MemoryController):
             return None
         self._missing_templates.discard(key_of(template))
         created = self._cluster.add(_claim_from_template(owner, claim_ref, template))
-        self._claims.pop(key_of(created), None)  # its own write: nobody uses the claim yet, and its owner exists
+        self._claims.pop(key_of(created), None)  # this write needs no sync: the owner exists
         return created.metadata.name
 
     def _report_missing(self, owner: Pod | PodGroup, claim: str, template: str) -> None:

@@ -16,7 +16,7 @@ SHORT = 60
 
 #: Short modules with one importer, each with the reason.
 REASONS: dict[str, str] = {
-    "kframework.capacity.routes": "it imports the rest of the answer when somebody asks, not when a scheduler starts",
+    "kframework.capacity.routes": "a scheduler imports it when it starts, and live_fit at the first request",
     "kframework.cli.live_shadows": "what a running scheduler answers, beside the comparisons that cli.compare makes",
     "kframework.plugins.dynamic_resources.args": "the plugin is close to 500 lines",
     "kframework_selector_spread.rows": "tests/contract asks that each line of the plugin's own file is come by",

@@ -15,7 +15,7 @@ def test_work_without_awaits_runs_synchronously() -> None:
 
 
 class Answer(Awaitable[None]):
-    """What nobody awaits here."""
+    """An awaitable that is never awaited."""
 
     def __await__(self) -> Generator[None, None, None]:
         yield
