@@ -7,10 +7,10 @@ import logging
 import pytest
 
 from kframework.core.cycle.records import Binding, Decision
-from kframework.core.cycle.run import Run, RunBinding, RunObserver
 from kframework.observe.history import History
 from kframework.simulation.simulation import Simulation
 from kframework.testing import make_node, make_pod
+from tests.core.cycle.test_run import Whole
 
 
 class Fails:
@@ -37,21 +37,6 @@ class OneByOne:
         self.bindings.append(binding)
 
 
-class Whole(OneByOne, RunObserver):
-    """An observer that receives runs as a whole."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.runs: list[Run] = []
-        self.run_bindings: list[RunBinding] = []
-
-    def on_run(self, run: Run) -> None:
-        self.runs.append(run)
-
-    def on_run_binding(self, bound: RunBinding) -> None:
-        self.run_bindings.append(bound)
-
-
 def test_failing_observer_does_not_affect_scheduling(caplog: pytest.LogCaptureFixture) -> None:
     history = History()
     simulation = Simulation([make_node("a"), make_pod()], observers=[Fails(), history]).run()
@@ -68,7 +53,7 @@ def test_run_is_reported_as_a_whole_to_those_who_receive_runs() -> None:
     pods = [make_pod(f"p{number}") for number in range(3)]
     singly, whole = OneByOne(), Whole()
     Simulation([make_node("a"), *pods], observers=[singly, whole]).run()
-    assert [len(run) for run in whole.runs] == [len(bound) for bound in whole.run_bindings] == [3]
-    assert (whole.decisions, whole.bindings) == ([], [])
+    assert [len(run) for run in whole.runs] == [len(bound) for bound in whole.bound_runs] == [3]
+    assert whole.single == []
     assert singly.decisions == [*whole.runs[0]]
-    assert singly.bindings == [*whole.run_bindings[0]]
+    assert singly.bindings == [*whole.bound_runs[0]]
