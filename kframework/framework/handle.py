@@ -386,7 +386,7 @@ class Handle(Protocol):
         """Run a coroutine concurrently with the scheduler until it ends or the scheduler stops."""
 
     def has_received(self, obj: ApiObject) -> bool:
-        """Whether this very object has arrived from the cluster, and what happens from now on is applied after it.
+        """Return whether this very object has just arrived, so that what happens from now on is applied after it.
 
         A cluster in memory sends what a call has written before the call returns it.
         """

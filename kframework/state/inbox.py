@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 
 import msgspec
 
@@ -126,6 +127,10 @@ _PluginMessage = ActivateRequested | Nominated | AnswersInvalidated | SourceChan
 Message = _ClusterMessage | _BindingMessage | _PluginMessage | EngineMessage
 
 
+#: How many of the last messages `Inbox.holds` looks at; over HTTP none of thousands would be found.
+_RECENT = 64
+
+
 class Inbox:
     """A queue of messages in the order of arrival; `wake` is called when one arrives at an empty inbox."""
 
@@ -145,8 +150,8 @@ class Inbox:
             yield self._messages.popleft()
 
     def holds(self, obj: ApiObject) -> bool:
-        """Whether this very object has arrived, and is not applied yet; a recent one is found first."""
-        for message in reversed(self._messages):
+        """Return whether this very object is in one of the last messages, which are not applied yet."""
+        for message in islice(reversed(self._messages), _RECENT):
             if isinstance(message, Upserted) and message.obj is obj:
                 return True
         return False

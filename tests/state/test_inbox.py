@@ -59,3 +59,13 @@ def test_object_is_held_until_its_message_is_drained() -> None:
     assert not inbox.holds(make_pod("web"))
     assert len(list(inbox.drain())) == 2
     assert not inbox.holds(pod)
+
+
+def test_only_the_last_messages_are_looked_at() -> None:
+    inbox, pod = Inbox(), make_pod("web")
+    inbox.offer(Upserted(pod))
+    for number in range(63):
+        inbox.offer(asked(number))
+    assert inbox.holds(pod)
+    inbox.offer(asked(63))
+    assert not inbox.holds(pod)
